@@ -9,6 +9,7 @@ mod auth;
 mod base_path;
 mod limits;
 mod listen;
+mod named_file;
 mod origin;
 mod remote;
 mod serve;
@@ -20,6 +21,7 @@ pub use crate::config::limits::{
     AnswerLimits, HandEditLimits, Limits, PolicyLimits, RequestLimits, WriteLimits,
 };
 pub use crate::config::listen::Listen;
+pub(crate) use crate::config::named_file::read_named;
 pub use crate::config::origin::Origin;
 pub use crate::config::remote::{RemoteAccess, RemoteAck, RemoteConfig, RemoteTimes, Rewrite, SiblingConfig};
 pub(crate) use crate::config::serve::listen_default;

@@ -1,10 +1,11 @@
 //! The remote that the service shares its branch with: what the flags say, and the repository that is cloned from it.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use crate::config::{RemoteAck, RemoteConfig, Rewrite, ServeConfig};
+use crate::config::{RemoteAck, RemoteConfig, Rewrite, ServeConfig, read_named};
 use crate::domain::{Actor, Revision};
 use crate::engine::{Collections, Remote};
 use crate::http::{Clock, NoticeSecret, SharedBranch};
@@ -97,7 +98,8 @@ fn notifier(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartErro
 fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreError> {
     let Some(path) = &remote.siblings.notice_secret else { return Ok(None) };
     let wrong = |why: &str| StoreError::Misnamed(format!("--remote-notice-secret: {} {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    let text = read_named(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    let text = text.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
     let empty = || wrong("is empty");
     Ok(Some(NoticeSecret::new(&text).ok_or_else(empty)?))
 }

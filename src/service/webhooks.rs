@@ -1,10 +1,9 @@
 //! The receivers of events: what the flags say, and the file that lists them.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::WebhookConfig;
+use crate::config::{WebhookConfig, read_named};
 use crate::engine::history::History;
 use crate::format;
 use crate::format::webhooks::Receiver;
@@ -50,7 +49,7 @@ pub(super) fn for_api(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
 
 fn read(path: &Path) -> Result<Vec<Receiver>, String> {
     let shown = path.display();
-    let bytes = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let bytes = read_named(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let receivers = format::webhooks::read(&bytes)
         .map_err(|fault| format!("{shown}:{}:{}: {}", fault.line, fault.column, fault.message))?;
     checked(&receivers).map_err(|fault| format!("{shown}: {fault}"))?;

@@ -60,9 +60,12 @@ pub(crate) fn status(receiver: &Receiver, state: &Mutex<State>) -> Webhook {
 impl Following {
     /// Delivers what there is and what comes; ends when the receiver wants nothing any more, or the engine.
     pub(crate) async fn run(self) {
-        let mut subscription = match self.subscribe().await {
-            Ok(subscription) => subscription,
-            Err(why) => return self.failed(&why),
+        let mut subscription = loop {
+            match self.subscribe().await {
+                Ok(subscription) => break subscription,
+                Err(why) => self.failed(&why),
+            }
+            tokio::time::sleep(READ_AGAIN).await;
         };
         loop {
             self.count_lag().await;

@@ -19,6 +19,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
+use crate::config::read_named;
 use crate::http::server::wire::Stream;
 
 /// How often the files are looked at, at most.
@@ -191,7 +192,7 @@ fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
 }
 
 fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+    read_named(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }
 
 /// A key that is a secret: of a file of the service's own user nobody else may read it, of another user's, as

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use base64ct::{Base64, Encoding as _};
@@ -283,6 +284,34 @@ async fn the_list_is_read_again_and_a_bad_one_is_not_taken_over() {
     serve.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--webhooks", &file]);
     let refused = run_to_end(&mut serve).exits(1);
     assert!(refused.stderr.contains("webhooks.yaml:1:1: receiver 1"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn a_receiver_whose_beginning_is_not_there_yet_is_told_from_there_when_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::listen();
+    let file = listed(folder.path(), &[(&receiver, ", since: release")]);
+    let server = setup(&file).start().await;
+    server.logs("since: ").await;
+    server.repo().git(&["tag", "release"]);
+    server.create(&document("a", json!({}))).await.is(201);
+    assert_eq!(keys(&receiver.gets(1).await), ["a"]);
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_the_list_holds_up_no_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = listed(folder.path(), &[(&Receiver::listen(), "")]);
+    let mut server = setup(&file).start().await;
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    server.signal("HUP");
+    server.logs("kept the last good list").await;
+    server.stop();
+    let mut serve = program(folder.path());
+    serve.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--webhooks", &file]);
+    let refused = run_to_end(&mut serve).exits(1);
+    assert!(refused.stderr.contains("it is no regular file"), "{}", refused.stderr);
 }
 
 #[tokio::test]
