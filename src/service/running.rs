@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::engine::history::History;
-use crate::engine::{Engine, Head, Signal};
+use crate::engine::{Engine, Head, Hint, Signal};
 use crate::shutdown::Unfinished;
 use crate::store::remote::Poll;
 use crate::watch::Watch;
@@ -53,10 +53,13 @@ pub enum StopError {
 }
 
 impl Running {
-    /// Ends the exchanges with the remote shortly before the grace period is over: whoever waits for one is told what
-    /// became of it then, and the writer is not held up.
+    /// Has what waits for its turn pushed now, and ends the exchanges with the remote shortly before the grace period is
+    /// over: whoever waits for one is told what became of it then, and the writer is not held up.
     pub(crate) async fn end_exchanges(&self, grace: Duration) {
         let Some(poll) = &self.poll else { return };
+        poll.hurry();
+        // Where the queue is full the writer is about to look anyway.
+        drop(self.engine.signals.try_send(Signal::Changed(Hint::Branch)));
         tokio::time::sleep(grace - exchanges_end_before(grace)).await;
         // It waits for the processes; a panic there is told by whoever waits for the threads.
         drop(tokio::task::spawn_blocking(poll.ender()).await);

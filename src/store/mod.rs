@@ -20,7 +20,7 @@ pub mod signature;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use sha1::Digest as _;
@@ -294,6 +294,11 @@ pub trait Journal: Send + 'static {
     /// Waits while it is others' turn to write; says whether it has, so that more may have come meanwhile.
     fn give_way(&mut self) -> bool {
         false
+    }
+
+    /// When the branch may go on next, where it may not now; all else goes on until then.
+    fn goes_on_at(&self) -> Option<Instant> {
+        None
     }
 
     /// Waits until nobody else holds the index of the work tree, as long as [`append`](Self::append) does.

@@ -48,6 +48,8 @@ pub(crate) struct Group<'a, J> {
     pub(crate) rest: &'a mut VecDeque<Job>,
     /// Takes the jobs that one turn has no time for.
     pub(crate) unfinished: &'a mut Vec<Job>,
+    /// Takes the jobs for which the branch would have to go on before it may.
+    pub(crate) held: Option<&'a mut Vec<Job>>,
     /// What has been read and edited for the first job.
     pub(crate) progress: &'a mut Progress,
     /// Has the jobs that come meanwhile.
@@ -139,6 +141,9 @@ impl<J: Journal> Group<'_, J> {
         let in_time = in_time(jobs, started, self.deferred.is_none());
         let Plan { drafts, answers, catalog, fallbacks } = plan(&input, in_time, edits, &mut Uuid::now_v7);
         let now = input.now;
+        if !drafts.is_empty() && self.hold(jobs, &answers) {
+            return if jobs.is_empty() { Ok(Some(false)) } else { self.attempt(jobs) };
+        }
         let answers = self.set_aside(jobs, answers);
         if jobs.is_empty() {
             return Ok(Some(false));
@@ -171,6 +176,33 @@ impl<J: Journal> Group<'_, J> {
         self.count(jobs, &answers, drafts.len());
         self.answer(std::mem::take(jobs), answers);
         Ok(Some(!drafts.is_empty()))
+    }
+
+    /// Holds the jobs that make commits while the branch may not go on, and those behind them that are about the same
+    /// collections; says whether there were some.
+    fn hold(&mut self, jobs: &mut Vec<Job>, answers: &[Option<Result<Granted, SubmitError>>]) -> bool {
+        let Some(held) = &mut self.held else { return false };
+        if self.mirror.journal.goes_on_at().is_none() {
+            return false;
+        }
+        let makes_commits =
+            |at: usize| matches!(answers.get(at), Some(Some(Ok(granted))) if granted.draft.is_some());
+        let mut keys: BTreeSet<Key> = BTreeSet::new();
+        let before = held.len();
+        for (at, job) in std::mem::take(jobs).into_iter().enumerate() {
+            let of_job = || keys_of(std::slice::from_ref(&job));
+            if makes_commits(at) || !job.submission.dry_run && of_job().any(|key| keys.contains(key)) {
+                keys.extend(of_job().cloned());
+                held.push(job);
+            } else {
+                jobs.push(job);
+            }
+        }
+        let count = held.len() - before;
+        if count > 0 {
+            tracing::debug!(count, "writes wait until the branch may go on");
+        }
+        count > 0
     }
 
     /// Sets aside the jobs that were not decided: the first one needs more than one turn, the others had no

@@ -97,6 +97,9 @@ impl<J: Journal> Writer<J> {
             self.projection.note_busy(Some(Instant::now()));
             self.read_if_due();
             self.act(received.hints.merged());
+            if received.stop {
+                self.waiting.held_until = None;
+            }
             let mut jobs = self.waiting.take();
             jobs.extend(received.jobs);
             self.commit(jobs, received.stop);
@@ -104,6 +107,7 @@ impl<J: Journal> Writer<J> {
             if received.stop {
                 break;
             }
+            self.note_next_move();
             if received.idle || self.untended >= UNTENDED_MOVES_MAX {
                 self.tend();
             }
@@ -144,7 +148,20 @@ impl<J: Journal> Writer<J> {
         {
             received.hints.add(mirror.look_again_hint());
         }
+        if self.waiting.held_until.is_some_and(|at| at <= Instant::now()) {
+            self.waiting.held_until = None;
+            // What others have committed here may wait as well.
+            received.hints.add(Hint::Branch);
+        }
         Some(received)
+    }
+
+    /// Notes when the branch may go on, where it may not now.
+    fn note_next_move(&mut self) {
+        let State::Mirrored(mirror) = &self.state else { return };
+        // Where it may earlier than it was said, it is looked at now.
+        let now = self.waiting.held_until.map(|_| Instant::now());
+        self.waiting.held_until = mirror.journal.goes_on_at().or(now);
     }
 
     fn wake_at(&self) -> Option<Instant> {
@@ -152,7 +169,7 @@ impl<J: Journal> Writer<J> {
             State::Unread { again_at, .. } => Some(*again_at),
             State::Mirrored(mirror) => {
                 let idle_at = (self.untended > 0).then(|| Instant::now() + IDLE_WAIT);
-                self.look_again_at(mirror).into_iter().chain(idle_at).min()
+                self.look_again_at(mirror).into_iter().chain(idle_at).chain(self.waiting.held_until).min()
             }
         }
     }
@@ -308,7 +325,8 @@ impl<J: Journal> Writer<J> {
             jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
             return Vec::new();
         };
-        let mut unfinished = Vec::new();
+        let (mut unfinished, mut held) = (Vec::new(), Vec::new());
+        let is_large = progress.bytes() > 0;
         let mut group = Group {
             mirror,
             options: &self.options,
@@ -317,10 +335,13 @@ impl<J: Journal> Writer<J> {
             deferred: (!last).then_some(&mut self.waiting.deferred),
             rest: &mut self.waiting.rest,
             unfinished: &mut unfinished,
+            // What took several turns would take them again.
+            held: (!last && !is_large).then_some(&mut held),
             progress,
             inbox: &mut self.inbox,
         };
         self.untended += usize::from(group.carry_out(jobs));
+        self.waiting.hold(held, self.options.writer.queue_len_max);
         unfinished
     }
 

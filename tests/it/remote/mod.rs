@@ -9,6 +9,7 @@ mod hostile;
 mod lines;
 mod local;
 mod long;
+mod paced;
 mod pushed;
 mod reading;
 mod replica;

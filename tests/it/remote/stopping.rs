@@ -45,16 +45,6 @@ async fn a_push_that_hangs_is_told_of_within_the_grace_period_and_holds_up_no_en
 }
 
 #[tokio::test]
-async fn a_push_that_waits_for_its_turn_holds_up_no_end() {
-    let hub = Hub::with("small");
-    let mut server = hub.setup().flag(&FLAGS).flag(&["--remote-push-interval-ms", "600000"]).start().await;
-    server.patch("pages", json!({"name": "First"})).await.is(200);
-    let (code, log) = stop_while_a_write_waits(&mut server).await;
-    assert_eq!(code, "remote_unreachable");
-    is_in_order(&log);
-}
-
-#[tokio::test]
 async fn a_look_that_ends_with_the_service_is_no_trouble_with_the_remote() {
     let hub = Hub::with("small");
     let mut server = hub.instance().await;

@@ -9,7 +9,7 @@ use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::Join;
 use crate::store::remote::link::behind::Outbox;
 use crate::store::remote::link::{LinkState, SeenHead};
-use crate::store::{StoreError, TwoPhase};
+use crate::store::{Journal as _, StoreError, TwoPhase};
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Brings the branch to where the remote has been seen; answers where it is then.
@@ -125,7 +125,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.link.stop(LinkState::Stopped, why);
             return Ok(Some(local));
         }
-        if !self.link.settings.is_local() && self.link.check_writable().is_err() && !self.link.is_stopped() {
+        if !self.link.settings.is_local()
+            && (self.goes_on_at().is_some() || self.link.check_writable().is_err() && !self.link.is_stopped())
+        {
             return Ok(Some(local));
         }
         let merge = self.merge(Join { theirs: head, ours: local, is_restored: false })?;
@@ -202,7 +204,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             return Ok(Some(local));
         }
-        if self.link.check_writable().is_err() && !self.link.is_stopped() {
+        let is_held_back = self.goes_on_at().is_some() || self.link.check_writable().is_err();
+        if is_held_back && !self.link.is_stopped() {
             return Ok(Some(local));
         }
         match self.push(Some(head), local) {

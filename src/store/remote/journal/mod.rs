@@ -145,6 +145,11 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.wait_for_git()
     }
 
+    fn goes_on_at(&self) -> Option<Instant> {
+        // Where nothing is taken, that is said at once.
+        if self.link.is_local() || !self.link.is_up() { None } else { self.link.push_at() }
+    }
+
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         self.note_late();
         let found = self.head()?;

@@ -56,10 +56,8 @@ impl Link {
         let mut known = self.known();
         loop {
             let is_stopped = matches!(known.standing.state, Some(LinkState::Rewritten | LinkState::Stopped));
-            let wait = known
-                .posted
-                .again_at
-                .map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            let at = known.posted.again_at.max(self.push_at_of(&known));
+            let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
             match known.posted.outbox.filter(|_| !is_stopped) {
                 Some(outbox) if wait.is_zero() => {
                     known.posted.again_at = None;

@@ -1,7 +1,7 @@
 //! Pushes and looks: what is said to a remote, and what of the answers is believed.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
@@ -16,22 +16,28 @@ impl Link {
         self.known().sightings.is_current(seen)
     }
 
-    /// Pushes, not sooner after the last time than it may be.
+    /// When something may be pushed next, where it may not now.
+    pub(crate) fn push_at(&self) -> Option<Instant> {
+        self.push_at_of(&self.known())
+    }
+
+    pub(super) fn push_at_of(&self, known: &Known) -> Option<Instant> {
+        let at = known.pushed_at? + self.settings.push_interval;
+        (at > Instant::now() && !known.wishes.is_hurried).then_some(at)
+    }
+
+    /// Pushes now.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
-        let since = self.known().pushed_at.map_or(Duration::MAX, |at| at.elapsed());
-        let wait = self.settings.push_interval.saturating_sub(since);
-        if !wait.is_zero() {
-            let is_early = |_: &mut Known| !self.is_ended();
-            drop(self.changed.wait_timeout_while(self.known(), wait, is_early));
-        }
         let push = self.known().sightings.begin_push();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
-        let pushed = self.git.push(tip, lease, until + wait);
+        let pushed = self.git.push(tip, lease, until);
         self.counters.note_push(&pushed, began.elapsed());
         let accepted = (pushed == Pushed::Accepted).then_some(tip);
         let mut known = self.known();
-        known.pushed_at = Some(Instant::now());
+        if !matches!(pushed, Pushed::NotSent(_)) {
+            known.pushed_at = Some(Instant::now());
+        }
         if !known.sightings.end_push(push, accepted) {
             self.want_look(&mut known);
         }

@@ -52,6 +52,8 @@ pub(crate) struct Wishes {
     pub(crate) decision: Option<(Decision, Decided)>,
     pub(crate) is_wanted: bool,
     pub(crate) is_over: bool,
+    /// Whether the end is near: what waits for its turn is pushed now.
+    pub(crate) is_hurried: bool,
 }
 
 /// What is known; everything in it is replaced as a whole under one lock.
@@ -216,6 +218,12 @@ impl Link {
                 None => self.changed.wait(known).unwrap_or_else(PoisonError::into_inner),
             };
         }
+    }
+
+    /// Has pushed what only waits because the last push was not long ago.
+    pub(crate) fn hurry(&self) {
+        self.known().wishes.is_hurried = true;
+        self.changed.notify_all();
     }
 
     /// Ends what waits.

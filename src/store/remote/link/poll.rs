@@ -39,6 +39,11 @@ impl Poll {
         Ok(Self { link, pushes })
     }
 
+    /// Has pushed what only waits for its turn: the service is about to end.
+    pub fn hurry(&self) {
+        self.link.hurry();
+    }
+
     /// Ends all exchanges with the remote, when it is called: whoever waits for one is told so.
     pub fn ender(&self) -> impl FnOnce() + Send + 'static {
         let link = Arc::clone(&self.link);
@@ -68,7 +73,7 @@ fn look(link: &Link, changed: &impl Fn()) {
         known.wishes.is_wanted = false;
         (std::mem::take(&mut known.wishes.waiters), known.pending.clone(), known.sightings.newest())
     };
-    if let Some(pending) = &pending {
+    if let Some(pending) = pending.as_ref().filter(|_| link.push_at().is_none()) {
         let pushed = link.push(pending.tip, pending.lease, link.deadline());
         let mut known = link.known();
         if let Some(known) = known.pending.as_mut().filter(|known| known.tip == pending.tip) {

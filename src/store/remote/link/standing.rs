@@ -98,7 +98,7 @@ impl Link {
 
     /// How long writes fail at once after the remote has refused one.
     pub(super) fn refused_wait(&self) -> Duration {
-        self.settings.poll.unwrap_or(DOWN_WAIT_MAX)
+        self.settings.poll.unwrap_or(DOWN_WAIT_MAX).max(self.settings.push_interval)
     }
 
     /// Whether a write may be tried now.

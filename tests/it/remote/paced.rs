@@ -1,0 +1,70 @@
+//! Writes that wait until something may be pushed again (`--remote-push-interval-ms`).
+
+use serde_json::json;
+
+use super::transports::{By, Reached};
+use super::{Hub, create, link};
+use crate::support::{Setup, TestServer, document};
+
+/// An instance that pushes once, and then not for a long time.
+fn paced(setup: Setup) -> Setup {
+    setup.flag(&["--remote-push-interval-ms", "600000", "--log-level", "debug"])
+}
+
+/// Waits until a write waits.
+async fn a_write_is_held(server: &TestServer) {
+    server.logs("writes wait until the branch may go on").await;
+}
+
+#[tokio::test]
+async fn a_write_that_waits_for_its_turn_holds_up_nothing_else() {
+    let hub = Hub::with("small");
+    let mut server = paced(hub.polling(50)).flag(&["--work-tree"]).start().await;
+    create(&server, "first").await;
+    let mine = server.patch("posts", json!({"name": "Mine"}));
+    let meanwhile = async {
+        a_write_is_held(&server).await;
+        server.repo().save("collections/saved.yaml", "type: document\nname: Saved\n");
+        server.shows("saved", "name", "Saved").await;
+        let head = hub.somebody_writes("pages", "Foreign");
+        let read = server.request("GET", "/collections/pages").header("Collectory-Min-Revision", "latest");
+        assert_eq!(read.send().await.is(200).header("collectory-revision"), head);
+        server.patch("pages", json!({"name": "Foreign"})).await.is(200);
+        server.create(&document("pages", json!({"name": "Again"}))).await.is(409);
+        assert_eq!(hub.head(), Some(head), "nothing was pushed");
+        assert_eq!(link(&server).await["state"], "up");
+        server.repo().remove("collections/saved.yaml");
+        server.loses("saved").await;
+        server.signal("TERM");
+    };
+    let (mine, ()) = tokio::join!(mine, meanwhile);
+    let revision = mine.is(200).header("collectory-revision");
+    assert_eq!(hub.head(), Some(revision), "at the end nothing waits for its turn");
+    server.ends(0);
+}
+
+#[tokio::test]
+async fn a_lost_race_is_no_push_after_which_others_wait() {
+    let reached = Reached::by(By::Daemon, Hub::with("small")).await.unwrap();
+    let server = paced(reached.deaf()).start().await;
+    let theirs = reached.hub.somebody_writes("pages", "Foreign");
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    assert_eq!(reached.hub.repo.git(&["rev-parse", "main", "main~1"]), format!("{mine}\n{theirs}"));
+}
+
+#[tokio::test]
+async fn a_person_s_commits_wait_for_their_turn_and_hold_up_nothing() {
+    let hub = Hub::with("small");
+    let mut server = paced(hub.polling(50)).flag(&["--work-tree"]).start().await;
+    create(&server, "first").await;
+    let person = server.repo();
+    person.introduce();
+    person.write("collections/saved.yaml", "type: document\nname: Saved\n");
+    let commit = person.commit("Save");
+    server.shows("saved", "name", "Saved").await;
+    server.serves(&commit).await;
+    assert_ne!(hub.head().as_ref(), Some(&commit));
+    server.signal("TERM");
+    server.ends(0);
+    assert_eq!(hub.head(), Some(commit), "at the end nothing waits for its turn");
+}
