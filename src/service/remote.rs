@@ -14,11 +14,15 @@ use crate::service::peers::Peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository, is_branch_name};
 use crate::store::remote::{
-    Access, Ack, Decision, Git, Link, RemoteJournal, RemoteUrl, Settings, check_version, default_branch,
+    Access, Ack, Decision, Git, Link, Named, RemoteJournal, RemoteUrl, Settings, check_version,
+    default_branch,
 };
 
 /// The branch of a remote that tells no other.
 const BRANCH_DEFAULT: &str = "main";
+
+/// How long a remote may take to tell its branch before anything listens; later it is asked again.
+const BRANCH_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Where the remote is, if there is one.
 ///
@@ -50,19 +54,35 @@ pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreE
         Err(error) if is_there => tracing::error!("{error}"),
         checked => checked?,
     }
+    let dir = &config.repository.dir;
+    let new = |branch: &str| {
+        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        GitJournal::init_as(dir, NewRepository { is_bare: !remote.work_tree, branch })
+    };
     let named = config.repository.branch.as_deref().or(remote.branch.as_deref());
-    let asked = || default_branch(url, &access(remote), Instant::now() + remote.times.timeout());
-    let branch = named.map(str::to_owned).or_else(|| if is_there { None } else { asked() });
-    let branch = branch.as_deref().unwrap_or(BRANCH_DEFAULT);
-    let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-    GitJournal::init_as(&config.repository.dir, NewRepository { is_bare: !remote.work_tree, branch })
+    if is_there || named.is_some() {
+        return new(named.unwrap_or(BRANCH_DEFAULT));
+    }
+    let until = Instant::now() + remote.times.timeout().min(BRANCH_WAIT_MAX);
+    match default_branch(url, &access(remote), until) {
+        Ok(branch) => new(branch.as_deref().unwrap_or(BRANCH_DEFAULT)),
+        Err(_) => {
+            let is_new = new(BRANCH_DEFAULT)?;
+            let common_dir = if remote.work_tree { dir.join(".git") } else { dir.clone() };
+            Git::note_unnamed(&common_dir)?;
+            Ok(is_new)
+        }
+    }
 }
 
 /// The link to the remote, if there is one.
 pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<Arc<Link>>, StartError> {
     let remote = &config.remote;
     let Some(url) = url(remote)? else { return Ok(None) };
-    let branch = remote.branch.as_deref().unwrap_or_else(|| journal.branch());
+    let branch = match remote.branch.as_ref().or(config.repository.branch.as_ref()) {
+        Some(_) => Named::BySomebody(remote.branch.as_deref().unwrap_or_else(|| journal.branch())),
+        None => Named::ByRemote(journal.branch()),
+    };
     let git = Git::open(journal.common_dir(), url, branch, access(remote)).map_err(StoreError::from)?;
     let ack = match remote.ack {
         RemoteAck::Pushed => Ack::Pushed,
@@ -81,7 +101,7 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
         told: notifier(remote)?,
     };
     let clock = Clock::system();
-    tracing::info!(remote = %git.url(), branch, "sharing the branch with a remote");
+    tracing::info!(remote = %git.url(), branch = git.branch(), "sharing the branch with a remote");
     Ok(Some(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now())))))
 }
 

@@ -27,5 +27,6 @@ pub use crate::store::remote::journal::merge::{FileSides, Judged, Merger, Resolu
 pub use crate::store::remote::link::poll::Poll;
 pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus, Settings, Since};
 pub use crate::store::remote::transport::access::{Access, askpass};
-pub use crate::store::remote::transport::git::{Git, check_version, default_branch};
+pub use crate::store::remote::transport::branch::default_branch;
+pub use crate::store::remote::transport::git::{Git, Named, check_version};
 pub use crate::store::remote::transport::url::RemoteUrl;

@@ -80,6 +80,34 @@ async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
 }
 
 #[tokio::test]
+async fn a_remote_that_was_away_at_the_first_start_tells_its_branch_when_it_is_there() {
+    let hub = Hub::with("small");
+    hub.repo.git(&["branch", "live", "main"]);
+    hub.repo.git(&["symbolic-ref", "HEAD", "refs/heads/live"]);
+    hub.goes_away();
+    let mut server = hub.polling(50).start_unchecked();
+    server.get("/readyz").await.is(503);
+    hub.comes_back();
+    server.answers().await;
+    let main = hub.repo.tip("main");
+    for name in ["First", "Second"] {
+        let revision = server.patch("posts", serde_json::json!({"name": name})).await.is(200);
+        assert_eq!(hub.repo.tip("live"), Some(revision.header("collectory-revision")));
+        server.restart().await;
+    }
+    assert_eq!(hub.repo.tip("main"), main);
+}
+
+#[tokio::test]
+async fn a_remote_that_says_nothing_holds_up_no_listening() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("git://{}/hub.git", silent.local_addr().unwrap());
+    let setup = TestServer::setup("").absent().flag(&["--remote", &url, "--remote-insecure"]);
+    let server = setup.flag(&["--remote-timeout-ms", "600000"]).start_unchecked();
+    server.get("/readyz").await.is(503);
+}
+
+#[tokio::test]
 async fn what_is_here_is_served_where_git_is_missing() {
     let hub = Hub::with("small");
     let nothing = hub.folder.path().join("nothing");

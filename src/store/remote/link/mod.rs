@@ -30,6 +30,9 @@ pub use crate::store::remote::link::standing::{LinkState, LinkStatus};
 use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::pushed::Pushed;
 
+/// How long a service with nothing to serve waits for the remote before it says that it is not ready.
+const FIRST_LOOK_WAIT_MAX: Duration = Duration::from_secs(5);
+
 /// Commits of which nobody knows whether the remote has taken them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
@@ -181,13 +184,17 @@ impl Link {
         Instant::now() + self.settings.timeout
     }
 
-    /// Waits until the remote was seen or could not be, the first time.
+    /// Waits until the remote was seen or could not be, the first time, a moment at most: it may be long in coming.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
         let is_early = |known: &mut Known| {
             known.sightings.newest().is_none() && known.standing.failures == 0 && !known.wishes.is_over
         };
-        drop(self.changed.wait_timeout_while(known, self.settings.timeout, is_early));
+        drop(self.changed.wait_timeout_while(
+            known,
+            self.settings.timeout.min(FIRST_LOOK_WAIT_MAX),
+            is_early,
+        ));
     }
 
     /// Waits until it is time to look, or the end; `false` then.

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use crate::store::remote::transport::branch::BRANCH;
 use crate::store::remote::transport::notes::{BEGUN, NOTES, Note};
 
 /// What `pre-push` does, which git runs when it knows what the remote has and before it sends anything: it leaves a
@@ -20,7 +21,8 @@ pub(crate) fn fill(folder: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder"));
     }
     fs::create_dir_all(folder)?;
-    keep_only(folder, |name, kind| (name == "refs" && kind.is_dir()) || (name == BEGUN && kind.is_file()))?;
+    let is_ours = |name: &str| name == BEGUN || name == BRANCH;
+    keep_only(folder, |name, kind| (name == "refs" && kind.is_dir()) || (is_ours(name) && kind.is_file()))?;
     let (refs, notes) = (folder.join("refs"), folder.join("refs/collectory"));
     fs::create_dir_all(&refs)?;
     keep_only(&refs, |name, kind| name == "collectory" && kind.is_dir())?;

@@ -17,6 +17,7 @@ use crate::store::git::REMOTE_FOLDER;
 use crate::store::git_command;
 use crate::store::remote::RemoteError;
 use crate::store::remote::transport::access::Access;
+use crate::store::remote::transport::branch::BranchName;
 use crate::store::remote::transport::folder::fill;
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::process::{Ended, Processes};
@@ -47,13 +48,22 @@ const SETTINGS: [&str; 12] = [
 /// So many branches are told where the one that is wanted is not there.
 const BRANCHES_TOLD_MAX: usize = 5;
 
+/// Who says what the branch of the remote is called.
+#[derive(Debug, Clone, Copy)]
+pub enum Named<'a> {
+    /// Somebody has.
+    BySomebody(&'a str),
+    /// The remote, where the repository was made without it; until then it is called as here.
+    ByRemote(&'a str),
+}
+
 /// The branch of a remote, as the `git` command reaches it.
 #[derive(Debug)]
 pub struct Git {
     folder: PathBuf,
     objects: PathBuf,
     url: RemoteUrl,
-    branch: String,
+    pub(super) branch: BranchName,
     access: Access,
     /// Why the `git` command can't be used, where it can't.
     unfit: Option<String>,
@@ -71,7 +81,7 @@ impl Git {
     pub fn open(
         common_dir: &Path,
         url: RemoteUrl,
-        branch: &str,
+        branch: Named<'_>,
         access: Access,
     ) -> Result<Self, RemoteError> {
         let folder = common_dir.join(REMOTE_FOLDER);
@@ -80,7 +90,10 @@ impl Git {
         };
         fill(&folder).map_err(failed)?;
         let objects = common_dir.join("objects");
-        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned();
+        let branch = match branch {
+            Named::BySomebody(name) => BranchName::of(name),
+            Named::ByRemote(name) => BranchName::asked_for(name, &folder),
+        };
         let unfit = match check_version() {
             Err(RemoteError::Unreachable(why)) => Some(why),
             Ok(()) | Err(_) => None,
@@ -104,12 +117,12 @@ impl Git {
 
     /// Its branch, as people call it.
     pub fn branch(&self) -> &str {
-        &self.branch
+        self.branch.as_str()
     }
 
     /// The head of the branch, asked for without fetching it; `None` when there is no such branch.
     pub(crate) fn ask(&self, until: Instant) -> Result<Option<Revision>, RemoteError> {
-        let full = format!("refs/heads/{}", self.branch);
+        let full = format!("refs/heads/{}", self.branch());
         let ended = self.talk(&["ls-remote", "--quiet", "--", &self.address(), &full], until)?;
         let line = |line: &str| {
             line.split_once('\t').filter(|(_, name)| *name == full).map(|(oid, _)| oid.to_owned())
@@ -124,7 +137,8 @@ impl Git {
 
     /// Fetches the branch and answers its head; `None` when there is no such branch.
     pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
-        let refspec = format!("+refs/heads/{}:{}", self.branch, note.name());
+        self.learn_branch(until)?;
+        let refspec = format!("+refs/heads/{}:{}", self.branch(), note.name());
         let arguments = [
             "fetch",
             "--quiet",
@@ -175,11 +189,11 @@ impl Git {
         tip: Revision,
         until: Instant,
     ) -> Result<Option<Revision>, RemoteError> {
-        let refspec = format!("+{tip}:refs/heads/{}", self.branch);
+        let refspec = format!("+{tip}:refs/heads/{}", self.branch());
         let arguments =
             ["-c", "core.abbrev=no", "push", "--dry-run", "--porcelain", "--", &self.address(), &refspec];
         let ended = self.talk(&arguments, until)?;
-        Ok(match status_of(&ended.output, &self.branch) {
+        Ok(match status_of(&ended.output, self.branch()) {
             Some(('=', _)) => Some(tip),
             Some((_, summary)) => summary.split("..").next().and_then(|old| old.parse().ok()),
             None => None,
@@ -189,8 +203,8 @@ impl Git {
     /// Asks the remote to let its branch go on from `lease` to `tip`.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
         let lease = lease.map_or_else(String::new, |lease| lease.to_string());
-        let lease = format!("--force-with-lease=refs/heads/{}:{lease}", self.branch);
-        let refspec = format!("{tip}:refs/heads/{}", self.branch);
+        let lease = format!("--force-with-lease=refs/heads/{}:{lease}", self.branch());
+        let refspec = format!("{tip}:refs/heads/{}", self.branch());
         let arguments = [
             "push",
             "--porcelain",
@@ -219,7 +233,7 @@ impl Git {
             self.access.forget_connections(&self.folder);
         }
         let output = self.access.without_secrets(&ended.output, &self.url);
-        Pushed::of(&Ended { output, ..ended }, &self.branch, is_sent, said)
+        Pushed::of(&Ended { output, ..ended }, self.branch(), is_sent, said)
     }
 
     /// Whether our hook can be executed, where git has not done it yet.
@@ -261,12 +275,12 @@ impl Git {
         &self.folder
     }
 
-    fn address(&self) -> String {
+    pub(super) fn address(&self) -> String {
         self.url.for_git(!self.access.has_token())
     }
 
     /// Runs a command that only asks.
-    fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
+    pub(super) fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
         self.answer(self.run(self.command(arguments), until)?)
     }
 
@@ -346,19 +360,4 @@ pub fn check_version() -> Result<(), RemoteError> {
         true => Ok(()),
         false => Err(RemoteError::Unreachable(format!("git {wanted}, this is {}", text.trim()))),
     }
-}
-
-/// Which branch the remote's `HEAD` names, for a copy that is yet to be made; `None` when nobody knows.
-pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Option<String> {
-    let mut command = git_command::git();
-    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_CEILING_DIRECTORIES", "/").current_dir("/");
-    command.args(["-c", "core.askPass="]);
-    access.lend(&mut command, url, None);
-    command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
-    let ended = Processes::default().run(command, until).ok().filter(Ended::is_well)?;
-    let name = ended
-        .output
-        .lines()
-        .find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"))?;
-    Some(name.to_owned())
 }

@@ -3,6 +3,7 @@
 //! Nothing here knows what a commit means to anybody: it asks, fetches and pushes what it is told, and answers ids.
 
 pub(crate) mod access;
+pub(crate) mod branch;
 mod folder;
 pub(crate) mod git;
 pub(crate) mod git_merge;

@@ -1,0 +1,110 @@
+//! What the branch of the remote is called: as somebody has said, or as the remote's own `HEAD` says where nobody has.
+//! A remote that could not be asked when the repository was made is asked when it is there.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::store::git::{REMOTE_FOLDER, is_branch_name};
+use crate::store::git_command;
+use crate::store::remote::RemoteError;
+use crate::store::remote::transport::access::Access;
+use crate::store::remote::transport::folder::create;
+use crate::store::remote::transport::git::Git;
+use crate::store::remote::transport::process::{Ended, Processes};
+use crate::store::remote::transport::url::RemoteUrl;
+
+/// Where the name is noted that the remote has told; empty until it has.
+pub(crate) const BRANCH: &str = "branch";
+
+/// What the branch is called.
+#[derive(Debug)]
+pub(crate) struct BranchName {
+    /// Here, and there unless the remote has another one.
+    named: String,
+    /// By the remote.
+    told: OnceLock<String>,
+    /// Whether the remote is to tell it.
+    is_asked_for: bool,
+}
+
+impl BranchName {
+    /// A branch that somebody has named.
+    pub(crate) fn of(name: &str) -> Self {
+        let named = name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
+        Self { named, told: OnceLock::new(), is_asked_for: false }
+    }
+
+    /// The same, where the remote is to tell it unless it has.
+    pub(crate) fn asked_for(name: &str, folder: &Path) -> Self {
+        let mut branch = Self::of(name);
+        if let Ok(told) = fs::read_to_string(folder.join(BRANCH)) {
+            branch.is_asked_for = told.is_empty();
+            if !told.is_empty() {
+                branch.told = told.into();
+            }
+        }
+        branch
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.told.get().unwrap_or(&self.named)
+    }
+}
+
+impl Git {
+    /// Notes of a repository that was just made that the remote is to tell what its branch is called.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it can't be written.
+    pub fn note_unnamed(common_dir: &Path) -> Result<(), RemoteError> {
+        let folder = common_dir.join(REMOTE_FOLDER);
+        let noted = fs::create_dir_all(&folder).and_then(|()| create(&folder.join(BRANCH)));
+        noted.map(drop).map_err(|error| {
+            RemoteError::Unreachable(format!("cannot write in {}: {error}", folder.display()))
+        })
+    }
+
+    /// Asks the remote what its branch is called, where that is not known.
+    pub(crate) fn learn_branch(&self, until: Instant) -> Result<(), RemoteError> {
+        if !self.branch.is_asked_for || self.branch.told.get().is_some() {
+            return Ok(());
+        }
+        let ended = self.talk(&["ls-remote", "--symref", "--", &self.address(), "HEAD"], until)?;
+        let name = head_of(&ended).unwrap_or_else(|| self.branch.named.clone());
+        if let Err(error) = fs::write(self.folder().join(BRANCH), &name) {
+            return Err(RemoteError::Unreachable(format!("cannot note the name of its branch: {error}")));
+        }
+        tracing::info!(remote = %self.url(), branch = name, "the remote has told which branch is shared");
+        self.branch.told.get_or_init(|| name);
+        Ok(())
+    }
+}
+
+/// Which branch the remote's `HEAD` names, for a copy that is yet to be made; `None` when it names none.
+///
+/// # Errors
+///
+/// Fails when the remote does not answer.
+pub fn default_branch(
+    url: &RemoteUrl,
+    access: &Access,
+    until: Instant,
+) -> Result<Option<String>, RemoteError> {
+    let mut command = git_command::git();
+    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_CEILING_DIRECTORIES", "/").current_dir("/");
+    command.args(["-c", "core.askPass="]);
+    access.lend(&mut command, url, None);
+    command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
+    let away = |why: &str| RemoteError::Unreachable(why.to_owned());
+    let ended = Processes::default().run(command, until).map_err(|_| away("cannot run git"))?;
+    if ended.is_well() { Ok(head_of(&ended)) } else { Err(away("it has not answered")) }
+}
+
+/// The branch that `HEAD` names, as `git ls-remote --symref` tells it.
+fn head_of(ended: &Ended) -> Option<String> {
+    let name = |line: &str| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD").map(str::to_owned);
+    ended.output.lines().find_map(name).filter(|name| is_branch_name(name))
+}
