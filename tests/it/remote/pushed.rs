@@ -190,6 +190,21 @@ async fn what_the_remote_refuses_is_told_in_its_words_and_tried_no_more_for_a_wh
 }
 
 #[tokio::test]
+async fn writes_that_change_nothing_are_no_probes_of_a_remote_that_refuses() {
+    let hub = Hub::with("small");
+    hub.hook("pre-receive", "exit 1");
+    let server = hub.polling(500).start().await;
+    assert_eq!(unavailable(&server, "posts", "Lost").await.0, "remote_refused");
+    hub.no_hook("pre-receive");
+    let name = server.read("pages").await.is(200).attributes()["name"].clone();
+    eventually("writes go on", async || {
+        server.patch("pages", json!({"name": name})).await.is(200);
+        (server.patch("posts", json!({"name": "After"})).await.status() == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_write_of_which_nobody_knows_is_told_so_and_found_out_later() {
     let hub = Hub::with("small");
     let gate = hub.repo.path().join("gate");

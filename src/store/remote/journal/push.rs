@@ -161,7 +161,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Makes sure that the remote's head is this one, asked for now.
     pub(super) fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
-        self.link.check_writable()?;
+        self.link.check_reachable()?;
         let until = self.link.deadline();
         let found = self.link.git.ask(until).inspect_err(|error| self.link.missed(error))?;
         if found == head || found == self.base && self.base.is_some() {

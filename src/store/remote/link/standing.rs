@@ -101,6 +101,12 @@ impl Link {
         self.settings.poll.unwrap_or(DOWN_WAIT_MAX).max(self.settings.push_interval)
     }
 
+    /// Whether the remote may be asked where it is now, for an answer with nothing to be pushed: it can be given while
+    /// pushes are refused, and says nothing about the next of them.
+    pub(crate) fn check_reachable(&self) -> Result<(), RemoteError> {
+        if self.known().standing.state == Some(LinkState::Refused) { Ok(()) } else { self.check_writable() }
+    }
+
     /// Whether a write may be tried now.
     pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
         let mut known = self.known();
