@@ -226,6 +226,22 @@ async fn so_much_may_wait_to_be_pushed_and_no_more() {
 }
 
 #[tokio::test]
+async fn what_waited_to_be_pushed_still_counts_after_a_restart_without_the_remote() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().flag(&["--ahead-commits-max", "2"]).start().await;
+    hub.goes_away();
+    for name in ["1", "2"] {
+        server.patch("posts", json!({"name": name})).await.is(200);
+    }
+    server.restart().await;
+    assert_eq!(link(&server).await["ahead"], 2);
+    assert_eq!(server.read("posts").await.is(200).header("collectory-ahead"), "2");
+    server.patch("posts", json!({"name": "3"})).await.is(503);
+    hub.comes_back();
+    is_pushed(&hub, &server).await;
+}
+
+#[tokio::test]
 async fn the_first_commits_of_two_instances_over_an_empty_remote_are_merged() {
     let hub = Hub::empty();
     let (one, other) = (hub.local().start().await, hub.local().start().await);

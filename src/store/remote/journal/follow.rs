@@ -16,10 +16,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
     pub(super) fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         self.settle()?;
         let Some(seen_head) = self.seen_head(local.is_some()) else {
-            return match local {
-                Some(_) => Ok(local),
-                None => Err(self.not_there_yet().into()),
-            };
+            let local = local.ok_or_else(|| self.not_there_yet())?;
+            self.post_what_waits(local)?;
+            return Ok(Some(local));
         };
         if let Some(head) = seen_head.head.filter(|head| local != Some(*head))
             && let Some(why) = self.unsuitable(head)?
@@ -145,6 +144,19 @@ impl<J: TwoPhase> RemoteJournal<J> {
             Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Mode `local`: has pushed behind what waited for it when the service ended, by what was noted of a remote that has
+    /// not been seen since.
+    fn post_what_waits(&mut self, local: Revision) -> Result<(), StoreError> {
+        let is_ours = match self.base {
+            Some(base) => base != local && self.inner.commits().descends(local, base)?,
+            None => self.link.git.is_begun_here(),
+        };
+        if is_ours && self.link.is_local() && !self.link.settings.is_follower {
+            self.post(self.base, local)?;
+        }
+        Ok(())
     }
 
     /// Has what is here pushed behind.
