@@ -301,7 +301,10 @@ impl Git {
         }
         match ended.is_well() {
             true => Ok(ended),
-            false => Err(RemoteError::Unreachable(advised(self.discreet(&ended)))),
+            false => {
+                let said = self.access.without_secrets(&ended.error, &self.url);
+                Err(RemoteError::Unreachable(advised(&said)))
+            }
         }
     }
 

@@ -6,7 +6,8 @@ const SENTENCE_CHARS_MAX: usize = 400;
 /// The lines that tell something, in one.
 pub(crate) fn sentence(said: &str) -> String {
     let lines = said.split(['\n', '\r']).map(str::trim_end);
-    let lines = lines.map(|line| line.strip_prefix("remote: ").unwrap_or(line).trim());
+    let lines = lines.map(|line| line.strip_prefix("remote: ").unwrap_or(line));
+    let lines = lines.map(|line| without_frame(line).trim());
     let told: Vec<String> = lines.filter(|line| !line.is_empty() && !is_noise(line)).map(visible).collect();
     let text = told.join("; ");
     match text.char_indices().nth(SENTENCE_CHARS_MAX) {
@@ -30,7 +31,12 @@ pub(crate) fn without_userinfo(said: &str) -> String {
 }
 
 /// What git and ssh say, by a part of it, and what is to be done then.
-const ADVICE: [(&str, &str); 7] = [
+const ADVICE: [(&str, &str); 8] = [
+    (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "somebody may be in between; if its operator says that the host has another key now, put that into the file of \
+         --remote-known-hosts in place of the old one",
+    ),
     (
         "Host key verification failed",
         "put the key of the host (`ssh-keyscan`, compared with what its operator says) into the file of --remote-known-hosts",
@@ -49,12 +55,17 @@ const ADVICE: [(&str, &str); 7] = [
     ("does not appear to be a git repository", "look at the URL, or make one there with `git init --bare`"),
 ];
 
-/// A sentence of git's with what is to be done about it, where that is known.
-pub(crate) fn advised(said: String) -> String {
+/// What git said as a sentence, with what is to be done about it where that is known.
+pub(crate) fn advised(said: &str) -> String {
     match ADVICE.iter().find(|(part, _)| said.contains(part)) {
-        Some((_, advice)) => format!("{said} ({advice})"),
-        None => said,
+        Some((_, advice)) => format!("{} ({advice})", sentence(said)),
+        None => sentence(said),
     }
+}
+
+/// A line without the `@` that ssh puts around warnings.
+fn without_frame(line: &str) -> &str {
+    if line.starts_with('@') && line.ends_with('@') { line.trim_matches('@') } else { line }
 }
 
 /// What git adds for people at a terminal.
@@ -94,12 +105,24 @@ mod tests {
     }
 
     #[test]
+    fn advice_is_given_for_what_stands_behind_much_else() {
+        let frame = "@".repeat(59);
+        let warning =
+            format!("{frame}\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n{frame}\n");
+        let shown = advised(&warning);
+        assert!(shown.starts_with("WARNING: REMOTE HOST") && !shown.contains('@'), "{shown}");
+        assert!(shown.contains("in place of the old one"), "{shown}");
+        let late = advised(&format!("{}\nHost key verification failed.\n", "x".repeat(10_000)));
+        assert!(late.contains("ssh-keyscan"), "{late}");
+    }
+
+    #[test]
     fn what_is_said_becomes_one_line_that_does_nothing() {
         let said = "remote: no \u{1b}[31mwrites\u{202e} today\nremote: \nTo /srv/x\nerror: failed to push\nhint: pull first\n";
         assert_eq!(sentence(said), "no \u{fffd}[31mwrites\u{fffd} today; error: failed to push");
-        let unknown = advised("Host key verification failed.".to_owned());
+        let unknown = advised("Host key verification failed.");
         assert!(unknown.contains("--remote-known-hosts"), "{unknown}");
-        assert_eq!(advised("no".to_owned()), "no");
+        assert_eq!(advised("no"), "no");
         assert!(sentence(&"x".repeat(10_000)).chars().count() < 500);
     }
 }
