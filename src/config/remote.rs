@@ -25,7 +25,8 @@ pub struct RemoteConfig {
 
     /// With --remote-ack local: how many commits may wait to be pushed; then writes are answered 503.
     #[arg(id = "ahead_commits_max", long = "ahead-commits-max", env = "COLLECTORY_AHEAD_COMMITS_MAX", value_name = "COUNT",
-          hide_short_help = true, default_value_t = Self::DEFAULT.ahead_commits_max, requires = "remote")]
+          hide_short_help = true, default_value_t = Self::DEFAULT.ahead_commits_max, requires = "remote",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub ahead_commits_max: usize,
 
     /// What a remote that was rewritten means: the branch here follows it, and what went is kept and told; or
@@ -35,7 +36,8 @@ pub struct RemoteConfig {
     pub rewrite: Rewrite,
 
     /// Take no writes (405): a replica for reading.
-    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires = "remote")]
+    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires = "remote",
+          conflicts_with_all = ["peer", "remote_push_interval_ms"])]
     pub follow: bool,
 
     /// Give the clone of the remote a work tree; without it it is bare.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use crate::config::{RemoteAck, RemoteConfig, Rewrite, ServeConfig, read_named};
+use crate::config::{RemoteAccess, RemoteAck, RemoteConfig, Rewrite, ServeConfig, read_named};
 use crate::domain::{Actor, Revision};
 use crate::engine::{Collections, Remote};
 use crate::http::{Clock, NoticeSecret, SharedBranch};
@@ -14,7 +14,7 @@ use crate::service::peers::Peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository, is_branch_name};
 use crate::store::remote::{
-    Access, Ack, Decision, Git, Link, Named, RemoteJournal, RemoteUrl, Settings, check_version,
+    Access, Ack, Decision, Git, Link, Named, RemoteJournal, RemoteUrl, Settings, Transport, check_version,
     default_branch,
 };
 
@@ -41,8 +41,38 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
     if let Some(branch) = config.branch.as_ref().filter(|branch| !is_branch_name(branch)) {
         return Err(StoreError::Misnamed(format!("--remote-branch: git makes no branch `{branch}`")));
     }
+    check_senseless(config, &url).map_err(StoreError::Misnamed)?;
     notice_secret(config)?;
     Ok(Some(url))
+}
+
+/// Refuses flags that would mean nothing beside others: whoever gives them expects something of them.
+fn check_senseless(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String> {
+    let is_local = config.ack == RemoteAck::Local;
+    if config.follow && is_local {
+        return Err("--follow takes no writes, so there are none for --remote-ack local".to_owned());
+    }
+    if !is_local && config.ahead_commits_max != RemoteConfig::DEFAULT.ahead_commits_max {
+        return Err(
+            "--ahead-commits-max is for --remote-ack local: else nothing waits to be pushed".to_owned()
+        );
+    }
+    let RemoteAccess { key, known_hosts, token_file, insecure: _ } = &config.access;
+    let is_ssh = url.transport() == Transport::Ssh;
+    let is_http = matches!(url.transport(), Transport::Https | Transport::Http);
+    for (flag, file, is_asked_for, whose) in [
+        ("--remote-key", key, is_ssh, "ssh"),
+        ("--remote-known-hosts", known_hosts, is_ssh, "ssh"),
+        ("--remote-token-file", token_file, is_http, "https"),
+    ] {
+        let Some(file) = file else { continue };
+        if !is_asked_for {
+            return Err(format!("{flag} is for a remote that is reached by {whose}, which {url} is not"));
+        }
+        std::fs::metadata(file)
+            .map_err(|error| format!("{flag}: {} cannot be read: {error}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Makes the repository when nothing is there, with the branch that the remote has; answers whether it did.

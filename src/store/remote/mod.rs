@@ -29,4 +29,4 @@ pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus,
 pub use crate::store::remote::transport::access::{Access, askpass};
 pub use crate::store::remote::transport::branch::default_branch;
 pub use crate::store::remote::transport::git::{Git, Named, check_version};
-pub use crate::store::remote::transport::url::RemoteUrl;
+pub use crate::store::remote::transport::url::{RemoteUrl, Transport};

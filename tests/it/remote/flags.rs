@@ -14,6 +14,15 @@ async fn what_makes_no_sense_is_wrong_usage() {
         (&["--remote", "https://mara:secret@host/x"], "--remote-token-file"),
         (&["--remote", "/hub", "--peer", "ftp://host/"], "write https://HOST/ or http://HOST:PORT/"),
         (&["--remote", "/hub", "--peer", "https://"], "write https://HOST/ or http://HOST:PORT/"),
+        (&["--remote", "/hub", "--follow", "--peer", "http://host/"], "cannot be used with"),
+        (&["--remote", "/hub", "--follow", "--remote-push-interval-ms", "9"], "cannot be used with"),
+        (&["--remote", "/hub", "--follow", "--remote-ack", "local"], "--follow takes no writes"),
+        (&["--remote", "/hub", "--ahead-commits-max", "9"], "is for --remote-ack local"),
+        (&["--remote", "/hub", "--remote-ack", "local", "--ahead-commits-max", "0"], "0 is not in"),
+        (&["--remote", "/hub", "--remote-token-file", "/dev/null"], "by https, which /hub is not"),
+        (&["--remote", "https://host/x", "--remote-key", "/dev/null"], "by ssh, which https://host/x is not"),
+        (&["--remote", "/hub", "--remote-known-hosts", "/dev/null"], "by ssh, which /hub is not"),
+        (&["--remote", "host:x", "--remote-key", "/nowhere"], "--remote-key: /nowhere cannot be read"),
         (&["--remote", "/hub", "--remote-branch", "a..b"], "--remote-branch: git makes no branch `a..b`"),
         (
             &["--remote", "/hub", "--remote-notice-secret", "/nowhere"],
@@ -63,23 +72,6 @@ async fn without_remote_and_without_a_copy_it_is_not_ready_and_goes_on_trying() 
 }
 
 #[tokio::test]
-async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
-    let hub = Hub::with("small");
-    let server = hub.polling(50).flag(&["--branch", "mian"]).start_unchecked();
-    let told = eventually("it is told", async || {
-        let told = server.get("/readyz").await.is(503).json().to_string();
-        told.contains("no branch `mian` but `main`").then_some(told)
-    })
-    .await;
-    assert!(told.contains("--remote-branch"), "{told}");
-    server.create(&crate::support::document("new", serde_json::json!({}))).await.is(503);
-    assert_eq!(hub.repo.tip("mian"), None);
-    hub.repo.git(&["branch", "mian", "main"]);
-    server.answers().await;
-    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
-}
-
-#[tokio::test]
 async fn a_remote_that_was_away_at_the_first_start_tells_its_branch_when_it_is_there() {
     let hub = Hub::with("small");
     hub.repo.git(&["branch", "live", "main"]);
@@ -105,6 +97,23 @@ async fn a_remote_that_says_nothing_holds_up_no_listening() {
     let setup = TestServer::setup("").absent().flag(&["--remote", &url, "--remote-insecure"]);
     let server = setup.flag(&["--remote-timeout-ms", "600000"]).start_unchecked();
     server.get("/readyz").await.is(503);
+}
+
+#[tokio::test]
+async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--branch", "mian"]).start_unchecked();
+    let told = eventually("it is told", async || {
+        let told = server.get("/readyz").await.is(503).json().to_string();
+        told.contains("no branch `mian` but `main`").then_some(told)
+    })
+    .await;
+    assert!(told.contains("--remote-branch"), "{told}");
+    server.create(&crate::support::document("new", serde_json::json!({}))).await.is(503);
+    assert_eq!(hub.repo.tip("mian"), None);
+    hub.repo.git(&["branch", "mian", "main"]);
+    server.answers().await;
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
 }
 
 #[tokio::test]

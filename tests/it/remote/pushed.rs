@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
+use super::transports::{By, Reached};
 use super::{Hub, create, is_in_state, link, touch, unavailable};
-use crate::support::{document, eventually};
+use crate::support::{TOKEN, document, eventually};
 
 #[tokio::test]
 async fn a_write_of_one_instance_is_on_the_remote_when_it_is_answered_and_seen_by_the_other() {
@@ -151,18 +152,16 @@ async fn a_write_that_failed_is_no_trouble_any_more_when_the_remote_is_up_again(
 
 #[tokio::test]
 async fn a_secret_that_the_remote_repeats_is_told_nobody() {
-    let hub = Hub::with("small");
-    let token = hub.folder.path().join("token");
-    std::fs::write(&token, "s3cret-token\n").unwrap();
-    let said = "no s3cret-token, use https://mara:hidden@git.example.org/x";
-    hub.hook("pre-receive", &format!("echo '{said}'; exit 1"));
-    let server = hub.setup().flag(&["--remote-token-file", token.to_str().unwrap()]).start().await;
+    let reached = Reached::by(By::Http, Hub::with("small")).await.unwrap();
+    let said = format!("no {TOKEN}, use https://mara:hidden@git.example.org/x");
+    reached.hub.hook("pre-receive", &format!("echo '{said}'; exit 1"));
+    let server = reached.setup().start().await;
     let (code, error) = unavailable(&server, "posts", "Lost").await;
     assert_eq!(code, "remote_refused");
     let detail = error["detail"].as_str().unwrap();
     assert!(detail.contains("no ***, use https://***@git.example.org/x"), "{detail}");
     let told = link(&server).await.to_string() + &server.log();
-    assert!(!told.contains("s3cret-token") && !told.contains("hidden"), "{told}");
+    assert!(!told.contains(TOKEN) && !told.contains("hidden"), "{told}");
 }
 
 #[tokio::test]
