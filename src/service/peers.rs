@@ -1,6 +1,7 @@
 //! Siblings that are told after each push, so that they need not wait for their next poll; best effort, and never
 //! waited for.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -23,13 +24,36 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Starts the thread that tells them; it ends with the sender.
+    /// Starts a thread for each of them, so that one that hangs holds up no other, and one that hands out what they are
+    /// to tell; they end with the sender.
     pub(crate) fn start(self) -> std::io::Result<Sender<Revision>> {
         let (tell, told) = channel();
-        thread::Builder::new().name("peers".into()).spawn(move || self.run(&told))?;
+        let (urls, secret) = (self.urls, Arc::new(self.secret));
+        let mut peers = Vec::with_capacity(urls.len());
+        for url in urls {
+            let (tell, told) = channel();
+            let peer = Peer { url, secret: Arc::clone(&secret) };
+            thread::Builder::new().name("peer".into()).spawn(move || peer.run(&told))?;
+            peers.push(tell);
+        }
+        thread::Builder::new().name("peers".into()).spawn(move || {
+            for revision in told {
+                for peer in &peers {
+                    let _ended = peer.send(revision);
+                }
+            }
+        })?;
         Ok(tell)
     }
+}
 
+/// One of them.
+struct Peer {
+    url: String,
+    secret: Arc<Option<NoticeSecret>>,
+}
+
+impl Peer {
     fn run(&self, pushed: &Receiver<Revision>) {
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let config =
@@ -38,15 +62,15 @@ impl Peers {
         while let Ok(first) = pushed.recv() {
             // Of those that came meanwhile the last says it all.
             let newest = pushed.try_iter().last().unwrap_or(first);
-            self.urls.iter().for_each(|url| self.tell(&agent, url, newest));
+            self.tell(&agent, newest);
         }
     }
 
-    fn tell(&self, agent: &Agent, url: &str, revision: Revision) {
-        let url = format!("{}/remote/notices", url.trim_end_matches('/'));
+    fn tell(&self, agent: &Agent, revision: Revision) {
+        let url = format!("{}/remote/notices", self.url.trim_end_matches('/'));
         let body = format!(r#"{{"revision":"{revision}"}}"#);
         let mut request = agent.post(&url).header("Content-Type", "application/json");
-        if let Some(secret) = &self.secret {
+        if let Some(secret) = &*self.secret {
             for (name, value) in
                 secret.sign(&Uuid::now_v7().to_string(), Clock::system().now(), body.as_bytes())
             {

@@ -153,6 +153,20 @@ async fn siblings_are_told_of_a_push() {
 }
 
 #[tokio::test]
+async fn a_sibling_that_hangs_holds_up_no_other() {
+    let hub = Hub::with("small");
+    let deaf = ["--watch", "none", "--tick-ms", "600000"];
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = hub.setup().flag(&deaf).start().await;
+    // Told one after the other they would take too long for this test.
+    let mut peers = vec![format!("http://{}/", silent.local_addr().unwrap()); 50];
+    peers.push(format!("http://{}/", other.address()));
+    let one = hub.setup().flag(&deaf).flag(&["--peer", &peers.join(",")]).start().await;
+    let head = create(&one, "new").await;
+    other.serves(&head).await;
+}
+
+#[tokio::test]
 async fn a_follower_takes_no_writes_and_shows_those_of_others() {
     let hub = Hub::with("small");
     let follower = hub.setup().flag(&["--follow"]).start().await;
