@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
+
 /// How a remote is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -70,8 +72,7 @@ impl FromStr for RemoteUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() || text.starts_with('-') || text.contains("::") || text.contains(char::is_control)
-        {
+        if text.is_empty() || text.starts_with('-') || names_helper(text) || text.contains(char::is_control) {
             return Err("write https://HOST/PATH, ssh://HOST/PATH, HOST:PATH or a folder".to_owned());
         }
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -85,11 +86,14 @@ impl FromStr for RemoteUrl {
             "http" => Transport::Http,
             "ssh" | "git+ssh" | "ssh+git" => Transport::Ssh,
             "git" => Transport::Git,
-            "file" => return folder(rest),
+            "file" => return folder(&path_of(rest)?),
             _ => return Err(format!("`{scheme}` is not spoken; https, ssh, git, http and folders are")),
         };
         let authority = rest.split('/').next().unwrap_or_default();
         let Some((user, host)) = authority.rsplit_once('@') else { return Ok(Self::plain(transport, text)) };
+        if user.contains(':') && transport == Transport::Ssh {
+            return Err("ssh takes no password from a URL; name a key with --remote-key".to_owned());
+        }
         if user.contains(':') {
             return Err("a password in a URL is seen by everybody on the machine; put it into a file and name that with \
                         --remote-token-file"
@@ -113,6 +117,24 @@ impl RemoteUrl {
 pub(crate) fn origin_of(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     url[host..].find('/').map_or(url, |path| &url[..host + path])
+}
+
+/// Whether git would run a program of its own for it, as for `ext::COMMAND`.
+fn names_helper(text: &str) -> bool {
+    text.split_once("::").is_some_and(|(name, _)| {
+        !name.contains(|it: char| !it.is_ascii_alphanumeric() && !matches!(it, '+' | '-' | '.'))
+    })
+}
+
+/// The path of what stands behind `file://`, as git reads it.
+fn path_of(rest: &str) -> Result<String, String> {
+    let path = rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest);
+    let decoded = percent_decode_str(path).decode_utf8().map_err(|_| "the path is not UTF-8".to_owned())?;
+    if decoded.contains(char::is_control) {
+        Err("the path has control characters".to_owned())
+    } else {
+        Ok(decoded.into_owned())
+    }
 }
 
 /// A folder by its whole path: git runs elsewhere.
@@ -149,7 +171,12 @@ mod tests {
             ("git://host/a", Transport::Git, "git://host/a"),
             ("/srv/settings.git", Transport::Folder, "/srv/settings.git"),
             ("file:///srv/settings.git", Transport::Folder, "/srv/settings.git"),
+            ("file://localhost/srv/a%20b.git", Transport::Folder, "/srv/a b.git"),
             ("/srv/a:b", Transport::Folder, "/srv/a:b"),
+            ("/srv/a::b", Transport::Folder, "/srv/a::b"),
+            ("ssh://git@[::1]:22/a", Transport::Ssh, "ssh://git@[::1]:22/a"),
+            ("[::1]:a", Transport::Ssh, "[::1]:a"),
+            ("https://[2001:db8::1]/a", Transport::Https, "https://[2001:db8::1]/a"),
         ] {
             let url: RemoteUrl = text.parse().unwrap();
             assert_eq!((url.transport(), url.to_string().as_str()), (transport, shown), "{text}");
@@ -160,10 +187,20 @@ mod tests {
 
     #[test]
     fn what_would_run_something_or_show_a_secret_is_refused() {
-        for text in
-            ["", "--upload-pack=x", "ext::sh -c x", "fd::3", "ftp://host/a", "https://a:b@host/c", "a\nb"]
-        {
+        for text in [
+            "",
+            "--upload-pack=x",
+            "ext::sh -c x",
+            "fd::3",
+            "::x",
+            "ftp://host/a",
+            "https://a:b@host/c",
+            "a\nb",
+        ] {
             assert!(text.parse::<RemoteUrl>().is_err(), "{text}");
         }
+        let advice = "ssh://a:b@host/c".parse::<RemoteUrl>().unwrap_err();
+        assert!(advice.contains("--remote-key"), "{advice}");
+        assert!("file:///a%0ab".parse::<RemoteUrl>().is_err());
     }
 }
