@@ -153,6 +153,18 @@ async fn siblings_are_told_of_a_push() {
 }
 
 #[tokio::test]
+async fn a_commit_in_a_remote_whose_git_folder_stands_elsewhere_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = Repo::seeded(folder.path().join("theirs"), "small");
+    theirs.git(&["init", "--quiet", "--separate-git-dir", folder.path().join("elsewhere").to_str().unwrap()]);
+    let url = theirs.path().to_str().unwrap().to_owned();
+    let setup = TestServer::setup("").absent().flag(&["--remote", &url, "--remote-poll-ms", "0"]);
+    let server = setup.start().await;
+    theirs.write("collections/new.yaml", "type: document\nname: New\n");
+    server.serves(&theirs.commit("Write new")).await;
+}
+
+#[tokio::test]
 async fn a_sibling_that_hangs_holds_up_no_other() {
     let hub = Hub::with("small");
     let deaf = ["--watch", "none", "--tick-ms", "600000"];

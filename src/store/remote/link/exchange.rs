@@ -1,6 +1,6 @@
 //! Pushes and looks: what is said to a remote, and what of the answers is believed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::domain::Revision;
@@ -131,8 +131,24 @@ impl Link {
     #[must_use]
     pub fn branch_files(&self) -> Vec<PathBuf> {
         let Some(folder) = self.git.url().folder() else { return Vec::new() };
-        let inner = folder.join(".git");
-        let folder = if inner.is_dir() { inner } else { folder.to_owned() };
-        vec![folder.join("refs/heads").join(self.git.branch()), folder.join("packed-refs")]
+        let git_dir = git_dir_of(folder);
+        let branch = git_dir.join("refs/heads").join(self.git.branch());
+        vec![branch, git_dir.join("packed-refs")]
+    }
+}
+
+/// Where the refs are of a remote that is a folder: itself, or its `.git`, which may be a file that names another.
+fn git_dir_of(folder: &Path) -> PathBuf {
+    let inner = folder.join(".git");
+    if inner.is_dir() {
+        return inner;
+    }
+    let named = std::fs::read_to_string(inner).ok();
+    let named = named.as_deref().and_then(|text| text.strip_prefix("gitdir: ")).map(str::trim_end);
+    let git_dir = named.map_or_else(|| folder.to_owned(), |named| folder.join(named));
+    // That of a linked work tree shares them with the others.
+    match std::fs::read_to_string(git_dir.join("commondir")) {
+        Ok(common) => git_dir.join(common.trim_end()),
+        Err(_) => git_dir,
     }
 }
