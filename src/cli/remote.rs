@@ -29,7 +29,8 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The remote is right as it is: follow it, and let go what it has lost; what only waits to be pushed stays
+    /// The remote is right as it is: follow it, and let go what it has lost; what only waits to be pushed stays, but for
+    /// what was made on top of what was lost: that is kept and told in /problems, until it is restored or accepted too
     Accept(How),
     /// Bring back what the remote has lost, by a merge with what it has now
     Restore {
