@@ -13,6 +13,9 @@ const VERSION_MIN: (u32, u32) = (2, 36);
 /// How much of what `git fsck` says is told.
 const LINES_MAX: usize = 20;
 
+/// So often `git fsck` is to fail before it is believed: what changes while it reads, it takes for damage.
+const FSCK_RUNS_MAX: usize = 3;
+
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     match said(repo, &["--version"]) {
         Err(error) => {
@@ -26,7 +29,8 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
         }
         Ok(_) => {}
     }
-    if let Err(error) = said(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]) {
+    let fsck = || said(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
+    if let Err(error) = (1..FSCK_RUNS_MAX).fold(fsck(), |said, _| said.or_else(|_| fsck())) {
         let fix = Fix::Person(
             "bring back the objects that are named from a backup or a clone (`git fetch`), then look again"
                 .into(),

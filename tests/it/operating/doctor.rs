@@ -146,6 +146,31 @@ fn packs_whose_objects_are_in_another_one_are_told() {
 }
 
 #[test]
+fn what_git_calls_damage_once_and_not_again_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
+    let [git, runs] = ["git", "runs"].map(|name| folder.path().join(name));
+    for (failures, code) in [(2, 0), (3, 1)] {
+        // As beside a service that writes while git reads.
+        let text = format!(
+            "#!/bin/sh\nPATH='{path}'\ncase \" $* \" in *' fsck '*) echo again >> '{0}'; \
+             if [ $(wc -l < '{0}') -le {failures} ]; then echo 'missing blob' >&2; exit 2; fi;; esac\n\
+             exec git \"$@\"\n",
+            runs.display()
+        );
+        fs::write(&git, text).unwrap();
+        fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut doctor = program(folder.path());
+        doctor.arg("doctor").arg("--repo").arg(repo.path());
+        doctor.env("PATH", format!("{}:{path}", folder.path().display()));
+        let told = run_to_end(&mut doctor).exits(code).stdout;
+        assert_eq!(told.contains("wrong: fsck: git fsck says: missing blob"), code == 1, "{told}");
+        fs::remove_file(&runs).unwrap();
+    }
+}
+
+#[test]
 fn a_policy_that_others_may_change_or_that_has_a_fault_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());
