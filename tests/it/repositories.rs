@@ -1,5 +1,7 @@
 //! Every kind of repository that can be served, and those that can't.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::support::{Repo, TestServer, document, program, run_to_end};
@@ -18,7 +20,7 @@ async fn an_absent_folder_becomes_a_repository() {
 async fn an_empty_folder_becomes_a_repository() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty");
-    std::fs::create_dir(&path).unwrap();
+    fs::create_dir(&path).unwrap();
     let server = TestServer::setup("").repository(&path).start().await;
     server.create(&document("posts", json!({}))).await.is(201);
 }
@@ -26,7 +28,7 @@ async fn an_empty_folder_becomes_a_repository() {
 #[tokio::test]
 async fn a_folder_with_other_content_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("letter.txt"), "Dear").unwrap();
+    fs::write(folder.path().join("letter.txt"), "Dear").unwrap();
     let refused = TestServer::setup("").repository(folder.path()).refused().exits(1);
     assert!(refused.stderr.contains(&*folder.path().to_string_lossy()), "{}", refused.stderr);
     assert!(!folder.path().join(".git").exists());
@@ -142,6 +144,20 @@ async fn a_detached_head_needs_a_branch_to_be_named() {
     assert_ne!(repo.tip("main"), Some(repo.head()));
 }
 
+#[tokio::test]
+async fn a_repository_whose_making_was_cut_short_is_made_and_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let git = folder.path().join("r/.git");
+    for inside in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
+        fs::create_dir_all(git.join(inside)).unwrap();
+    }
+    for inside in ["config", "HEAD.new"] {
+        fs::write(git.join(inside), "").unwrap();
+    }
+    let server = TestServer::setup("").repository(&folder.path().join("r")).start().await;
+    server.read("posts").await.is(404);
+}
+
 #[test]
 fn a_mistyped_branch_is_refused_and_never_an_empty_list() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,8 +220,8 @@ async fn links_folders_and_other_specials_are_problems() {
     let folder = server.repo().path().join("collections");
     std::os::unix::fs::symlink("/etc/passwd", folder.join("evil.yaml")).unwrap();
     std::os::unix::fs::symlink("posts.yaml", folder.join("alias.yaml")).unwrap();
-    std::fs::create_dir(folder.join("folder.yaml")).unwrap();
-    std::fs::write(folder.join("folder.yaml/inside.yaml"), "type: document\n").unwrap();
+    fs::create_dir(folder.join("folder.yaml")).unwrap();
+    fs::write(folder.join("folder.yaml/inside.yaml"), "type: document\n").unwrap();
     let head = server.repo().commit("Add specials");
     server.serves(&head).await;
     let expected = ["collections/alias.yaml", "collections/evil.yaml", "collections/folder.yaml"];
@@ -221,7 +237,7 @@ async fn links_folders_and_other_specials_are_problems() {
 async fn a_sha256_repository_is_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r");
-    std::fs::create_dir(&path).unwrap();
+    fs::create_dir(&path).unwrap();
     Repo::at(&path).git(&["init", "--quiet", "--object-format=sha256"]);
     let refused = TestServer::setup("").repository(&path).refused().exits(1);
     assert!(refused.stderr.to_lowercase().contains("sha"), "{}", refused.stderr);

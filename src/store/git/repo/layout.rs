@@ -170,7 +170,8 @@ fn is_git_dir(path: &Path) -> bool {
     fs::symlink_metadata(path.join("HEAD")).is_ok() && (shared || path.join("commondir").is_file())
 }
 
-fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
+/// The `.git` of the repository at `path`, if there is one.
+pub(crate) fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     let dot_git = path.join(".git");
     if dot_git.is_file() {
         let text = read_if_there(&dot_git)?.unwrap_or_default();

@@ -7,7 +7,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 
 use crate::store::StoreError;
-use crate::store::git::repo::layout::Layout;
+use crate::store::git::repo::layout::{Layout, find_git_dir};
 
 /// Has this process make files with the rights that the repository at `path` asks for, if it asks for any and is
 /// there. It is for a process that does nothing else, and holds for the files of the work tree too.
@@ -16,7 +16,8 @@ use crate::store::git::repo::layout::Layout;
 ///
 /// Fails when there is something that can't be served.
 pub fn keep_to_sharing(path: &Path) -> Result<(), StoreError> {
-    if !path.join("HEAD").exists() && !path.join(".git").exists() {
+    // Its making may have been cut short; what is no repository at all is told by whoever opens it.
+    if find_git_dir(path)?.is_none() {
         return Ok(());
     }
     let Some(shared) = Layout::find(path, ".")?.shared else { return Ok(()) };
