@@ -44,7 +44,8 @@ pub struct RepositoryConfig {
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
     pub dir: PathBuf,
 
-    /// The branch to serve; without it the one that HEAD names at start. It stays while the
+    /// The branch to serve; without it the one that HEAD names at start, or in the middle of a rebase
+    /// or a bisection the one that was served last. It stays while the
     /// service runs, whatever is checked out. It must exist, unless the repository has no branch at
     /// all: then the first write makes it.
     #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",

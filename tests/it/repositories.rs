@@ -145,6 +145,32 @@ async fn a_detached_head_needs_a_branch_to_be_named() {
 }
 
 #[tokio::test]
+async fn what_was_served_is_served_again_in_the_middle_of_a_rebase_and_of_a_bisection() {
+    let mut server = TestServer::setup("small").start().await;
+    for name in ["One", "Two", "Three"] {
+        server.patch("posts", json!({"name": name})).await.is(200);
+    }
+    server.kill();
+    let repo = server.repo();
+    let begun = [&["bisect", "start", "HEAD", "HEAD~3"][..], &["checkout", "--quiet", "HEAD~1"]];
+    for (command, name) in begun.into_iter().zip(["Four", "Five"]) {
+        repo.git(command);
+        let (there, read) = (repo.head(), repo.read("collections/posts.yaml"));
+        let mut again = TestServer::setup("").repository(repo.path()).start().await;
+        again.patch("posts", json!({"name": name})).await.is(200);
+        again.kill();
+        assert!(repo.git(&["show", "main:collections/posts.yaml"]).contains(name));
+        assert_eq!((repo.head(), repo.read("collections/posts.yaml")), (there, read), "it is the person's");
+        repo.git(&["checkout", "--quiet", "main"]);
+    }
+    repo.git(&["checkout", "--quiet", "--detach"]);
+    repo.git(&["branch", "other"]);
+    repo.git(&["update-ref", "-d", "refs/heads/main"]);
+    let refused = TestServer::setup("").repository(repo.path()).refused().exits(1);
+    assert!(refused.stderr.contains("HEAD is detached"), "{}", refused.stderr);
+}
+
+#[tokio::test]
 async fn a_repository_whose_making_was_cut_short_is_made_and_served() {
     let folder = tempfile::tempdir().unwrap();
     let git = folder.path().join("r/.git");

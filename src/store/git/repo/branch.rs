@@ -9,6 +9,7 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
+use crate::store::git::repo::served;
 
 const BRANCHES: &str = "refs/heads/";
 
@@ -45,7 +46,8 @@ pub(crate) struct Branch {
 }
 
 impl Branch {
-    /// The branch that is asked for, or that `HEAD` names; [`DETACHED`] if it names none and that will do.
+    /// The branch that is asked for, or that `HEAD` names. If it names none, as in the middle of a rebase or of a
+    /// bisection, it is the one that was served last; [`DETACHED`] for a survey.
     ///
     /// # Errors
     ///
@@ -62,8 +64,17 @@ impl Branch {
                 }
                 Head::Detached(_) if access == Access::Survey => DETACHED.to_owned(),
                 Head::Detached(_) => {
-                    let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
-                    return Err(layout.unsuitable(why));
+                    let is_there = |name: &str| matches!(refs::read(&layout.common_dir, name), Ok(Some(_)));
+                    let served = served::branch(&layout)?;
+                    let Some(name) = served.filter(|name| is_name(name) && is_there(name)) else {
+                        let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
+                        return Err(layout.unsuitable(why));
+                    };
+                    tracing::warn!(
+                        branch = name,
+                        "HEAD is detached, so the branch that was served last is served"
+                    );
+                    name
                 }
             },
         };
