@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::past::{Done, Failure, Source, Style, key, plain, shown};
 use crate::domain::Key;
+use crate::engine::history::HistoryError;
 use crate::http::resources;
 
 /// How long the shortest differences are looked for; what is left is shown as replaced.
@@ -46,6 +47,9 @@ impl Diff {
         self.source.check_format()?;
         let view = self.source.place.view()?;
         let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
+        if let Some(never) = self.key.as_ref().filter(|key| !view.knows(key)) {
+            return Err(HistoryError::UnknownKey(never.clone()).into());
+        }
         let wanted = |key: &Key| self.key.as_ref().is_none_or(|only| only == key);
         if self.text {
             let text =
@@ -54,9 +58,9 @@ impl Diff {
                 Ok(text.lines().try_for_each(|line| screen.line(&safe(line)))?)
             });
         }
-        let found = view.difference(from, to)?;
+        let found = view.difference(from, to, &wanted)?;
         shown(Done::Well, |screen| {
-            for difference in found.iter().filter(|difference| wanted(&difference.key)) {
+            for difference in &found {
                 if self.source.is_json() {
                     screen.resource(&resources::difference(difference))?;
                     continue;

@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::domain::Key;
+use crate::engine::history::event::Fault;
 use crate::store::{Damage, SHALLOW, StoreError};
 
 /// Why a question about the past has no answer.
@@ -56,6 +57,9 @@ pub enum HistoryError {
     /// What is asked for is not in this clone; the text tells how to have it.
     #[error("{0}")]
     NotFetched(String),
+    /// The repository has lost a content that the answer would rest on.
+    #[error("{0}")]
+    Lost(Fault),
     /// The repository can't be read.
     #[error(transparent)]
     Store(StoreError),

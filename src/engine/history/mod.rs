@@ -70,7 +70,7 @@ use crate::engine::mirror::layers::{Good, damage, not_a_file};
 use crate::engine::pacing::Pacing;
 use crate::format;
 pub use crate::store::signature::Signature;
-use crate::store::{Archive, StoreError, TreeEntry};
+use crate::store::{Archive, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
@@ -114,7 +114,15 @@ pub(crate) enum Reading {
 impl Reading {
     /// Whether it is the same for good.
     const fn stays(&self) -> bool {
-        !matches!(self, Self::Lost(_))
+        self.lost().is_none()
+    }
+
+    /// Why the repository can't read it, if that is so.
+    const fn lost(&self) -> Option<&Fault> {
+        match self {
+            Self::Lost(fault) => Some(fault),
+            Self::Good(_) | Self::Broken(_) => None,
+        }
     }
 }
 
@@ -180,8 +188,10 @@ impl Shared {
 
     /// What a file holds whose content the repository has lost; an error about more stays one.
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<Reading, StoreError> {
-        match damage(&error) {
-            Some(fault) => Ok(Reading::Lost(self.fault(key, version, fault))),
+        let stays = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
+        match damage(&error).map(|fault| self.fault(key, version, fault)) {
+            Some(fault) if stays => Ok(Reading::Broken(fault)),
+            Some(fault) => Ok(Reading::Lost(fault)),
             None => Err(error),
         }
     }

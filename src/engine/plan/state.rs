@@ -121,17 +121,23 @@ impl PlanState {
         let merged = self.over_older(input, index, change, current.as_ref())?;
         let change = merged.as_ref().unwrap_or(change);
         self.refuse_broken(input, index, &change.command)?;
-        if current.is_none() && matches!(change.command, Command::Delete { .. }) && self.is_unread(input, key)
-        {
+        let restore = restore(&change.command);
+        if restore.is_some_and(|restore| {
+            !is_as_seen(restore, current.as_deref()) || self.overwrites(input, restore)
+        }) {
+            return Err(SubmitError::Condition { index, current }.into());
+        }
+        let deletes = match &change.command {
+            Command::Delete { .. } => true,
+            Command::Restore(restore) => restore.to.is_none(),
+            Command::Create(_) | Command::Update { .. } => false,
+        };
+        if current.is_none() && deletes && self.is_unread(input, key) {
             self.commit_by_hand(input, index, key, new_id)?;
             self.delete(input, key, commit);
             self.settled.insert(key.clone());
             commit.unread.push(key.clone());
             return Ok(Outcome::Deleted);
-        }
-        let restore = restore(&change.command);
-        if restore.is_some_and(|restore| !is_as_seen(restore, current.as_deref())) {
-            return Err(SubmitError::Condition { index, current }.into());
         }
         let refused = |refusal| SubmitError::Refused { index, refusal };
         let event = decide(&self.catalog, &change.command).map_err(refused)?;
@@ -190,6 +196,13 @@ impl PlanState {
                 Err(SubmitError::Clash { index, current: Arc::clone(current), clashes })
             }
         }
+    }
+
+    /// Whether an undo that brings a file back would do so over what somebody has saved since it was planned.
+    fn overwrites(&self, input: &Input<'_>, restore: &Restore) -> bool {
+        let is_saved = || input.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
+        let is_undo = matches!(restore.reverses, Reverses::Event(_));
+        is_undo && restore.exact.is_some() && !self.settled.contains(&restore.key) && is_saved()
     }
 
     /// Whether there is a file for this key that is not served and never was.

@@ -58,9 +58,8 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
                 view.text_difference(Some(from), Some(to), &sees, Instant::now() + DIFFERENCE_TIME_MAX)?;
             Reply::typed(StatusCode::OK, TEXT_DIFF_UTF8, text.into())
         } else {
-            let found = view.difference(from, to)?;
-            let seen = found.iter().filter(|difference| sees(&difference.key));
-            let resources = seen.map(|difference| history::difference(difference, &fields));
+            let found = view.difference(from, to, &sees)?;
+            let resources = found.iter().map(|difference| history::difference(difference, &fields));
             Reply::document(StatusCode::OK, history::list(resources, &links, None))
         };
         Ok(reply.of_revision(Some(to)))

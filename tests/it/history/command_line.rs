@@ -33,6 +33,8 @@ async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
     assert!(!text.contains('\u{1b}'), "colour is for terminals: {text}");
     assert_eq!(lines(&run(server.repo(), &["log", "--origin", "api", "--json"]).exits(0)).len(), 2);
     run(server.repo(), &["log", "never"]).exits(1);
+    let never = run(server.repo(), &["diff", "HEAD~1", "HEAD", "never"]).exits(1);
+    assert!(never.stderr.contains("'never' not found"), "{}", never.stderr);
     run(server.repo(), &["log", "--action", "made"]).exits(2);
 }
 

@@ -94,6 +94,32 @@ async fn a_cut_content_of_the_past_is_a_problem_of_its_event_and_everything_else
 }
 
 #[tokio::test]
+async fn a_past_that_lacks_a_content_is_no_shorter_list() {
+    let mut server = TestServer::on("small").await;
+    let seed = server.repo().head();
+    server.patch("posts", json!({"name": "After"})).await.is(200);
+    let update = server.get("/collections/posts/events?page[size]=1").await.is(200).ids().remove(0);
+    server.stop();
+    let _cut = cut(server.repo(), &format!("{seed}:collections/posts.yaml"));
+    server.start_again().await;
+    for path in [
+        format!("/collections?asOf={seed}"),
+        format!("/collections/posts?asOf={seed}"),
+        format!("/diff?filter[from]={seed}&filter[to]=HEAD"),
+    ] {
+        let detail = server.get(&path).await.is(503).detail();
+        assert!(detail.contains("lacks its content"), "{path}: {detail}");
+    }
+    // Undoing the update would have to bring the lost file back; taking it for none would delete the present one.
+    server.request("POST", &format!("/events/{update}/undo")).send().await.is(503);
+    let restore = json!({"data": {"type": "restore", "attributes": {"revision": seed}}});
+    server.request("POST", "/collections/posts/restore").document(&restore).send().await.is(503);
+    server.get(&format!("/collections/pages?asOf={seed}")).await.is(200);
+    server.get(&format!("/diff?filter[from]={seed}&filter[to]=HEAD&filter[collection]=pages")).await.is(200);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "After");
+}
+
+#[tokio::test]
 async fn a_cut_object_ends_no_command_and_no_start() {
     let mut server = TestServer::setup("small").bare().start().await;
     server.stop();

@@ -142,6 +142,80 @@ async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
     assert_eq!(undone.data()["id"], "posts");
 }
 
+/// Adds a comment to a file, commits that and answers the event's undo.
+async fn commented(server: &TestServer, key: &str) -> String {
+    let path = format!("collections/{key}.yaml");
+    server.repo().write(&path, &format!("# Only said\n{}", server.repo().read(&path)));
+    let head = server.repo().commit("Say something");
+    server.serves(&head).await;
+    format!("/events/{}/undo", newest(server, key).await)
+}
+
+#[tokio::test]
+async fn a_change_of_comments_alone_brings_back_no_file_that_is_gone() {
+    let mut server = told().await;
+    let by_the_api = commented(&server, "posts").await;
+    server.delete("posts").await.is(204);
+    let by_hand = commented(&server, "pages").await;
+    server.repo().remove("collections/pages.yaml");
+    server.loses("pages").await;
+    let head = server.repo().head();
+    for undo in [by_the_api, by_hand] {
+        server.request("POST", &undo).send().await.is(409);
+    }
+    assert_eq!(server.repo().head(), head, "nothing has changed");
+    server.leaves(" D collections/pages.yaml");
+}
+
+#[tokio::test]
+async fn an_undo_builds_on_no_broken_file() {
+    let mut server = told().await;
+    let update = format!("/events/{}/undo", newest(&server, "posts").await);
+    server.repo().save(POSTS, "type: document\ndirectory: [\n");
+    server.problem(POSTS).await;
+    server.delete("pages").await.is(204);
+    let deletion = format!("/events/{}/undo", newest(&server, "pages").await);
+    server.repo().save("collections/pages.yaml", "type: document\nname: [\n");
+    server.problem("collections/pages.yaml").await;
+    let head = server.repo().head();
+    for (undo, path) in [(&update, POSTS), (&deletion, "collections/pages.yaml")] {
+        let detail = server.request("POST", undo).send().await.is(409).detail();
+        assert!(detail.contains(path), "{detail}");
+    }
+    assert_eq!(server.repo().head(), head, "nothing has changed");
+    server.repo().remove(POSTS);
+    server.loses("posts").await;
+    let broken = server.repo().commit("Broken");
+    server.serves(&broken).await;
+    let detail = server.request("POST", &deletion).send().await.is(409).detail();
+    assert!(detail.contains("collections/pages.yaml"), "{detail}");
+    server.leaves("");
+}
+
+#[tokio::test]
+async fn the_creation_of_a_file_that_never_was_valid_is_undone_by_its_deletion() {
+    let server = TestServer::on("small").await;
+    let path = "collections/broken.yaml";
+    server.repo().write(path, "name: [\n");
+    let head = server.repo().commit("Broken");
+    server.serves(&head).await;
+    let id = newest(&server, "broken").await;
+    server.request("POST", &format!("/events/{id}/undo")).send().await.is(204);
+    assert!(!server.repo().has(path));
+    let undone = server.get("/collections/broken/events?page[size]=1").await.is(200).data()[0].clone();
+    let of = &undone["attributes"];
+    assert_eq!((&of["action"], &of["undoes"]), (&json!("deleted"), &json!(id)), "{undone}");
+    server.repo().write(path, "name: [\n");
+    let again = server.repo().commit("Broken again");
+    server.serves(&again).await;
+    let undo = format!("/events/{}/undo", newest(&server, "broken").await);
+    server.repo().write(path, "type: document\n");
+    let mended = server.repo().commit("Mended");
+    server.serves(&mended).await;
+    server.request("POST", &undo).send().await.is(409);
+    assert!(server.repo().has(path));
+}
+
 #[tokio::test]
 async fn who_may_audit_is_told_what_became_of_a_collection() {
     let server = TestServer::on("small").await;

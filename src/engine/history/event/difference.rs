@@ -29,21 +29,27 @@ pub struct CollectionDifference {
 }
 
 impl View {
-    /// What differs between two revisions, by key: what was served then (see
+    /// What differs between two revisions, by key, of the collections that are wanted: what was served then (see
     /// [`as_of`](Self::as_of)). Works both ways.
     ///
     /// # Errors
     ///
-    /// Fails when the repository can't be read.
+    /// Fails when the repository can't be read, and when it has lost one of their files.
     pub fn difference(
         &self,
         from: Revision,
         to: Revision,
+        wanted: &dyn Fn(&Key) -> bool,
     ) -> Result<Vec<CollectionDifference>, HistoryError> {
         let (old, new) = (self.as_of(from)?, self.as_of(to)?);
+        let [lost_before, lost_after] = [&old, &new].map(|past| past.lost(wanted));
+        if let Some(fault) = lost_before.or(lost_after) {
+            return Err(HistoryError::Lost(fault.clone()));
+        }
         let mut keys: Vec<&Key> = old.entries.keys().chain(new.entries.keys()).collect();
         keys.sort();
         keys.dedup();
+        keys.retain(|key| wanted(key));
         let mut found = Vec::new();
         for key in keys {
             let (before, after) = (old.entries.get(key), new.entries.get(key));

@@ -34,6 +34,8 @@ pub struct AsOf {
     pub entries: BTreeMap<Key, PastEntry>,
     /// What was wrong, by path.
     pub problems: BTreeMap<String, Fault>,
+    /// What is not shown since the repository has lost it, by key.
+    lost: BTreeMap<Key, Fault>,
     /// The same as what is served now is shown, made when somebody first asks for it.
     snapshot: OnceLock<Arc<Snapshot>>,
 }
@@ -65,12 +67,21 @@ impl View {
         }
         let files = self.shared.counting(revision, &|_| true)?;
         let readings = self.read_all(&files)?;
-        let mut past =
-            AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
+        let mut past = AsOf {
+            revision,
+            entries: BTreeMap::new(),
+            problems: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            snapshot: OnceLock::new(),
+        };
         let stays = readings.iter().all(Reading::stays);
         let mut entries = Vec::with_capacity(files.len());
         for (file, reading) in files.into_iter().zip(readings) {
+            let lost = reading.lost().cloned();
             let (entry, faults) = self.entry(revision, &file, reading)?;
+            if let (None, Some(fault)) = (&entry, lost) {
+                past.lost.insert(file.key.clone(), fault);
+            }
             past.problems.extend(faults.into_iter().map(|fault| (fault.path.clone(), fault)));
             entries.extend(entry.map(|entry| (file.key, entry)));
         }
@@ -89,7 +100,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// [`HistoryError::UnknownKey`] when there was none.
+    /// [`HistoryError::UnknownKey`] when there was none, [`HistoryError::Lost`] when what there was is lost.
     pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
         if let Some(past) = self.shared.catalogs.get(&(self.index.oldest(), revision)) {
@@ -99,7 +110,11 @@ impl View {
         let mut entries = BTreeMap::new();
         for file in self.shared.counting(revision, &is_wanted)? {
             let reading = self.shared.read(&file.key, file.version)?;
+            let lost = reading.lost().cloned().filter(|_| file.key == *key);
             let (entry, _) = self.entry(revision, &file, reading)?;
+            if let (None, Some(fault)) = (&entry, lost) {
+                return Err(HistoryError::Lost(fault));
+            }
             entries.extend(entry.map(|entry| (file.key, entry)));
         }
         if entries.len() > 1 && self.winner(revision, &entries)? != *key {
@@ -138,11 +153,15 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails when the repository can't be read.
+    /// Fails when the repository can't be read, and when it has lost a file of then of which no older version can
+    /// be shown: a list would lack it silently.
     pub fn snapshot_as_of(&self, revision: Revision) -> Result<Arc<Snapshot>, HistoryError> {
         let past = self.as_of(revision)?;
         if let Some(snapshot) = past.snapshot.get() {
             return Ok(Arc::clone(snapshot));
+        }
+        if let Some(fault) = past.lost(&|_| true) {
+            return Err(HistoryError::Lost(fault.clone()));
         }
         let at = self.time_of(revision)?;
         let entries = past.entries.iter().map(|(key, entry)| entry.served(key, at));
@@ -274,6 +293,13 @@ impl View {
             (Some(commit), Some(key)) => Ok(self.standing_at(key, commit)?),
             (None, _) | (_, None) => Ok(None),
         }
+    }
+}
+
+impl AsOf {
+    /// Why one of the collections that are wanted can't be shown, if one is lost.
+    pub(crate) fn lost(&self, wanted: &dyn Fn(&Key) -> bool) -> Option<&Fault> {
+        self.lost.iter().find(|(key, _)| wanted(key)).map(|(_, fault)| fault)
     }
 }
 

@@ -59,7 +59,11 @@ impl View {
         let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
         let at = match self.index.find(revision) {
             Some(commit) => At::Line(commit),
-            None => At::Beside(self.snapshot_as_of(revision)?),
+            None => match self.snapshot_as_of(revision) {
+                // Whoever begins anew needs nothing of it.
+                Err(HistoryError::Lost(_)) => return Err(HistoryError::Gone),
+                snapshot => At::Beside(snapshot?),
+            },
         };
         Ok(Then { seen, at })
     }

@@ -200,10 +200,15 @@ impl View {
         let before = self.standing_before(event).map_err(HistoryError::from)?;
         let after = self.standing_after(event).map_err(HistoryError::from)?;
         let touched = changes(of(&before), of(&after));
+        self.refuse_lost(event)?;
         self.refuse_touched(event, &touched, served.map(AsRef::as_ref))?;
         let reverses = Reverses::Event(id.to_string());
         let present = self.index.present(key);
-        let untouched = present == row.after && !served.is_some_and(|entry| entry.uncommitted);
+        // Whatever somebody has saved over it counts: also what can't be read, and that the file is gone.
+        let untouched = present == row.after && !snapshot.hand_edits.keys.contains(key);
+        if touched.is_empty() && !untouched {
+            return Err(UndoRefusal::FileChangedSince);
+        }
         let restore = |to: Option<Arc<Collection>>, exact| Restore {
             key: key.clone(),
             seen: served.map(|entry| Arc::clone(&entry.collection)),
@@ -218,10 +223,12 @@ impl View {
                 restore(Some(before.good.collection), Some(exact))
             }
             (Some(before), None) => {
+                if let Some(problem) = snapshot.problem_of(key.as_str()).cloned() {
+                    return Err(SubmitError::Broken { index: 0, problem }.into());
+                }
                 let exact = self.exact(key, &before, before.version, present)?;
                 restore(Some(before.good.collection), Some(exact))
             }
-            (Some(_), Some(_)) if touched.is_empty() => return Err(UndoRefusal::FileChangedSince),
             (Some(_), Some(entry)) => {
                 self.refuse_broken(key, present, entry)?;
                 restore(Some(Arc::new(reverted(&entry.collection, &touched)?)), None)
@@ -305,6 +312,23 @@ impl View {
         }
         let committed = self.standing_at(row.key, u32::MAX).map_err(HistoryError::from)?;
         refuse(changes(of(&committed), served.map(|entry| &*entry.collection)), None)
+    }
+
+    /// Refuses where the repository has lost what the event led to or began with: nobody can tell what it changed.
+    fn refuse_lost(&self, event: u32) -> Result<(), HistoryError> {
+        let row = self.index.event(event);
+        for (age, event) in self.index.of_key_until(row.key, row.commit).enumerate() {
+            let reading = match self.index.event(event).after {
+                Some(version) => Some(self.shared.read(self.index.key(row.key), version)?),
+                None => None,
+            };
+            match reading {
+                Some(Reading::Lost(fault)) => return Err(HistoryError::Lost(fault)),
+                Some(Reading::Good(_)) | None if age > 0 => break,
+                Some(Reading::Good(_) | Reading::Broken(_)) | None => {}
+            }
+        }
+        Ok(())
     }
 
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {

@@ -138,7 +138,7 @@ fn differences_are_by_collection_and_as_text_and_go_both_ways() {
     let (repo, revisions) = small();
     let view = read(&repo);
     let told = |from: usize, to: usize| -> Vec<String> {
-        let found = view.difference(revisions[from], revisions[to]).unwrap();
+        let found = view.difference(revisions[from], revisions[to], &|_| true).unwrap();
         let line = |it: &CollectionDifference| {
             let changes: Vec<_> = it.changes.iter().map(shown).collect();
             format!("{} {} {}", it.action.as_str(), it.key, changes.join(", "))
@@ -413,12 +413,12 @@ fn a_question_ends_when_nobody_waits_for_its_answer() {
     let second = repo.add_commit(&[("posts.yaml", &named("B"))], "two");
     let asker = Asker::default();
     let view = read(&repo).asked_by(asker.clone());
-    view.difference(first, second).unwrap();
+    view.difference(first, second, &|_| true).unwrap();
     asker.leave();
     let view = read(&repo).asked_by(asker);
     let names = Filter { attributes: vec!["name".into()], ..Filter::default() };
     assert!(matches!(view.as_of(first), Err(HistoryError::Left)));
-    assert!(matches!(view.difference(first, second), Err(HistoryError::Left)));
+    assert!(matches!(view.difference(first, second, &|_| true), Err(HistoryError::Left)));
     assert!(matches!(view.blame(&key("posts"), &|_| true), Err(HistoryError::Left)));
     assert!(matches!(view.events(&names, &Page::first(9)), Err(HistoryError::Left)));
     let text = view.text_difference(Some(first), Some(second), &|_| true, in_an_hour());

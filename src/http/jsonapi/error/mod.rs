@@ -321,6 +321,15 @@ impl From<HistoryError> for ApiError {
             HistoryError::UnknownKey(key) => Self::no_such_collection(key.as_str()),
             HistoryError::UnknownEvent(id) => Self::new(Code::NOT_FOUND, format!("Event '{id}' not found.")),
             HistoryError::Gone => Self::new(Code::GONE, detail),
+            HistoryError::Lost(_) => {
+                tracing::warn!(error = detail, "a question about the history has no answer");
+                // No path: it may be of a collection that the caller may not see.
+                Self::unavailable(
+                    "A file of that time can't be read, as the repository lacks its content; `git fsck` tells more, and \
+                     `git fetch --refetch --no-filter` completes a partial clone.",
+                    RETRY_AFTER_DEFAULT,
+                )
+            }
             HistoryError::Store(_) | HistoryError::Unreadable(_) => {
                 tracing::warn!(error = chain(&error), "a question about the history has no answer");
                 Self::unavailable("The history can't be read at the moment.", RETRY_AFTER_DEFAULT)
