@@ -50,8 +50,10 @@ impl<J: Journal> Mirror<J> {
         if problems != *self.snapshot.problems {
             next.problems = Arc::new(problems);
         }
+        let shown = next.hand_edits.shown;
         next.hand_edits = HandEdits {
-            served: self.count_uncommitted(&next),
+            served: shown + self.count_gone(),
+            shown,
             keys: Arc::new(self.edited()),
             saved: Arc::new(self.saved()),
         };
@@ -329,22 +331,13 @@ impl<J: Journal> Mirror<J> {
         files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
 
-    /// How many hand edits are served that are not committed, deleted files included.
-    pub(crate) fn count_uncommitted(&self, next: &Snapshot) -> usize {
-        if !self.options.serve_uncommitted {
-            return 0;
-        }
-        self.work_tree
-            .edits
-            .iter()
-            .filter(|(name, edit)| match FileName::parse(name) {
-                FileName::Collection { key, .. } => {
-                    edit.saved == Saved::Gone
-                        || next.get(key.as_str()).is_some_and(|it| it.uncommitted && it.is_in(name))
-                }
-                FileName::BadKey(_) | FileName::Other => false,
-            })
-            .count()
+    /// How many files were deleted by hand, if such edits are served.
+    fn count_gone(&self) -> usize {
+        let edits = self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted);
+        let gone = edits.filter(|(name, edit)| {
+            edit.saved == Saved::Gone && matches!(FileName::parse(name), FileName::Collection { .. })
+        });
+        gone.count()
     }
 }
 

@@ -164,6 +164,8 @@ pub struct Snapshot {
 pub struct HandEdits {
     /// How many of them are served, deleted files included.
     pub served: usize,
+    /// How many collections are served as they were saved, also where the file is another by now and broken.
+    pub shown: usize,
     /// The collections that have one, whatever is served of it.
     pub keys: Arc<BTreeSet<Key>>,
     /// What stands in the files, by the path inside the repository.
@@ -235,16 +237,22 @@ impl Snapshot {
     /// Adds or replaces a collection.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
         self.digest = self.digest.wrapping_add(entry.weight());
+        self.hand_edits.shown += usize::from(entry.uncommitted);
         if let Some(replaced) = self.catalog.insert(entry) {
-            self.digest = self.digest.wrapping_sub(replaced.weight());
+            self.forget(&replaced);
         }
     }
 
     /// Takes a collection away.
     pub(crate) fn remove(&mut self, key: &str) {
         if let Some(entry) = self.catalog.remove(key) {
-            self.digest = self.digest.wrapping_sub(entry.weight());
+            self.forget(&entry);
         }
+    }
+
+    fn forget(&mut self, entry: &Entry) {
+        self.digest = self.digest.wrapping_sub(entry.weight());
+        self.hand_edits.shown -= usize::from(entry.uncommitted);
     }
 }
 

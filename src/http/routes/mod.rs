@@ -77,7 +77,11 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
 /// The same answer; where there is no such collection any more it says too what became of it, to who may know.
 async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
     match answer {
-        Err(error) if error.status() == StatusCode::NOT_FOUND => {
+        // What the request is to blame for is not there for another reason: a revision, say.
+        Err(error)
+            if error.status() == StatusCode::NOT_FOUND
+                && error.errors.iter().all(|it| it.source.is_none()) =>
+        {
             match Box::pin(call.deletion_of(key)).await {
                 Some(deletion) => Err(error.with_more(&deletion)),
                 None => Err(error),

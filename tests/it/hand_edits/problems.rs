@@ -51,11 +51,17 @@ async fn the_last_good_version_is_the_edit_that_was_being_served() {
     let read = server.read("posts").await.is(200);
     assert_eq!(read.attributes()["name"], "Good edit");
     assert_eq!(read.json()["data"]["meta"]["uncommitted"], true);
+    assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 1);
+    let broken = server.repo().commit("Broken");
+    server.serves(&broken).await;
+    assert_eq!(server.read("posts").await.is(200).json()["data"]["meta"]["uncommitted"], true);
+    assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 1, "what is marked is counted");
     server.restart().await;
     server.problem(POSTS).await;
     let read = server.read("posts").await.is(200);
     assert_eq!(read.attributes()["name"], "Posts", "after a restart the history is all there is");
-    server.leaves(" M collections/posts.yaml");
+    assert!(server.list().await.is(200).json().get("meta").is_none());
+    server.leaves("");
 }
 
 #[tokio::test]

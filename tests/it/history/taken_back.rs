@@ -232,6 +232,9 @@ async fn who_may_audit_is_told_what_became_of_a_collection() {
         assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
         assert!(detail.contains(&head), "{detail}");
     }
+    let revision = "0".repeat(40);
+    let no_such_time = server.get(&format!("/collections/pages?asOf={revision}")).await.is(404);
+    assert_eq!(no_such_time.detail(), format!("The served branch has no revision `{revision}`."));
     let never = server.read("never").await.is(404);
     assert_eq!(never.detail(), "Collection 'never' not found.");
 }

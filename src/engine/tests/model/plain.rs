@@ -61,12 +61,8 @@ pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> 
 
 /// How many hand edits are served that are not committed, deleted files included.
 fn count(head: &Folder, folder: &Folder, served: &BTreeMap<String, Served>) -> usize {
-    let is_counted = |name: &&String| {
-        let served = served.get(key_of(name));
-        !folder.contains_key(*name) || served.is_some_and(|it| it.uncommitted && it.file == **name)
-    };
-    let differing = differing(head, folder).into_iter().filter(|name| !name.contains(' '));
-    differing.collect::<Vec<_>>().iter().filter(is_counted).count()
+    let gone = head.keys().filter(|name| !folder.contains_key(*name) && !name.contains(' '));
+    gone.count() + served.values().filter(|served| served.uncommitted).count()
 }
 
 /// Takes what is `shown` for each key, where one of the two readings says the same.
