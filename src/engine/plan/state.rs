@@ -6,14 +6,16 @@ use std::sync::Arc;
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
-use crate::domain::file_name;
+use crate::domain::file_name::{self, names_of};
 use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
 use crate::engine::handle::{Condition, ConditionalCommand, Outcome, Submission, SubmitError};
+use crate::engine::mirror::layers::{Content, File, Good, resolve};
 use crate::engine::plan::edits::Edits;
 use crate::engine::plan::fold::Commit;
 use crate::engine::plan::merge::{self, Merged};
 use crate::engine::plan::{Halt, Input};
 use crate::engine::projection::Entry;
+use crate::engine::projection::problem::Problem;
 use crate::format::{self, message};
 use crate::store::{BlobId, Draft};
 
@@ -74,7 +76,7 @@ impl PlanState {
         self.refuse_too_much(input.built_on_bytes_max)?;
         let mut outcomes = granted?;
         for (key, update) in std::mem::take(&mut self.updated) {
-            let [standing, edited] = self.edit(&key, &update, edits, &mut commit)?;
+            let [standing, edited] = self.edit(input, &key, &update, edits, &mut commit)?;
             outcomes.iter_mut().for_each(|outcome| outcome.replace(&standing, &edited));
         }
         commit.fold(|name| match self.drafted.get(name) {
@@ -257,7 +259,7 @@ impl PlanState {
                 return Ok(Outcome::Deleted);
             }
         };
-        let entry = self.put(index, collection, file, bytes, commit)?;
+        let entry = self.put(input, index, collection, (file, bytes), commit)?;
         Ok(match event {
             Event::Created(_) => Outcome::Created(entry),
             Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
@@ -267,10 +269,10 @@ impl PlanState {
     /// Puts the file of a collection into the commit.
     fn put(
         &mut self,
+        input: &Input<'_>,
         index: usize,
         collection: &Arc<Collection>,
-        file: String,
-        bytes: Vec<u8>,
+        (file, bytes): (String, Vec<u8>),
         commit: &mut Commit,
     ) -> Result<Arc<Entry>, SubmitError> {
         if bytes.len() > format::FILE_BYTES_MAX {
@@ -279,11 +281,54 @@ impl PlanState {
             return Err(SubmitError::Refused { index, refusal });
         }
         let blob = BlobId::of(&bytes);
-        let entry = Arc::new(Entry::of_file(Arc::clone(collection), &file, blob));
+        let mut entry = Entry::of_file(Arc::clone(collection), &file, blob);
+        entry.problem = self.problem(input, &entry, &bytes, commit);
+        let entry = Arc::new(entry);
         self.catalog.insert(Arc::clone(&entry));
         self.written.insert(file.clone(), Arc::new(bytes.clone()));
         commit.files.insert(file, Some((blob, bytes)));
         Ok(entry)
+    }
+
+    /// What will be wrong with a written file or beside it, so that the answer to the write tells what every
+    /// reading will.
+    fn problem(
+        &self,
+        input: &Input<'_>,
+        written: &Entry,
+        bytes: &[u8],
+        commit: &Commit,
+    ) -> Option<Arc<Problem>> {
+        let Entry { collection, blob, .. } = written;
+        let key = collection.key();
+        let stands = |name: &String| {
+            let made = commit.files.get(name).map(Option::is_some);
+            let drafted = || self.drafted.get(name).map(Option::is_some);
+            made.or_else(drafted)
+                .unwrap_or_else(|| input.files_of.get(key).is_some_and(|files| files.contains(name)))
+        };
+        let [yaml, yml] = names_of(key).map(|name| {
+            let content = if written.is_in(&name) {
+                let lacking = format::lacking(collection, bytes);
+                Content::Good(Good { blob: *blob, collection: Arc::clone(collection), lacking })
+            } else if stands(&name) {
+                // It is not read, since it does not count.
+                Content::Broken(Vec::new())
+            } else {
+                return None;
+            };
+            Some(File { name, content, uncommitted: false })
+        });
+        let resolved = resolve(key, yaml, yml, || None);
+        let wrong = resolved.wrong.first()?;
+        Some(Arc::new(Problem {
+            path: format!("{}/{}", input.folder, wrong.name),
+            faults: wrong.faults.clone(),
+            collection: Some(key.clone()),
+            serving: resolved.serving(wrong),
+            since: input.now,
+            committed: None,
+        }))
     }
 
     /// Takes an update over, whose file is edited when all changes of the submission are known. Until then its
@@ -327,6 +372,7 @@ impl PlanState {
     /// Edits the file of an updated collection; answers the entry that stood for it, and the one that does now.
     fn edit(
         &mut self,
+        input: &Input<'_>,
         key: &Key,
         update: &Update,
         edits: &mut Edits,
@@ -341,7 +387,8 @@ impl PlanState {
         if let Some(why) = edited.fallback {
             self.fallbacks.push((key.clone(), why));
         }
-        let entry = self.put(update.index, &standing.collection, file, edited.bytes, commit)?;
+        let file = (file, edited.bytes);
+        let entry = self.put(input, update.index, &standing.collection, file, commit)?;
         Ok([standing, entry])
     }
 

@@ -217,6 +217,21 @@ async fn what_is_no_file_and_was_removed_by_hand_is_in_the_way_of_its_own_key_al
 }
 
 #[tokio::test]
+async fn an_answer_to_a_write_tells_of_the_file_beside_it() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/posts.yml", "type: document\n");
+    server.problem("collections/posts.yml").await;
+    let updated = server.patch("posts", json!({"name": "Written"})).await.is(200);
+    let read = server.read("posts").await.is(200);
+    assert_eq!(updated.data(), read.data());
+    assert!(read.data()["meta"]["problem"]["path"].is_string());
+    let update = json!([{"op": "update", "data": document("posts", json!({"name": "Again"}))["data"]}]);
+    let results = server.operations(update).await.is(200).json();
+    assert_eq!(results["atomic:results"][0]["data"], server.read("posts").await.is(200).data());
+    server.leaves("");
+}
+
+#[tokio::test]
 async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
     let mut server = TestServer::on("small").await;
     let text = "type: document\nunpublishedStatuses:\n  draft:\n    directory: drafts\n";
@@ -233,7 +248,13 @@ async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
     };
     told(&server.problem(POSTS).await, 3);
     let update = document("posts", json!({"name": "Posts"}));
+    let dry = server.request("PATCH", "/collections/posts").header("Prefer", "dry-run");
+    let dry = dry.document(&update).send().await.is(200);
     let updated = server.update("posts", &update).await.is(200);
+    let read = server.read("posts").await.is(200);
+    assert_eq!(updated.data(), read.data(), "the answer is what is read next");
+    assert_eq!(updated.header("etag"), read.header("etag"));
+    assert_eq!(dry.data()["meta"], read.data()["meta"]);
     assert_eq!(updated.attributes()["unpublishedStatuses"], statuses, "what is not touched does not matter");
     told(&server.problem(POSTS).await, 4);
     server.restart().await;
