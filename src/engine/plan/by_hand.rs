@@ -113,13 +113,14 @@ impl PlanState {
         edit: &HandEdit,
         new_id: &mut dyn FnMut() -> Uuid,
     ) {
-        let events: Vec<_> = edit.event.iter().map(|event| (new_id(), event)).collect();
+        let id = new_id();
+        let events: Vec<_> = edit.event.iter().map(|event| (id, event)).collect();
         let what = match (edit.adds_files(), self.is_in_head(input, key)) {
             (false, _) => ByHand::Delete,
             (true, false) => ByHand::Create,
             (true, true) => ByHand::Edit,
         };
-        let about = message::About { by_hand: Some((key, what)), ..message::About::default() };
+        let about = message::About { by_hand: Some((key, what, id)), ..message::About::default() };
         self.drafts.push(Draft {
             files: edit.files.clone(),
             message: message::compose(&events, &about),

@@ -88,12 +88,13 @@ impl PlanState {
             self.drafts.clear();
         } else {
             let events: Vec<_> = commit.events.iter().map(|event| (new_id(), event)).collect();
+            let unread: Vec<_> = commit.unread.drain(..).map(|key| (new_id(), key)).collect();
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
                 idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
                 by_command: submission.by_command,
-                unread: &commit.unread,
+                unread: &unread,
                 reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
                 ..message::About::default()
             };

@@ -17,7 +17,7 @@
 //! A created or deleted collection lists its attributes as `name: "Posts"`; a batch puts
 //! `posts: updated` above the indented lines of each collection. A commit that holds a person's
 //! saved edit is `Edit posts by hand` (or `Create`, `Delete`) and carries `Collectory-Origin: work-tree`;
-//! if the file is broken there are no changes to tell and `Collectory-Key` alone names the collection. One
+//! if the file is broken there are no changes to tell, and the trailers say what became of the file. One
 //! that the command line makes carries `Collectory-Origin: command`, and a merge that the service makes
 //! `Collectory-Origin: merge` ([`compose_merge`]).
 //!
@@ -80,13 +80,14 @@ pub struct About<'a> {
     /// `Idempotency-Key` and `Collectory-Fingerprint`.
     pub idempotency: Option<(&'a str, String)>,
     /// The collection whose file a person saved and what that did to it, if the commit holds such an edit
-    /// (`Collectory-Origin: work-tree`). Its events may be unknown: the file may be broken.
-    pub by_hand: Option<(&'a Key, ByHand)>,
+    /// (`Collectory-Origin: work-tree`). What it means may be unknown, as the file may be broken: then this is the
+    /// event, and it has this id.
+    pub by_hand: Option<(&'a Key, ByHand, Uuid)>,
     /// Whether the command line makes the commit (`Collectory-Origin: command`).
     pub by_command: bool,
     /// Collections that the commit deletes and whose files never were valid: there is no event
-    /// that could tell what they were.
-    pub unread: &'a [Key],
+    /// that could tell what they were. Each with the id of its deletion.
+    pub unread: &'a [(Uuid, Key)],
     /// What the commit takes back: a line of the body and the trailer `Collectory-Undoes`, or the
     /// subject `Restore posts to 9fceb02` and the trailer `Collectory-Restores`.
     pub reverses: Option<&'a Reverses>,
@@ -109,6 +110,14 @@ impl ByHand {
             Self::Create => "Create",
             Self::Edit => "Edit",
             Self::Delete => "Delete",
+        }
+    }
+
+    const fn action(self) -> &'static str {
+        match self {
+            Self::Create => CREATED,
+            Self::Edit => UPDATED,
+            Self::Delete => DELETED,
         }
     }
 }
@@ -135,7 +144,7 @@ pub const fn action(event: &Event) -> &'static str {
 /// Composes the message of a commit that makes these events true.
 ///
 /// The events are told in the order of their keys. A hand edit that the service commits may have
-/// no events that it can read; then [`About::by_hand`] alone names the collection.
+/// no events that it can read; then [`About::by_hand`] alone tells of the collection.
 #[must_use]
 pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     let mut events = events.to_vec();
@@ -158,7 +167,7 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
 }
 
 fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
-    if let Some((key, what)) = about.by_hand {
+    if let Some((key, what, _)) = about.by_hand {
         return format!("{} {key} by hand", what.verb());
     }
     if let (Some(Reverses::Since(revision)), [(_, event)]) = (about.reverses, events) {
@@ -166,7 +175,7 @@ fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     }
     match (events, about.unread) {
         ([], []) => "Change nothing".to_owned(),
-        ([], [key]) => format!("Delete {key}"),
+        ([], [(_, key)]) => format!("Delete {key}"),
         ([(_, event)], []) => match event {
             Event::Created(collection) => format!("Create {}", collection.key()),
             Event::Deleted(collection) => format!("Delete {}", collection.key()),
@@ -178,7 +187,7 @@ fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
         },
         (several, unread) => {
             let mut keys: Vec<_> = several.iter().map(|(_, event)| event.key().to_string()).collect();
-            keys.extend(unread.iter().map(Key::to_string));
+            keys.extend(unread.iter().map(|(_, key)| key.to_string()));
             keys.sort();
             listed(format!("Change {} collections", keys.len()), &keys)
         }
@@ -249,16 +258,13 @@ fn shortened(value: &Value) -> String {
 
 fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     let mut lines = Vec::new();
-    for (id, event) in events {
-        lines.push(format!("{ACTION}: {}\n", action(event)));
-        lines.push(format!("{KEY}: {}\n", event.key()));
-        lines.push(format!("{EVENT}: {id}\n"));
-    }
-    for key in about.unread {
-        lines.push(format!("{ACTION}: {DELETED}\n{KEY}: {key}\n"));
-    }
-    if let (Some((key, _)), []) = (about.by_hand, events) {
-        lines.push(format!("{KEY}: {key}\n"));
+    let mut tell = |id: &Uuid, action: &str, key: &Key| {
+        lines.push(format!("{ACTION}: {action}\n{KEY}: {key}\n{EVENT}: {id}\n"));
+    };
+    events.iter().for_each(|(id, event)| tell(id, action(event), event.key()));
+    about.unread.iter().for_each(|(id, key)| tell(id, DELETED, key));
+    if let (Some((key, what, id)), []) = (&about.by_hand, events) {
+        tell(id, what.action(), key);
     }
     match about.reverses {
         Some(Reverses::Event(id)) => lines.push(format!("{UNDOES}: {}\n", one_line(id))),

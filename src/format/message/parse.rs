@@ -43,7 +43,7 @@ pub enum OriginTrailer {
 pub struct EventTrailers {
     /// The collection.
     pub key: Key,
-    /// What happened, such as `collection.updated`; absent for a file that could not be read.
+    /// What happened, such as `collection.updated`; absent where the commit does not say.
     pub action: Option<String>,
     /// The event's id, if one that can be read is there.
     pub id: Option<Uuid>,

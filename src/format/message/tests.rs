@@ -173,13 +173,20 @@ fn long_values_and_long_lists_of_changes_are_shortened() {
 #[test]
 fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let posts = key("posts");
-    let about = About { by_hand: Some((&posts, ByHand::Edit)), ..About::default() };
+    let about = About { by_hand: Some((&posts, ByHand::Edit, id())), ..About::default() };
     let broken = compose(&[], &about);
-    assert_eq!(broken, "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n");
-    assert_eq!(parse(&broken).events, [EventTrailers { key: posts.clone(), action: None, id: None }]);
+    let told = |action: &str| {
+        format!(
+            "\n\nCollectory-Action: collection.{action}\nCollectory-Key: posts\nCollectory-Event: {ID}\n\
+             Collectory-Origin: work-tree\n"
+        )
+    };
+    assert_eq!(broken, format!("Edit posts by hand{}", told("updated")));
+    let event = EventTrailers { key: posts.clone(), action: Some(UPDATED.to_owned()), id: Some(id()) };
+    assert_eq!(parse(&broken).events, [event]);
     assert_eq!(parse(&broken).origin, Some(OriginTrailer::WorkTree));
-    let gone = compose(&[], &About { by_hand: Some((&posts, ByHand::Delete)), ..About::default() });
-    assert!(gone.starts_with("Delete posts by hand\n"), "{gone}");
+    let gone = compose(&[], &About { by_hand: Some((&posts, ByHand::Delete, id())), ..About::default() });
+    assert_eq!(gone, format!("Delete posts by hand{}", told("deleted")));
     let event = updated(&self::posts(), &[("name", "All".into())]);
     let message = compose(&[(id(), &event)], &about);
     assert!(
@@ -194,8 +201,10 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
 fn an_edit_of_comments_alone_has_the_trailers_of_an_update_and_tells_no_change() {
     let posts = Arc::new(posts());
     let event = Event::Updated { before: Arc::clone(&posts), after: Arc::clone(&posts) };
-    let message =
-        compose(&[(id(), &event)], &About { by_hand: Some((posts.key(), ByHand::Edit)), ..About::default() });
+    let message = compose(
+        &[(id(), &event)],
+        &About { by_hand: Some((posts.key(), ByHand::Edit, id())), ..About::default() },
+    );
     let trailers = format!(
         "Collectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: {}\nCollectory-Origin: work-tree\n",
         id()

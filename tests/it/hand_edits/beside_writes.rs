@@ -88,6 +88,11 @@ async fn deleting_an_edited_key_keeps_the_edit_in_the_history() {
         server.delete("posts").await.is(204);
         assert_eq!(server.repo().subjects(), ["Delete posts", "Edit posts by hand", "Seed"]);
         assert_eq!(server.repo().git(&["show", "HEAD^:collections/posts.yaml"]), content.trim_end());
+        let message = server.repo().field("HEAD^", "%B");
+        let events = server.get("/collections/posts/events").await.is(200).ids();
+        let trailers = ["Action: collection.updated", "Key: posts", &format!("Event: {}", events[1])]
+            .map(|trailer| format!("Collectory-{trailer}\n"));
+        assert!(message.contains(&trailers.concat()), "{message}");
         assert!(!server.repo().has(POSTS));
     }
 }
