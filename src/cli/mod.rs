@@ -36,6 +36,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::domain::REASON_BYTES_MAX;
 use crate::format::turns_text;
 use crate::store::StoreError;
 
@@ -219,6 +220,15 @@ fn note(text: &str) {
     let lines: Vec<String> = text.split('\n').map(plain).collect();
     // Whoever has closed standard error does not want to hear it.
     let _closed = writeln!(io::stderr(), "collectory: {}", lines.join("\n"));
+}
+
+/// The reason for a change, as long as a request may give one.
+fn reason(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.len() > REASON_BYTES_MAX {
+        return Err(format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", text.len()));
+    }
+    Ok(text.to_owned())
 }
 
 /// A number of things, in words.

@@ -57,7 +57,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 struct How {
     /// Why, for the commit's message.
-    #[arg(short = 'm', long, env = "COLLECTORY_MESSAGE", value_name = "REASON")]
+    #[arg(short = 'm', long, env = "COLLECTORY_MESSAGE", value_name = "REASON", value_parser = crate::cli::reason)]
     message: Option<String>,
 
     #[command(flatten)]
@@ -124,7 +124,7 @@ impl How {
         config.commits.signing_key.clone_from(&self.signing.key);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         runtime.block_on(async {
-            let offline = Offline::open(&config).await?;
+            let offline = Offline::open(&config).await.map_err(crate::cli::through::served)?;
             if let Some(incomplete) = offline.incomplete {
                 crate::cli::note(incomplete);
             }

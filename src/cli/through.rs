@@ -4,12 +4,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
+
+use crate::service::StartError;
+use crate::store::StoreError;
 
 /// How long one request may take: a write waits for the disk, and for others' locks.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
@@ -167,13 +170,38 @@ impl Through {
     }
 }
 
+/// Says what else there is where a service has the repository.
+pub(crate) fn served(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Repository(StoreError::Served { .. }) => anyhow!(
+            "{}",
+            "a service serves this repository; go through it: --to http://HOST:PORT/ (and --token-file FILE)"
+        ),
+        error => error.into(),
+    }
+}
+
+/// What a service says no with.
+#[derive(Debug, thiserror::Error)]
+#[error("{url} answers {status}: {detail}")]
+struct Refused {
+    url: String,
+    status: u16,
+    detail: String,
+}
+
+/// Whether the service said no to a change, so that nothing of it was done.
+pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|refused| (400..500).contains(&refused.status))
+}
+
 /// An answer that says yes.
 fn succeeded(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<Response<Body>> {
     let mut response = answer.with_context(|| format!("cannot reach {url}"))?;
     let status = response.status().as_u16();
     if !(200..300).contains(&status) {
         let answered = response.body_mut().read_to_string().unwrap_or_default();
-        bail!("{url} answers {status}: {}", detail(&answered));
+        return Err(Refused { url: url.to_owned(), status, detail: detail(&answered) }.into());
     }
     Ok(response)
 }

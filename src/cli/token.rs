@@ -144,6 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_token_of_nobody_is_wrong_usage() {
+        use clap::Parser as _;
+        let parsed = crate::cli::Cli::try_parse_from(["collectory", "token", "", "--policy", "policy.yaml"]);
+        assert_eq!(parsed.map(drop).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
     fn a_token_is_listed_in_one_line_without_its_hash() {
         let text = "tokens:\n- {name: Mara, hash: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, created: 2026-11-22T09:30:00Z, expires: 2027-03-01, may: [read, audit], keys: ['*'], grants: [{may: [write], keys: [a, 'b-*']}]}\n";
         let tokens = policy::read(text.as_bytes()).unwrap();

@@ -65,7 +65,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 struct Target {
     /// Why, for the commit's message.
-    #[arg(short = 'm', long, env = "COLLECTORY_REASON", value_name = "TEXT")]
+    #[arg(short = 'm', long, env = "COLLECTORY_REASON", value_name = "TEXT", value_parser = crate::cli::reason)]
     reason: Option<String>,
 
     #[command(flatten)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anyhow::anyhow;
 
 use super::Target;
+use crate::cli::through::served;
 use crate::cli::{Failure, check};
 use crate::config::ServeConfig;
 use crate::domain::{Catalog, Command, Revision};
 use crate::engine::{Condition, ConditionalCommand, Snapshot, Submission, SubmitError, Tags};
-use crate::service::{Offline, StartError};
-use crate::store::StoreError;
+use crate::service::Offline;
 use crate::store::git::{Access, GitJournal, Options};
 
 impl Target {
@@ -103,19 +103,6 @@ pub(super) fn catalog(snapshot: Option<&Snapshot>) -> Catalog {
         .flat_map(|it| it.catalog().iter())
         .map(|entry| Arc::clone(&entry.collection))
         .collect()
-}
-
-/// Says what else there is where a service has the repository.
-fn served(error: StartError) -> anyhow::Error {
-    match error {
-        StartError::Repository(StoreError::Served { .. }) => {
-            anyhow!(
-                "{}",
-                "a service serves this repository; import through it: --to http://HOST:PORT/ (and --token-file FILE)"
-            )
-        }
-        error => error.into(),
-    }
 }
 
 /// Why nothing was written, with the collection that is to blame.

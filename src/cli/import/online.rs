@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow, bail};
 
 use super::Target;
-use crate::cli::through::Url;
+use crate::cli::through::{Url, is_refused};
 use crate::domain::{Catalog, Collection, Command, Key, Kind, Patch, Value};
 use crate::exchange;
 
@@ -38,7 +38,11 @@ impl Target {
             commands.iter().map(|command| self.operation(url, command, planned_on)).collect();
         let body = map([("atomic:operations", Value::List(operations?.into()))]).to_string();
         let told = self.through.operate(&url.join(&["operations"]), body, self.reason.as_deref());
-        Ok(told.context("nothing was written, or all of it: import again to see")?.revision)
+        let told = told.map_err(|error| match is_refused(&error) {
+            true => error.context("nothing was written"),
+            false => error.context("nothing was written, or all of it: import again to see"),
+        });
+        Ok(told?.revision)
     }
 
     fn operation(&self, url: &Url, command: &Command, planned_on: &Catalog) -> anyhow::Result<Value> {

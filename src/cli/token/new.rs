@@ -13,7 +13,7 @@ use crate::http::Clock;
 #[derive(Debug, clap::Args)]
 pub(crate) struct New {
     /// Who the token is for: the author of the commits that are made with it.
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
 
     /// The e-mail address of the author; NAME@localhost without it.

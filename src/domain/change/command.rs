@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::domain::{Collection, Key, Kind, Patch, Revision};
 
+/// The most bytes of the reason for a change, in UTF-8.
+pub const REASON_BYTES_MAX: usize = 1024;
+
 /// A wish to change the catalog, not yet decided on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {

@@ -11,12 +11,9 @@
 use percent_encoding::percent_decode;
 use warp::http::{HeaderMap, HeaderName};
 
-use crate::domain::Value;
+use crate::domain::{REASON_BYTES_MAX, Value};
 use crate::http::jsonapi::error::{Code, ErrorObject};
 use crate::http::jsonapi::request;
-
-/// The most bytes of a reason, in UTF-8.
-const REASON_BYTES_MAX: usize = 1024;
 
 /// A reason and where it stands, or what is wrong there.
 type Given = Result<Option<String>, ErrorObject>;

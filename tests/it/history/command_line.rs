@@ -147,7 +147,9 @@ async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
     let list = server.get("/collections/posts/events").await.is(200).json();
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
     let refused = run(server.repo(), &["undo", &id]).exits(1);
-    assert!(refused.stderr.contains("serves"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("serves") && refused.stderr.contains("--to"), "{}", refused.stderr);
+    let long = run(server.repo(), &["undo", &id, "-m", &"y".repeat(1025)]).exits(2);
+    assert!(long.stderr.contains("at most 1024 bytes"), "{}", long.stderr);
     server.stop();
     let repo = server.repo();
     run(repo, &["undo", &id, "-m", "By mistake"]).exits(0);

@@ -239,6 +239,7 @@ async fn a_service_that_refuses_or_is_gone_is_told_in_a_sentence() {
     let url = format!("http://{}", server.address());
     let clash = run(server.folder(), &["import", "config.yml", "--to", &url, "--existing", "merge"]).exits(1);
     assert!(clash.stderr.contains("differs in letter case only"), "{}", clash.stderr);
+    assert!(clash.stderr.contains("nothing was written: "), "what was refused is certain: {}", clash.stderr);
     server.stop();
     let gone = run(server.folder(), &["import", "config.yml", "--to", &url]).exits(1);
     assert!(gone.stderr.contains("cannot reach http://"), "{}", gone.stderr);
