@@ -40,7 +40,7 @@ pub use crate::domain::change::{
 pub(crate) use crate::domain::collection::shown;
 pub use crate::domain::collection::{
     ATTRIBUTES_MAX, Attribute, Change, Collection, Directory, Extension, Kind, MediaType, Number, Patch,
-    Shorthand, VALUE_DEPTH_MAX, Value, changes, schema,
+    Shorthand, Unfit, VALUE_DEPTH_MAX, Value, changes, schema,
 };
 pub use crate::domain::key::{Key, KeyError};
 pub use crate::domain::revision::Revision;

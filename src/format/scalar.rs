@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{Number, Value};
+use crate::domain::{Number, Unfit, Value};
 
 /// How a scalar stands in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,15 +82,19 @@ fn is_decimal(text: &str) -> bool {
 }
 
 fn number(text: &str) -> Result<Value, Ambiguous> {
-    let too_large = |what| Ambiguous { what, instead: None };
+    let unfit = |what| Ambiguous { what, instead: None };
     let number = if text.contains('.') {
-        let float = text.parse::<f64>().ok().filter(|float| float.is_finite());
-        float.map(Number::Float).ok_or(too_large("is too large for a number of 64 bits"))
+        Number::float(text).map_err(|why| {
+            unfit(match why {
+                Unfit::TooLarge => "is too large for a number of 64 bits",
+                Unfit::TooSmall => "is too small for a number of 64 bits",
+            })
+        })
     } else {
         let signed = text.parse().map(Number::Integer);
         signed
             .or_else(|_| text.parse().map(Number::Unsigned))
-            .map_err(|_| too_large("does not fit into a whole number of 64 bits"))
+            .map_err(|_| unfit("does not fit into a whole number of 64 bits"))
     };
     number.map(Value::Number)
 }

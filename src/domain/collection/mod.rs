@@ -19,7 +19,7 @@ pub use crate::domain::collection::directory::Directory;
 pub use crate::domain::collection::media_type::MediaType;
 pub use crate::domain::collection::schema::schema;
 pub(crate) use crate::domain::collection::value::shown;
-pub use crate::domain::collection::value::{Number, VALUE_DEPTH_MAX, Value};
+pub use crate::domain::collection::value::{Number, Unfit, VALUE_DEPTH_MAX, Value};
 
 use crate::domain::{Key, Refusal, Segment, Violation};
 

@@ -49,6 +49,32 @@ pub enum Number {
     Float(f64),
 }
 
+/// Why a number with a fraction or an exponent can't be kept as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is beyond what 64 bits hold.
+    TooLarge,
+    /// It is so close to zero that 64 bits hold nothing of it.
+    TooSmall,
+}
+
+impl Number {
+    /// Reads a number with a fraction or an exponent.
+    ///
+    /// # Errors
+    ///
+    /// Says why it would become another number altogether.
+    pub fn float(text: &str) -> Result<Self, Unfit> {
+        let float: f64 = text.parse().map_err(|_| Unfit::TooLarge)?;
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        match float {
+            _ if !float.is_finite() => Err(Unfit::TooLarge),
+            0.0 if mantissa.contains(|c: char| matches!(c, '1'..='9')) => Err(Unfit::TooSmall),
+            _ => Ok(Self::Float(float)),
+        }
+    }
+}
+
 impl Value {
     /// What the value is, in words for an error message, with its article.
     #[must_use]

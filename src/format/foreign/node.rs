@@ -183,6 +183,6 @@ fn number(text: &str) -> Option<Number> {
     }
     let whole = text.strip_prefix('+').unwrap_or(text);
     let integer = whole.parse().map(Number::Integer).or_else(|_| whole.parse().map(Number::Unsigned)).ok();
-    let float = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Number::Float);
+    let float = || Number::float(text).ok();
     integer.or_else(float)
 }

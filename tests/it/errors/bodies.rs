@@ -59,7 +59,7 @@ const TWICE: &[&str] = &[
 ];
 
 /// Numbers that no file and no client could keep.
-const NUMBERS: &[&str] = &["1e999", "-1e999", "1e400"];
+const NUMBERS: &[&str] = &["1e999", "-1e999", "1e400", "1e-400", "-0.00001e-400"];
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::domain::{Number, Value};
+use crate::domain::{Number, Unfit, Value};
 
 /// Why a text is not JSON that can be kept, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -296,11 +296,10 @@ fn integer(text: &str) -> Result<Number, &'static str> {
 }
 
 fn float(text: &str) -> Result<Number, &'static str> {
-    text.parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite())
-        .map(Number::Float)
-        .ok_or("the number is too large")
+    Number::float(text).map_err(|why| match why {
+        Unfit::TooLarge => "the number is too large",
+        Unfit::TooSmall => "the number is too small; write 0, or a string",
+    })
 }
 
 /// The names of an object so far: compared one by one while they are few, by hash when they are

@@ -53,6 +53,7 @@ fn what_can_not_be_kept_is_refused_with_its_place() {
         ("Infinity", "line 1, column 1: expected a value, found 'I'"),
         ("-Infinity", "line 1, column 2: expected a digit, found 'I'"),
         ("1e999", "line 1, column 1: the number is too large"),
+        ("1e-400", "line 1, column 1: the number is too small; write 0, or a string"),
         (
             "18446744073709551616",
             "line 1, column 1: the number does not fit into 64 bits; write it as a string",

@@ -53,6 +53,12 @@ impl<'a> MediaType<'a> {
             })
     }
 
+    /// Whether a body may be sent as it: as [`is_spoken`](Self::is_spoken), and without a weight, which only an
+    /// `Accept` gives.
+    pub(crate) fn is_sent(&self, dialect: Dialect) -> bool {
+        self.is_spoken(dialect) && self.parameters.iter().all(|(name, _)| name != "q")
+    }
+
     /// How much it is wanted (RFC 9110 section 12.4.2); nothing that can't be read is wanted.
     pub(crate) fn weight(&self) -> f32 {
         let weight = self.parameters.iter().find(|(name, _)| name == "q");

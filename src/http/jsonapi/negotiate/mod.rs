@@ -127,10 +127,10 @@ pub(crate) fn content_type(headers: &HeaderMap, dialect: Dialect, has_body: bool
         return Err(unsupported(format!("{sent:?} is no media type"), dialect));
     };
     let spoken = match dialect {
-        Dialect::Plain => media_type.is_spoken(dialect) || media_type.is_plain_json(),
+        Dialect::Plain => media_type.is_sent(dialect) || media_type.is_plain_json(),
         Dialect::Atomic => {
             media_type.is(JSON_API)
-                && media_type.is_spoken(dialect)
+                && media_type.is_sent(dialect)
                 && media_type.uris("ext").any(|uri| uri == ATOMIC)
         }
     };
@@ -153,7 +153,7 @@ pub(crate) fn content_type_without_body(headers: &HeaderMap) -> Result<(), ApiEr
         return Ok(());
     }
     match MediaType::list(sent).unwrap_or_default().first() {
-        Some(media_type) if media_type.is(JSON_API) && !media_type.is_spoken(Dialect::Plain) => {
+        Some(media_type) if media_type.is(JSON_API) && !media_type.is_sent(Dialect::Plain) => {
             Err(unsupported(format!("{sent:?} is not taken here"), Dialect::Plain))
         }
         Some(_) | None => Ok(()),

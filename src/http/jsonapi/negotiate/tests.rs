@@ -94,6 +94,7 @@ fn bodies_are_taken_in_json_api_and_in_json() {
         (Plain, &["application/vnd.api+json; charset=utf-8"], true, 415),
         (Plain, &["application/vnd.api+json; version=1"], true, 415),
         (Plain, &["application/vnd.api+json; ext=\"https://a.org\""], true, 415),
+        (Plain, &["application/vnd.api+json; q=1"], true, 415),
         (Plain, &[atomic], true, 415),
         (Plain, &["application/vnd.api+json; profile=\"https://a.org\""], true, 200),
         (Plain, &["application/vnd.api+json; profile=https"], true, 200),
@@ -142,6 +143,7 @@ fn a_request_without_a_body_may_carry_a_content_type() {
         (&["application/vnd.api+json"], 200),
         (&["application/vnd.api+json;charset=utf-8"], 415),
         (&["application/vnd.api+json;ext=\"https://a.org\""], 415),
+        (&["application/vnd.api+json;q=0.5"], 415),
         (&["text/plain"], 200),
         (&["application/json; charset=utf-8"], 200),
     ] {
