@@ -1,5 +1,7 @@
 //! What a form sends: read, and refused where another site sent it.
 
+use std::collections::HashMap;
+
 use warp::http::HeaderName;
 use warp::http::header::{CONTENT_TYPE, ORIGIN};
 
@@ -14,10 +16,18 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The field that holds the token against cross-site requests.
 const TOKEN: &str = "token";
 
+/// How many fields a form may have: more than anybody types, and few enough to be put in order between two answers.
+const FIELDS_MAX: usize = 10_000;
+
+/// What a form is sent as.
+const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
+
 /// A form as it was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Posted {
     pairs: Vec<(String, String)>,
+    /// Where the first field of each name stands.
+    places: HashMap<String, usize>,
     /// Whether it has the token of this process: one of before a restart has not, and nothing is done with it
     /// but to show it again.
     pub(crate) is_ours: bool,
@@ -42,21 +52,36 @@ impl Posted {
     pub(crate) async fn of_stranger(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
         check_site(visit.call)?;
         let content_type = visit.call.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if !content_type.is_some_and(|it| it.starts_with("application/x-www-form-urlencoded")) {
-            let detail = "A page takes forms: application/x-www-form-urlencoded.";
+        let essence = content_type.and_then(|it| it.split(';').next()).unwrap_or_default();
+        if !essence.trim().eq_ignore_ascii_case(MEDIA_TYPE) {
+            let detail = format!("A page takes forms: {MEDIA_TYPE}.");
             return Err(ApiError::new(Code::UNSUPPORTED_MEDIA_TYPE, detail));
         }
         let bytes = body.collect(&visit.call.context.settings.limits.requests, visit.call.budgets).await?;
+        if !has_few_fields(&bytes) {
+            let detail =
+                format!("A form has at most {FIELDS_MAX} fields; what has more is written over the API.");
+            return Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, detail));
+        }
         let pairs = form_urlencoded::parse(&bytes).map(|(name, value)| (name.into_owned(), unix(&value)));
-        let mut posted = Self { pairs: pairs.collect(), is_ours: false };
+        let mut posted = Self::new(pairs);
         posted.is_ours = posted.get(TOKEN) == visit.ui.form_token(visit.call);
         Ok(posted)
     }
 
+    fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        let pairs: Vec<_> = pairs.into_iter().collect();
+        let mut places = HashMap::with_capacity(pairs.len());
+        for (at, (name, _)) in pairs.iter().enumerate() {
+            places.entry(name.clone()).or_insert(at);
+        }
+        Self { pairs, places, is_ours: false }
+    }
+
     /// A form with these fields.
     #[cfg(test)]
-    pub(crate) fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { pairs: pairs.into_iter().collect(), is_ours: true }
+    pub(crate) fn with(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { is_ours: true, ..Self::new(pairs) }
     }
 
     /// The value of a field; empty if it was not sent.
@@ -66,13 +91,17 @@ impl Posted {
 
     /// The value of a field.
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
+        self.places.get(name).map(|&at| self.pairs[at].1.as_str())
     }
 
     /// The fields whose names begin so, in their order: the rest of each name, and the value.
     pub(crate) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.pairs.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
+}
+
+fn has_few_fields(form: &[u8]) -> bool {
+    form.iter().filter(|byte| **byte == b'&').count() < FIELDS_MAX
 }
 
 /// Browsers end the lines of a text with CR LF, which nobody typed.

@@ -260,3 +260,19 @@ async fn forms_of_other_sites_and_of_before_a_restart_do_nothing() {
     past.lacks("<form method").has("Kept");
     checked(send(&server, "/collections/posts?asOf=HEAD", String::new()).await, 400);
 }
+
+#[tokio::test]
+async fn a_form_is_what_says_so_and_has_no_more_fields_than_are_put_in_order_at_once() {
+    let server = server().await;
+    let fields = |count: usize| format!("key=posts{}", "&z=".repeat(count - 1));
+    checked(send(&server, "/new", fields(10_000)).await, 403);
+    checked(send(&server, "/new", fields(10_001)).await, 413).has("A form has at most 10000 fields");
+    for (media_type, status) in [
+        ("application/x-www-form-urlencoded; charset=UTF-8", 403),
+        ("Application/X-WWW-Form-Urlencoded", 403),
+        ("application/x-www-form-urlencodedfoo", 415),
+    ] {
+        let request = server.request("POST", "/ui/new").body(media_type, &json!(1));
+        assert_eq!(request.send().await.status, status, "{media_type}");
+    }
+}

@@ -1,5 +1,7 @@
 //! One attribute in the form: what is typed into, what it holds, and what it may hold.
 
+use std::collections::HashSet;
+
 use crate::domain::{Attribute, Value};
 use crate::http::jsonapi::request;
 use crate::http::ui::escape::is_invisible;
@@ -83,12 +85,12 @@ impl Field {
 }
 
 fn statuses(rows: &[Status]) -> Result<Option<Value>, String> {
-    let mut entries: Vec<(String, Value)> = Vec::new();
+    let (mut entries, mut known) = (Vec::new(), HashSet::new());
     for Status { key, directory, name } in rows {
         if key.is_empty() && directory.is_empty() && name.is_empty() {
             continue;
         }
-        if entries.iter().any(|(known, _)| known == key) {
+        if !known.insert(key.as_str()) {
             return Err(format!("There are two rows of the status `{key}`."));
         }
         let members = [("directory", directory), ("name", name)];

@@ -8,7 +8,7 @@ mod input;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::domain::{Attribute, Collection, Kind, Value};
 use crate::engine::Clash;
@@ -69,8 +69,7 @@ impl Settings {
     /// `false` when a field can't be read; it says so itself then.
     pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, Unreadable> {
         let mut changes = Vec::new();
-        let was: BTreeMap<&str, &Value> =
-            self.was.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let was = by_name(&self.was);
         let mut is_readable = true;
         for field in &mut self.fields {
             match field.value() {
@@ -89,11 +88,14 @@ impl Settings {
     /// stays as it was typed, everything else is as it is by now; `clashes` are shown side by side.
     pub(crate) fn onto(self, current: &Collection, changed: &[(String, Value)], clashes: &[Clash]) -> Self {
         let mut next = Self::of(current);
+        let (were, wanted_of) = (by_name(&self.was), by_name(changed));
+        let clashing: HashSet<&str> = clashes.iter().map(|clash| clash.attribute.as_str()).collect();
+        let mut places = next.places();
         for field in self.fields {
-            let Some((_, wanted)) = changed.iter().find(|(name, _)| *name == field.name) else { continue };
+            let Some(wanted) = wanted_of.get(field.name.as_str()).copied() else { continue };
             let theirs = next.was.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
-            let before = self.was.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
-            let is_clash = clashes.iter().any(|clash| clash.attribute == field.name)
+            let before = were.get(field.name.as_str()).copied();
+            let is_clash = clashing.contains(field.name.as_str())
                 || (clashes.is_empty() && theirs != before && theirs.unwrap_or(&Value::Null) != wanted);
             let overlap = is_clash.then(|| Overlap {
                 before: before.map(shown),
@@ -101,9 +103,12 @@ impl Settings {
                 yours: (*wanted != Value::Null).then(|| shown(wanted)),
             });
             let kept = Field { overlap, ..field };
-            match next.fields.iter_mut().find(|it| it.name == kept.name) {
-                Some(place) => *place = kept,
-                None => next.fields.push(kept),
+            match places.get(&kept.name) {
+                Some(&at) => next.fields[at] = kept,
+                None => {
+                    places.insert(kept.name.clone(), next.fields.len());
+                    next.fields.push(kept);
+                }
             }
         }
         next
@@ -111,27 +116,33 @@ impl Settings {
 
     /// Takes what others made of an attribute, where the visitor chose so.
     pub(crate) fn choose(&mut self, kind: Kind, posted: &Posted) {
-        let theirs = fields(kind, &self.was);
-        for (name, choice) in posted.below("pick.") {
-            if choice != "theirs" {
-                continue;
-            }
-            let known = theirs.iter().find(|it| it.name == name);
-            if let (Some(place), Some(known)) = (self.fields.iter_mut().find(|it| it.name == name), known) {
-                *place = known.clone();
-            } else {
-                self.fields.retain(|it| it.name != name);
-            }
+        let picked = posted.below("pick.").filter(|(_, choice)| *choice == "theirs");
+        let picked: HashSet<&str> = picked.map(|(name, _)| name).collect();
+        if picked.is_empty() {
+            return;
         }
+        let theirs = fields(kind, &self.was).into_iter();
+        let theirs: HashMap<String, Field> = theirs.map(|field| (field.name.clone(), field)).collect();
+        self.fields.retain_mut(|field| {
+            let is_picked = picked.contains(field.name.as_str());
+            let known = theirs.get(&field.name).filter(|_| is_picked);
+            known.iter().for_each(|known| field.clone_from(known));
+            !is_picked || known.is_some()
+        });
     }
 
-    /// Puts an error at its field; `false` if it has none.
-    pub(crate) fn blame(&mut self, pointer: &str, detail: &str) -> bool {
+    /// Where the first field of each name stands.
+    pub(crate) fn places(&self) -> HashMap<String, usize> {
+        self.fields.iter().enumerate().rev().map(|(at, field)| (field.name.clone(), at)).collect()
+    }
+
+    /// Puts an error at its field, of which the first stands at its place; `false` if it has none.
+    pub(crate) fn blame(&mut self, places: &HashMap<String, usize>, pointer: &str, detail: &str) -> bool {
         let Some(path) = pointer.strip_prefix("/data/attributes/") else { return false };
         let mut steps = path.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
         let name = steps.next().unwrap_or_default();
         let below: Vec<String> = steps.collect();
-        let Some(field) = self.fields.iter_mut().find(|field| field.name == name) else { return false };
+        let Some(field) = places.get(&name).and_then(|&at| self.fields.get_mut(at)) else { return false };
         let place = if below.is_empty() { String::new() } else { format!("{}: ", below.join(", ")) };
         field.errors.push(format!("{place}{detail}"));
         true
@@ -141,6 +152,11 @@ impl Settings {
     pub(crate) fn was_json(&self) -> String {
         escaped(&Value::Map(self.was.clone().into()).to_string())
     }
+}
+
+/// The values of attributes by their names, the first of each.
+fn by_name(attributes: &[(String, Value)]) -> HashMap<&str, &Value> {
+    attributes.iter().rev().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
 /// A field can't be read.

@@ -1,10 +1,12 @@
+use std::time::{Duration, Instant};
+
 use crate::domain::{Collection, Key, Kind, Value};
 use crate::http::ui::fields::input::Status;
 use crate::http::ui::fields::{Input, Settings};
 use crate::http::ui::form::Posted;
 
 fn posted(pairs: &[(&str, String)]) -> Posted {
-    Posted::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())))
+    Posted::with(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())))
 }
 
 /// What a browser sends of a form that nobody has touched.
@@ -32,7 +34,7 @@ fn untouched(settings: &Settings) -> Posted {
             Input::Json(text) => pairs.push((format!("j.{name}"), text.clone())),
         }
     }
-    Posted::of(pairs)
+    Posted::with(pairs)
 }
 
 #[test]
@@ -103,4 +105,22 @@ fn what_can_not_be_read_is_told_at_its_field() {
         .collect();
     assert_eq!(wrong[0], ("unpublishedStatuses", "There are two rows of the status `a`."));
     assert!(wrong[1].0 == "x-owner" && wrong[1].1.starts_with("This is not JSON"), "{wrong:?}");
+}
+
+#[test]
+fn a_form_with_as_many_fields_as_there_may_be_is_read_at_once() {
+    let many = |name: &str, value: &str| {
+        Posted::with(
+            (0..10_000).map(|n| (name.replace('#', &n.to_string()), value.replace('#', &n.to_string()))),
+        )
+    };
+    let asked = Instant::now();
+    let mut rows = Settings::posted(Kind::Document, &many("s.key.#", "k#"));
+    assert_eq!(rows.changes().unwrap().len(), 1);
+    let empty = Settings::posted(Kind::Document, &many("s.key.", ""));
+    assert_eq!(empty.fields.len(), Settings::new(Kind::Document).fields.len());
+    let mut own = Settings::posted(Kind::Document, &many("j.x-#", "#"));
+    own.choose(Kind::Document, &many("pick.x-#", "theirs"));
+    assert_eq!(own.changes().unwrap(), []);
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
 }

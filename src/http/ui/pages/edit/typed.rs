@@ -90,12 +90,13 @@ impl Form {
 
     /// Puts every error where it belongs.
     pub(super) fn blame(&mut self, errors: Vec<ErrorObject>) {
+        let places = self.settings.places();
         for error in errors {
             let detail = error.detail().to_owned();
             match error.place() {
                 Some("/data/id") => self.key_errors.push(detail),
                 Some("/meta/reason") => self.reason_errors.push(detail),
-                Some(pointer) if self.settings.blame(pointer, &detail) => {}
+                Some(pointer) if self.settings.blame(&places, pointer, &detail) => {}
                 Some(_) | None => self.errors.push(detail),
             }
         }
