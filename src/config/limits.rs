@@ -134,7 +134,7 @@ pub struct RequestLimits {
     pub discard_bytes_max: usize,
 
     /// The bodies of all requests together, as far as they have arrived; who sends more is answered 503 with
-    /// Retry-After.
+    /// Retry-After. The first 16 KiB of each are not counted, and an eighth is for those who are not signed in.
     #[arg(long, env = "COLLECTORY_BODIES_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
           default_value_t = RequestLimits::DEFAULT.bodies_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
     pub bodies_bytes_max: usize,

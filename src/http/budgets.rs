@@ -19,13 +19,29 @@ const LISTS_AT_ONCE: usize = 4;
 /// ones than a few with large ones.
 const ANSWER_FREE_BYTES: usize = 16 * 1_024;
 
+/// Of a body so many bytes are not counted: a small write has room whoever else sends what, and as many connections
+/// as there may be take no more with such ones than the counted bodies may.
+const BODY_FREE_BYTES: usize = 16 * 1_024;
+
+/// Which part of what bodies may take together is for senders whom nobody knows; they take no other.
+const STRANGERS_PART: usize = 8;
+
 /// When it is worth trying again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Whose body it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Known,
+    /// Somebody who is not signed in, or says to have the secret of notices.
+    Stranger,
+}
 
 /// What is left of each budget.
 #[derive(Debug)]
 pub(crate) struct Budgets {
     bodies: Arc<Semaphore>,
+    bodies_of_strangers: Arc<Semaphore>,
     answers: Arc<Semaphore>,
     answers_bytes_max: usize,
     questions: Arc<Semaphore>,
@@ -35,8 +51,10 @@ pub(crate) struct Budgets {
 
 impl Budgets {
     pub(crate) fn of(requests: &RequestLimits, answers: &AnswerLimits) -> Self {
+        let of_strangers = requests.bodies_bytes_max / STRANGERS_PART;
         Self {
-            bodies: Arc::new(Semaphore::new(requests.bodies_bytes_max)),
+            bodies: Arc::new(Semaphore::new(requests.bodies_bytes_max - of_strangers)),
+            bodies_of_strangers: Arc::new(Semaphore::new(of_strangers)),
             answers: Arc::new(Semaphore::new(answers.answers_bytes_max)),
             answers_bytes_max: answers.answers_bytes_max,
             questions: Arc::new(Semaphore::new(answers.history_questions_max)),
@@ -45,14 +63,24 @@ impl Budgets {
         }
     }
 
-    /// Room for so much more of a body.
+    /// Room for so much more of a body of which so much is there.
     ///
     /// # Errors
     ///
-    /// 503 when the bodies of all requests take too much.
-    pub(crate) fn room_for_body(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        Arc::clone(&self.bodies).try_acquire_many_owned(bytes).map_err(|_| {
+    /// 503 when the bodies of all requests take too much, or those of strangers.
+    pub(crate) fn room_for_body(
+        &self,
+        sender: Sender,
+        held: usize,
+        bytes: usize,
+    ) -> Result<OwnedSemaphorePermit, ApiError> {
+        let counted = |bytes: usize| bytes.saturating_sub(BODY_FREE_BYTES);
+        let bytes = u32::try_from(counted(held + bytes) - counted(held)).unwrap_or(u32::MAX);
+        let room = match sender {
+            Sender::Known => &self.bodies,
+            Sender::Stranger => &self.bodies_of_strangers,
+        };
+        Arc::clone(room).try_acquire_many_owned(bytes).map_err(|_| {
             let detail = "The bodies of all requests together are more than this service takes; try again.";
             ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::BodiesBytes)
         })
@@ -147,12 +175,27 @@ mod tests {
 
     #[test]
     fn bodies_have_their_room_together() {
-        let limits = RequestLimits { bodies_bytes_max: 100, ..RequestLimits::DEFAULT };
+        let limits = RequestLimits { bodies_bytes_max: 8_000, ..RequestLimits::DEFAULT };
         let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
-        let held = budgets.room_for_body(60).unwrap();
-        assert_eq!(status(budgets.room_for_body(60)), Some(503));
+        let room = |sender, bytes| budgets.room_for_body(sender, BODY_FREE_BYTES, bytes);
+        let held = room(Sender::Known, 5_000).unwrap();
+        assert_eq!(status(room(Sender::Known, 5_000)), Some(503));
         drop(held);
-        assert_eq!(status(budgets.room_for_body(60)), None);
+        assert_eq!(status(room(Sender::Known, 7_000)), None);
+    }
+
+    #[test]
+    fn strangers_take_no_room_of_others_and_a_small_body_always_has_some() {
+        let limits = RequestLimits { bodies_bytes_max: 8_000, ..RequestLimits::DEFAULT };
+        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
+        let room = |sender, held, bytes| budgets.room_for_body(sender, held, bytes);
+        let _strangers = room(Sender::Stranger, BODY_FREE_BYTES - 1, 1_001).unwrap();
+        assert_eq!(status(room(Sender::Stranger, BODY_FREE_BYTES, 1)), Some(503));
+        let _known = room(Sender::Known, 0, BODY_FREE_BYTES + 7_000).unwrap();
+        assert_eq!(status(room(Sender::Known, BODY_FREE_BYTES, 1)), Some(503));
+        for sender in [Sender::Known, Sender::Stranger] {
+            assert_eq!(status(room(sender, 0, BODY_FREE_BYTES)), None);
+        }
     }
 
     #[tokio::test]

@@ -13,6 +13,10 @@ const AGE_S_MAX: i64 = 300;
 /// The bytes of a block of SHA-256 (FIPS 180-4).
 const BLOCK_LEN: usize = 64;
 
+/// Where the signature of a notice stands: of GitHub, of Gitea, of GitLab (the secret itself), and of a sibling.
+const SIGNATURES: [&str; 4] =
+    ["x-hub-signature-256", "x-gitea-signature", "x-gitlab-token", "webhook-signature"];
+
 /// A secret that is shared with those who tell of changes.
 pub struct NoticeSecret(String);
 
@@ -41,21 +45,27 @@ impl NoticeSecret {
         ]
     }
 
+    /// Whether a request says to be signed, in any of the ways.
+    pub(crate) fn is_claimed(headers: &HeaderMap) -> bool {
+        SIGNATURES.iter().any(|name| headers.contains_key(*name))
+    }
+
     /// Whether one of the signatures that a request has is of this secret.
     pub(crate) fn has_signed(&self, headers: &HeaderMap, body: &[u8], now: DateTime<Utc>) -> bool {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let digest = || hex(&hmac(self.0.as_bytes(), &[body]));
-        if let Some(told) = text("x-hub-signature-256").and_then(|told| told.strip_prefix("sha256=")) {
+        let [of_github, of_gitea, of_gitlab, of_a_sibling] = SIGNATURES;
+        if let Some(told) = text(of_github).and_then(|told| told.strip_prefix("sha256=")) {
             return is_same(told, &digest());
         }
-        if let Some(told) = text("x-gitea-signature") {
+        if let Some(told) = text(of_gitea) {
             return is_same(told, &digest());
         }
-        if let Some(told) = text("x-gitlab-token") {
+        if let Some(told) = text(of_gitlab) {
             return is_same(told, &self.0);
         }
         let (Some(id), Some(seconds), Some(told)) =
-            (text("webhook-id"), text("webhook-timestamp"), text("webhook-signature"))
+            (text("webhook-id"), text("webhook-timestamp"), text(of_a_sibling))
         else {
             return false;
         };

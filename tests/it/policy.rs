@@ -277,7 +277,7 @@ async fn what_was_is_for_those_who_may_audit() {
 #[tokio::test]
 async fn a_stranger_is_refused_before_the_body() {
     let server = guarded().await;
-    for path in ["/collections", "/operations", "/collections/posts/restore"] {
+    for path in ["/collections", "/operations", "/collections/posts/restore", "/remote/notices"] {
         let media_type =
             if path == "/operations" { crate::support::ATOMIC } else { crate::support::JSON_API };
         let head = format!(

@@ -17,7 +17,7 @@ use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
 use crate::config::RequestLimits;
-use crate::http::budgets::Budgets;
+use crate::http::budgets::{Budgets, Sender};
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::head::content_length;
 use crate::telemetry::Limit;
@@ -126,9 +126,10 @@ impl Body {
         &mut self,
         limits: &RequestLimits,
         budgets: &Budgets,
+        sender: Sender,
     ) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
-        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, budgets)).await {
+        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, budgets, sender)).await {
             Ok(End::Complete(bytes)) => Ok(bytes),
             Ok(End::TooLong) => {
                 let detail = format!("A body has at most {bytes_max} bytes.");
@@ -146,13 +147,17 @@ impl Body {
         }
     }
 
-    async fn read(&mut self, bytes_max: usize, budgets: &Budgets) -> End {
+    async fn read(&mut self, bytes_max: usize, budgets: &Budgets, sender: Sender) -> End {
         if self.declared_bytes > bytes_max {
             return End::TooLong;
         }
         let Some(first) = self.next().await else { return End::Complete(Bytes::new()) };
         let Ok(first) = first else { return End::Broken };
-        if let Err(end) = self.take_room(first.len(), bytes_max, budgets) {
+        let room = |held: usize, bytes: usize| match held + bytes <= bytes_max {
+            true => budgets.room_for_body(sender, held, bytes).map_err(End::NoRoom),
+            false => Err(End::TooLong),
+        };
+        if let Err(end) = room(0, first.len()).map(|room| self.keep(room)) {
             return end;
         }
         let mut second = self.next().await;
@@ -162,7 +167,7 @@ impl Body {
         let mut all = BytesMut::from(first);
         while let Some(chunk) = second {
             let Ok(chunk) = chunk else { return End::Broken };
-            if let Err(end) = self.take_room(chunk.len(), bytes_max - all.len(), budgets) {
+            if let Err(end) = room(all.len(), chunk.len()).map(|room| self.keep(room)) {
                 return end;
             }
             all.extend_from_slice(&chunk);
@@ -171,17 +176,12 @@ impl Body {
         End::Complete(all.freeze())
     }
 
-    /// Takes room for what has arrived, until the request is answered.
-    fn take_room(&mut self, bytes: usize, bytes_max: usize, budgets: &Budgets) -> Result<(), End> {
-        if bytes > bytes_max {
-            return Err(End::TooLong);
-        }
-        let room = budgets.room_for_body(bytes).map_err(End::NoRoom)?;
+    /// Keeps room for what has arrived, until the request is answered.
+    fn keep(&mut self, room: OwnedSemaphorePermit) {
         match &mut self.room {
             Some(held) => held.merge(room),
             none => *none = Some(room),
         }
-        Ok(())
     }
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
@@ -249,7 +249,8 @@ mod tests {
         let limits =
             RequestLimits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..RequestLimits::DEFAULT };
         let mut body = body(sizes, ends);
-        let result = body.collect(&limits, &Budgets::of(&limits, &AnswerLimits::DEFAULT)).await;
+        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
+        let result = body.collect(&limits, &budgets, Sender::Known).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
     }
 
@@ -273,14 +274,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_its_room_until_the_request_is_answered() {
-        let limits = RequestLimits { bodies_bytes_max: 100, ..RequestLimits::DEFAULT };
+        let limits = RequestLimits { bodies_bytes_max: 80_000, ..RequestLimits::DEFAULT };
         let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
-        let mut held = body(&[30, 30], true);
-        held.collect(&limits, &budgets).await.unwrap();
-        let refused = body(&[30, 30], true).collect(&limits, &budgets).await.unwrap_err();
+        let mut held = body(&[30_000, 30_000], true);
+        held.collect(&limits, &budgets, Sender::Known).await.unwrap();
+        let mut other = body(&[30_000, 30_000], true);
+        let refused = other.collect(&limits, &budgets, Sender::Known).await.unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::BodiesBytes)));
         drop(held);
-        body(&[30, 30], true).collect(&limits, &budgets).await.unwrap();
+        body(&[30_000, 30_000], true).collect(&limits, &budgets, Sender::Known).await.unwrap();
     }
 
     #[tokio::test]
@@ -299,7 +301,8 @@ mod tests {
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
         let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
         let limits = RequestLimits::DEFAULT;
-        let refused = lie.collect(&limits, &Budgets::of(&limits, &AnswerLimits::DEFAULT)).await.unwrap_err();
+        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
+        let refused = lie.collect(&limits, &budgets, Sender::Stranger).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
         lie.discard(&RequestLimits::DEFAULT).await;
         assert!(lie.is_there());

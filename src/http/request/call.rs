@@ -17,7 +17,7 @@ use crate::domain::{Key, hex};
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
-use crate::http::budgets::Budgets;
+use crate::http::budgets::{Budgets, Sender};
 use crate::http::context::{Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate;
@@ -202,7 +202,16 @@ impl<'a> Call<'a> {
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         self.identity().await?;
-        Ok(body.collect(&self.context.settings.limits.requests, self.budgets).await)
+        Ok(self.collect_of(Sender::Known, body).await)
+    }
+
+    /// Reads the whole body of this sender.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Body::collect`].
+    pub(crate) async fn collect_of(&self, sender: Sender, body: &mut Body) -> Result<Bytes, ApiError> {
+        body.collect(&self.context.settings.limits.requests, self.budgets, sender).await
     }
 
     /// The same for as long as the answer goes on.

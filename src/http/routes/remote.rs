@@ -9,8 +9,10 @@ use warp::http::StatusCode;
 use crate::domain::Revision;
 use crate::engine::{Decision, Projection, Remote, SubmitError, Undecided};
 use crate::http::authorize::Action;
+use crate::http::budgets::Sender;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::{document, query};
+use crate::http::notice_secret::NoticeSecret;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -24,16 +26,23 @@ const REVISION_MEMBERS: [&str; 3] = ["revision", "after", "checkout_sha"];
 
 /// `POST /remote/notices`: somebody says that the remote has changed. It is looked at, and nothing else comes of it.
 pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let sent = body.collect(&call.context.settings.limits.requests, call.budgets).await;
     let shared = call.context.remote.as_ref();
-    let signed = match (shared.and_then(|shared| shared.notice_secret.as_ref()), &sent) {
-        (Some(secret), Ok(sent)) => secret.has_signed(call.headers(), sent, call.context.clock.now()),
-        (_, _) => false,
+    let secret = shared.and_then(|shared| shared.notice_secret.as_ref());
+    let sent = match secret.filter(|_| NoticeSecret::is_claimed(call.headers())) {
+        // Who it is shows when all of it is there.
+        Some(secret) => {
+            let sent = call.collect_of(Sender::Stranger, body).await;
+            let now = call.context.clock.now();
+            if !sent.as_ref().is_ok_and(|sent| secret.has_signed(call.headers(), sent, now)) {
+                call.authorize(Action::Operate).await?;
+            }
+            sent?
+        }
+        None => {
+            call.authorize(Action::Operate).await?;
+            call.collect_of(Sender::Known, body).await?
+        }
     };
-    if !signed {
-        call.authorize(Action::Operate).await?;
-    }
-    let sent = sent?;
     let Some(remote) = shared.map(|shared| &shared.remote) else { return Err(no_remote()) };
     remote.look();
     if let Some(revision) = named(&sent) {

@@ -6,6 +6,7 @@ use warp::http::HeaderName;
 use warp::http::header::{CONTENT_TYPE, ORIGIN};
 
 use crate::http::browser::sites;
+use crate::http::budgets::Sender;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -41,7 +42,7 @@ impl Posted {
     /// 403 for one that another site sent, 415 for what is no form, and those of a body.
     pub(crate) async fn read(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
         visit.call.identity().await?;
-        Self::of_stranger(visit, body).await
+        Self::of(visit, body, Sender::Known).await
     }
 
     /// Reads a form of somebody who need not be known.
@@ -50,6 +51,10 @@ impl Posted {
     ///
     /// As [`read`](Self::read).
     pub(crate) async fn of_stranger(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
+        Self::of(visit, body, Sender::Stranger).await
+    }
+
+    async fn of(visit: &Visit<'_>, body: &mut Body, sender: Sender) -> Result<Self, ApiError> {
         check_site(visit.call)?;
         let content_type = visit.call.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let essence = content_type.and_then(|it| it.split(';').next()).unwrap_or_default();
@@ -57,7 +62,7 @@ impl Posted {
             let detail = format!("A page takes forms: {MEDIA_TYPE}.");
             return Err(ApiError::new(Code::UNSUPPORTED_MEDIA_TYPE, detail));
         }
-        let bytes = body.collect(&visit.call.context.settings.limits.requests, visit.call.budgets).await?;
+        let bytes = visit.call.collect_of(sender, body).await?;
         if !has_few_fields(&bytes) {
             let detail =
                 format!("A form has at most {FIELDS_MAX} fields; what has more is written over the API.");

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use warp::http::header::{AUTHORIZATION, SET_COOKIE};
 use warp::http::{HeaderValue, Method, StatusCode, Uri};
 
+use crate::http::budgets::Sender;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -119,7 +120,7 @@ pub(crate) async fn asked_for(
     check_site(call)?;
     let mut kept = String::new();
     if session::has_cookie(call.headers()) {
-        let bytes = body.collect(&call.context.settings.limits.requests, call.budgets).await?;
+        let bytes = call.collect_of(Sender::Stranger, body).await?;
         kept = String::from_utf8_lossy(&bytes).into_owned();
     }
     let why =
