@@ -118,6 +118,14 @@ impl Reply {
         }
     }
 
+    /// The same for good.
+    pub(crate) fn into_body(self) -> Bytes {
+        match self.content {
+            Content::Whole(body) => body,
+            Content::Stream(_) => Bytes::new(),
+        }
+    }
+
     /// The same with one more header field.
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.more.push((name, value));

@@ -316,6 +316,24 @@ impl<'a> Call<'a> {
         looked.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 
+    /// Makes something long off the threads that answer, as soon as it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// 500 if making it panics.
+    pub(crate) async fn making<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let place = self.budgets.list().await;
+        let made = tokio::task::spawn_blocking(move || {
+            let made = make();
+            drop(place);
+            made
+        });
+        made.await.map_err(|_| ApiError::internal())
+    }
+
     /// Waits until the client has left. One that only says that it has nothing to add looks the same, and is
     /// waited with for a while.
     async fn left(&self) {

@@ -18,6 +18,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes;
+use crate::http::ui::AT_ONCE_BYTES_MAX;
 use crate::http::ui::frame::encoded;
 
 /// How deep the API's own documents are: deeper than any value in them.
@@ -105,11 +106,13 @@ impl Request {
 
     /// The document that the API answers.
     pub(crate) async fn read(self, call: &Call<'_>) -> Result<Value, ApiError> {
-        let reply = self.answer(call).await?;
-        match reply.body() {
+        let body = self.answer(call).await?.into_body();
+        let is_long = body.len() > AT_ONCE_BYTES_MAX;
+        let read = move || match &*body {
             [] => Ok(Value::Null),
             body => request::parse(body, DEPTH_MAX).map_err(|_| ApiError::internal()),
-        }
+        };
+        if is_long { call.making(read).await? } else { read() }
     }
 }
 

@@ -43,6 +43,10 @@ use crate::http::ui::session::Sessions;
 /// What may be loaded and where forms may go: what this service serves, and nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// What has up to so many bytes is read and compressed between two answers; what has more, off the threads that
+/// answer.
+const AT_ONCE_BYTES_MAX: usize = 256 * 1_024;
+
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// What every answer below `/ui/` says. (With the referrer policy `no-referrer` Chromium would send
@@ -100,7 +104,15 @@ pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
         }
     };
     // Its length tells other sites nothing of a form's token: they can't have a page made with a session.
-    let reply = reply.compressed(call.headers());
+    let reply = if reply.body().len() > AT_ONCE_BYTES_MAX {
+        let headers = call.headers().clone();
+        match call.making(move || reply.compressed(&headers)).await {
+            Ok(reply) => reply,
+            Err(error) => pages::error::page(ui, call, error).await,
+        }
+    } else {
+        reply.compressed(call.headers())
+    };
     HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
 }
 

@@ -1,14 +1,17 @@
 //! Values, times and differences in words, as the templates want them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use similar::{ChangeTag, TextDiff};
 
 use crate::domain::Value;
 
-/// Of texts that differ a lot, the rest is shown as one piece after so long.
-const DIFFERENCE_WAIT_MAX: Duration = Duration::from_millis(20);
+/// For so long it is looked for what differs in the texts of one page; the rest is shown as it is.
+const DIFFERENCES_WAIT_MAX: Duration = Duration::from_millis(20);
+
+/// How many bytes of what differs a page shows; of the rest it says that it is left out.
+pub(crate) const SHOWN_BYTES_MAX: usize = 1_024 * 1_024;
 
 /// A value that is longer is folded.
 const FOLD_CHARS_MIN: usize = 400;
@@ -105,26 +108,50 @@ pub(crate) struct ChangeView {
     pub(crate) attribute: String,
     pub(crate) from: Option<Side>,
     pub(crate) to: Option<Side>,
+    /// Whether the page has no room for the two.
+    pub(crate) is_left_out: bool,
+}
+
+/// What a page can still show of what differs.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bytes: usize,
+    until: Instant,
+}
+
+impl Room {
+    /// That of a whole page.
+    pub(crate) fn of_page() -> Self {
+        Self { bytes: SHOWN_BYTES_MAX, until: Instant::now() + DIFFERENCES_WAIT_MAX }
+    }
+
+    /// Takes room for so many bytes, if there is as much.
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 impl ChangeView {
-    pub(crate) fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>) -> Self {
-        let (from, to) = match (from.map(shown), to.map(shown)) {
-            (Some(from), Some(to)) => {
-                let (from, to) = word_by_word(&from, &to);
+    fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>, room: &mut Room) -> Self {
+        let (from, to) = (from.map(shown), to.map(shown));
+        let is_left_out = !room.take(from.iter().chain(&to).map(String::len).sum());
+        let (from, to) = match (from, to) {
+            _ if is_left_out => (None, None),
+            (Some(from), Some(to)) if Instant::now() < room.until => {
+                let (from, to) = word_by_word(&from, &to, room.until);
                 (Some(from), Some(to))
             }
             (from, to) => (from.map(whole), to.map(whole)),
         };
-        Self { attribute: attribute.to_owned(), from, to }
+        Self { attribute: attribute.to_owned(), from, to, is_left_out }
     }
 
     /// From the API's list of changes.
-    pub(crate) fn list(changes: Option<&Value>) -> Vec<Self> {
-        items(changes)
-            .iter()
-            .map(|change| Self::new(text(change, "attribute"), change.get("from"), change.get("to")))
-            .collect()
+    pub(crate) fn list(changes: Option<&Value>, room: &mut Room) -> Vec<Self> {
+        let change = |it: &Value| Self::new(text(it, "attribute"), it.get("from"), it.get("to"), room);
+        items(changes).iter().map(change).collect()
     }
 }
 
@@ -134,8 +161,8 @@ fn whole(text: String) -> Side {
 }
 
 /// Both sides of a changed text, what differs marked.
-fn word_by_word(from: &str, to: &str) -> (Side, Side) {
-    let difference = TextDiff::configure().timeout(DIFFERENCE_WAIT_MAX).diff_words(from, to);
+fn word_by_word(from: &str, to: &str, until: Instant) -> (Side, Side) {
+    let difference = TextDiff::configure().deadline(until).diff_words(from, to);
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for change in difference.iter_all_changes() {
         let (text, differs) = (change.value(), change.tag() != ChangeTag::Equal);
@@ -207,7 +234,7 @@ mod tests {
     #[test]
     fn a_change_is_told_word_by_word() {
         let (one, two) = (Value::from("All posts here"), Value::from("All notes here"));
-        let change = ChangeView::new("name", Some(&one), Some(&two));
+        let change = ChangeView::new("name", Some(&one), Some(&two), &mut Room::of_page());
         let told = |side: Option<Side>| -> String {
             let pieces = side.unwrap().pieces;
             pieces
@@ -217,6 +244,17 @@ mod tests {
         };
         assert_eq!(told(change.from), "All [posts] here");
         assert_eq!(told(change.to), "All [notes] here");
+    }
+
+    #[test]
+    fn what_a_page_shows_of_what_differs_is_bounded_as_a_whole() {
+        let (one, two) = (Value::from("a ".repeat(600).as_str()), Value::from("b ".repeat(600).as_str()));
+        let mut room = Room { bytes: 3_000, until: Instant::now() };
+        let change = |room: &mut Room| ChangeView::new("x-a", Some(&one), Some(&two), room);
+        let late = change(&mut room).from.unwrap();
+        assert_eq!(late.pieces.len(), 1, "nobody looks for what differs any more");
+        let beyond = change(&mut room);
+        assert!(beyond.is_left_out && beyond.from.is_none() && beyond.attribute == "x-a");
     }
 
     #[test]

@@ -64,17 +64,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         query,
         asked,
     };
-    let (body, etag) = if is_long {
-        let place = call.budgets.list().await;
-        let made = tokio::task::spawn_blocking(move || {
-            let made = part.tagged();
-            drop(place);
-            made
-        });
-        made.await.map_err(|_| ApiError::internal())?
-    } else {
-        part.tagged()
-    };
+    let (body, etag) = if is_long { call.making(move || part.tagged()).await? } else { part.tagged() };
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
 

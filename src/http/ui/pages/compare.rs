@@ -10,7 +10,7 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api::{self, Request};
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
-use crate::http::ui::words::{ChangeView, DiffLine, diff_lines, items, text};
+use crate::http::ui::words::{ChangeView, DiffLine, Room, SHOWN_BYTES_MAX, diff_lines, items, text};
 
 #[derive(Template)]
 #[template(path = "compare.html", config = "src/http/ui/askama.toml")]
@@ -25,6 +25,8 @@ struct Page {
 struct Found {
     differences: Vec<Difference>,
     text: Vec<DiffLine>,
+    /// Whether there is more of it than a page shows.
+    has_more: bool,
 }
 
 /// What differs in one collection.
@@ -35,12 +37,12 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(resource: &Value) -> Self {
+    fn of(resource: &Value, room: &mut Room) -> Self {
         let attributes = resource.get("attributes").unwrap_or(&Value::Null);
         Self {
             key: text(resource, "id").to_owned(),
             action: text(attributes, "action").to_owned(),
-            changes: ChangeView::list(attributes.get("changes")),
+            changes: ChangeView::list(attributes.get("changes"), room),
         }
     }
 }
@@ -62,8 +64,17 @@ async fn found(visit: &Visit<'_>, from: &str, to: &str, key: &str) -> Result<Fou
     let target = with_query("/diff", &parameters);
     let document = api::get(visit.call, target.clone()).await?;
     let unified = Request::new(Method::GET, target).header(ACCEPT, "text/x-diff").answer(visit.call).await?;
-    Ok(Found {
-        differences: items(document.get("data")).iter().map(Difference::of).collect(),
-        text: diff_lines(&String::from_utf8_lossy(unified.body())),
-    })
+    visit
+        .call
+        .looking(move || {
+            let mut room = Room::of_page();
+            let of = |resource: &Value| Difference::of(resource, &mut room);
+            let shown = &unified.body()[..unified.body().len().min(SHOWN_BYTES_MAX)];
+            Ok(Found {
+                differences: items(document.get("data")).iter().map(of).collect(),
+                text: diff_lines(&String::from_utf8_lossy(shown)),
+                has_more: shown.len() < unified.body().len(),
+            })
+        })
+        .await
 }

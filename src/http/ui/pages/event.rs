@@ -13,12 +13,14 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::pages::events::EventView;
+use crate::http::ui::words::{ChangeView, Room};
 
 #[derive(Template)]
 #[template(path = "event.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     event: EventView,
+    changes: Vec<ChangeView>,
     undo: Option<Undo>,
     signature: String,
 }
@@ -31,12 +33,19 @@ enum Undo {
 
 pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError> {
     let document = api::get(visit.call, format!("/events/{}", encoded(id))).await?;
-    let event = EventView::of(document.get("data").unwrap_or(&Value::Null));
+    let (event, changes) = visit
+        .call
+        .looking(move || {
+            let resource = document.get("data").unwrap_or(&Value::Null);
+            let changes = resource.get("attributes").and_then(|attributes| attributes.get("changes"));
+            Ok((EventView::of(resource), ChangeView::list(changes, &mut Room::of_page())))
+        })
+        .await?;
     let title = format!("{} {}", event.key, event.action);
     let undo = undo(visit, &event).await?;
     let signature = signature(visit, &event).await?;
     let frame = visit.frame(title, Nav::Timeline).await;
-    Ok(ui::page(StatusCode::OK, &Page { frame, event, undo, signature }))
+    Ok(ui::page(StatusCode::OK, &Page { frame, event, changes, undo, signature }))
 }
 
 /// Whether the commit is signed, by whom, and whether that holds.

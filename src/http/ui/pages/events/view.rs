@@ -1,7 +1,7 @@
 //! An event as it is shown.
 
 use crate::domain::Value;
-use crate::http::ui::words::{At, ChangeView, short, text};
+use crate::http::ui::words::{At, items, short, text};
 
 /// An event as it is shown.
 pub(crate) struct EventView {
@@ -13,7 +13,8 @@ pub(crate) struct EventView {
     pub(crate) restores: String,
     pub(crate) moved_to: String,
     pub(crate) moved_from: String,
-    pub(crate) changes: Vec<ChangeView>,
+    /// The attributes that it changed.
+    pub(crate) changed: Vec<String>,
     pub(crate) problem: Option<(String, String)>,
 }
 
@@ -60,7 +61,10 @@ impl EventView {
             restores: own("restores"),
             moved_to: own("movedTo"),
             moved_from: own("movedFrom"),
-            changes: ChangeView::list(attributes.get("changes")),
+            changed: items(attributes.get("changes"))
+                .iter()
+                .map(|change| text(change, "attribute").to_owned())
+                .collect(),
             problem,
         }
     }
@@ -83,7 +87,6 @@ impl EventView {
         if self.action != "updated" {
             return String::new();
         }
-        let names: Vec<&str> = self.changes.iter().map(|it| it.attribute.as_str()).collect();
-        if names.is_empty() { "comments or order only".to_owned() } else { names.join(", ") }
+        if self.changed.is_empty() { "comments or order only".to_owned() } else { self.changed.join(", ") }
     }
 }
