@@ -18,7 +18,7 @@ use crate::engine::Snapshot;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
 use crate::http::budgets::{Budgets, Sender};
-use crate::http::context::{Context, Guard};
+use crate::http::context::{Clock, Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate;
 use crate::http::jsonapi::negotiate::{Accepted, Dialect};
@@ -222,6 +222,7 @@ impl<'a> Call<'a> {
             metrics: context.telemetry.metrics.clone(),
             head: Arc::clone(head),
             id: id.clone(),
+            clock: context.clock,
         }
     }
 
@@ -424,6 +425,7 @@ pub(crate) struct Caller {
     metrics: Option<Arc<Metrics>>,
     head: Arc<Head>,
     id: RequestId,
+    clock: Clock,
 }
 
 impl Caller {
@@ -431,9 +433,13 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// What the hook answers.
+    /// What the hook answers; 401 when the session of the request has ended.
     pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
-        let answer = match identify(&self.guard, &self.head, &self.id).await {
+        let known = match self.head.has_ended(self.clock.now()) {
+            false => identify(&self.guard, &self.head, &self.id).await,
+            true => Err(Denied::unauthenticated("The session has ended.")),
+        };
+        let answer = match known {
             Ok(_) => ask(&self.guard, &self.head, &self.id, action).await,
             Err(denied) => Err(denied),
         };

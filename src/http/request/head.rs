@@ -1,7 +1,8 @@
 //! The head of a request: everything but its body.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use chrono::{DateTime, Utc};
 use hyper::body::Body;
 use warp::http::header::{CONTENT_LENGTH, HOST};
 use warp::http::request::Parts;
@@ -19,18 +20,31 @@ pub(crate) struct Head {
     pub(crate) has_body: bool,
     /// The connection that it came by.
     pub(crate) line: Arc<Line>,
+    /// The session that it is of, if it is of one: when that ends, unless somebody ends it before.
+    session: Option<Weak<DateTime<Utc>>>,
 }
 
 impl Head {
     /// Parts a request into its head and its body.
     pub(crate) fn parted<B: Body>(request: Request<B>, line: Arc<Line>) -> (Self, B) {
         let (Parts { method, uri, headers, .. }, body) = request.into_parts();
-        (Self { method, uri, headers, has_body: !body.is_end_stream(), line }, body)
+        (Self { method, uri, headers, has_body: !body.is_end_stream(), line, session: None }, body)
     }
 
     /// The head of a request that the service makes itself on behalf of whoever sent this one.
     pub(crate) fn asking(&self, method: Method, uri: Uri, headers: HeaderMap, has_body: bool) -> Self {
-        Self { method, uri, headers, has_body, line: Arc::clone(&self.line) }
+        let (line, session) = (Arc::clone(&self.line), self.session.clone());
+        Self { method, uri, headers, has_body, line, session }
+    }
+
+    /// The same as one of a session that ends then, or when nobody keeps that time any more.
+    pub(crate) fn of_session(self, ends: &Arc<DateTime<Utc>>) -> Self {
+        Self { session: Some(Arc::downgrade(ends)), ..self }
+    }
+
+    /// Whether it is of a session that has ended.
+    pub(crate) fn has_ended(&self, now: DateTime<Utc>) -> bool {
+        self.session.as_ref().is_some_and(|session| session.upgrade().is_none_or(|ends| *ends <= now))
     }
 
     /// The path as it was sent.

@@ -146,7 +146,7 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     let uri = call.link().parse().map_err(|_| ApiError::no_such_path(call.path()))?;
     let headers = session::authorized(call.headers(), session.authorization);
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
-    let inner = call.inner(Arc::new(head));
+    let inner = call.inner(Arc::new(head.of_session(&session.ends)));
     inner.enter("/ui/", None);
     let visit = Visit::begin(ui, &inner).await?;
     pages::answer(&visit, path, body).await

@@ -6,7 +6,7 @@
 //! the cookie.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -39,28 +39,30 @@ pub(crate) struct Session {
     pub(crate) authorization: HeaderValue,
     /// Stands in every form of the session.
     pub(crate) form_token: String,
-    ends: DateTime<Utc>,
+    /// Kept by nobody else: whoever goes on with a request of the session sees when it is gone.
+    pub(crate) ends: Arc<DateTime<Utc>>,
 }
 
 impl Sessions {
     /// The session of a request, if it has one.
     pub(crate) fn of(&self, call: &Call<'_>) -> Option<Session> {
         let now = call.context.clock.now();
-        self.with(|open| open.get(id_of(call.headers())?).filter(|session| session.ends > now).cloned())
+        self.with(|open| open.get(id_of(call.headers())?).filter(|session| *session.ends > now).cloned())
     }
 
     /// Begins a session with a token; answers the cookie that names it.
     pub(crate) fn begin(&self, call: &Call<'_>, authorization: HeaderValue) -> (HeaderValue, Session) {
         let (id, now) = (random_token(), call.context.clock.now());
-        let session = Session { authorization, form_token: random_token(), ends: now + SESSION_AGE_MAX };
+        let ends = Arc::new(now + SESSION_AGE_MAX);
+        let session = Session { authorization, form_token: random_token(), ends };
         self.with(|open| {
-            open.retain(|_, session| session.ends > now);
+            open.retain(|_, session| *session.ends > now);
             let own = open.values().filter(|other| other.authorization == session.authorization).count();
             if own >= SESSIONS_PER_TOKEN_MAX || open.len() >= SESSIONS_LEN_MAX {
                 let is_own = |other: &Session| other.authorization == session.authorization;
                 let can_go = |other: &Session| own < SESSIONS_PER_TOKEN_MAX || is_own(other);
                 let first =
-                    open.iter().filter(|(_, other)| can_go(other)).min_by_key(|(_, other)| other.ends);
+                    open.iter().filter(|(_, other)| can_go(other)).min_by_key(|(_, other)| *other.ends);
                 let first = first.map(|(id, _)| id.clone());
                 first.iter().for_each(|id| drop(open.remove(id)));
             }

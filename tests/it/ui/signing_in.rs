@@ -2,7 +2,7 @@
 
 use super::editing::filled;
 use super::{Page, checked};
-use crate::support::{Answer, Auth, TestServer};
+use crate::support::{Answer, Auth, Stream, TestServer};
 
 /// A reader of everything, an editor of everything, and one of some keys; the secret of each is `NAME-secret`.
 fn policy() -> String {
@@ -194,4 +194,19 @@ async fn whoever_signs_in_again_and_again_signs_nobody_else_out() {
     }
     editor.page("/", 200).await;
     assert_eq!(own.get("/").await.status, 303, "its own first session made room");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_session() {
+    let server = server().await;
+    let editor = Browser::signed_in(&server, "editor-secret").await;
+    let page = editor.page("/", 200).await;
+    let mut stream = Stream::of(server.address(), "/ui/stream", &format!("Cookie: {}\r\n", editor.cookie));
+    while stream.event().event != "ready" {}
+    let other = server.client().with_token("editor-secret");
+    other.patch("blog-posts", serde_json::json!({"name": "Before"})).await.is(200);
+    assert_eq!(stream.event().event, "collection");
+    assert_eq!(editor.post("/sign-out", filled_first(&page)).await.status, 303);
+    other.patch("blog-posts", serde_json::json!({"name": "After"})).await.is(200);
+    assert_eq!(stream.next(), None, "nothing is told any more");
 }
