@@ -105,6 +105,12 @@ impl Posted {
     }
 }
 
+/// Whether a text is a form that can be kept, as a browser encodes it.
+pub(crate) fn is_form(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"*-._+&=%".contains(byte);
+    text.iter().all(is_plain) && has_few_fields(text)
+}
+
 fn has_few_fields(form: &[u8]) -> bool {
     form.iter().filter(|byte| **byte == b'&').count() < FIELDS_MAX
 }

@@ -210,3 +210,15 @@ async fn a_stream_ends_with_its_session() {
     other.patch("blog-posts", serde_json::json!({"name": "After"})).await.is(200);
     assert_eq!(stream.next(), None, "nothing is told any more");
 }
+
+#[tokio::test]
+async fn of_what_no_browser_sends_nothing_is_kept() {
+    let server = server().await;
+    let stranger = Browser { server: &server, cookie: "collectory-session=x".to_owned() };
+    let kept = stranger.post("/collections/blog-posts", "a.name=%22Mine%22&reason=a+b".to_owned()).await;
+    checked(kept, 401).has("a.name=%22Mine%22&#38;reason=a+b");
+    for sent in ["\"".repeat(1_000), "a=&".repeat(10_000)] {
+        let page = checked(stranger.post("/collections/blog-posts", sent).await, 401);
+        page.lacks("name=\"kept\"");
+    }
+}

@@ -15,7 +15,7 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::ui::form::{Posted, check_site};
+use crate::http::ui::form::{Posted, check_site, is_form};
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::{self, Ui, session};
 
@@ -42,7 +42,8 @@ pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
     let (ui, call) = (visit.ui, visit.call);
     offered(call)?;
     let posted = Posted::of_stranger(visit, body).await?;
-    let (next, kept) = (posted.get("next").to_owned(), posted.get("kept").to_owned());
+    let kept = posted.find("kept").filter(|form| is_form(form.as_bytes())).unwrap_or_default().to_owned();
+    let next = posted.get("next").to_owned();
     if !posted.is_ours {
         let why = "This page was older than the running service; send it again.".to_owned();
         return Ok(show(ui, call, StatusCode::FORBIDDEN, next, kept, vec![why]).await);
@@ -121,7 +122,9 @@ pub(crate) async fn asked_for(
     let mut kept = String::new();
     if session::has_cookie(call.headers()) {
         let bytes = call.collect_of(Sender::Stranger, body).await?;
-        kept = String::from_utf8_lossy(&bytes).into_owned();
+        // A page is not made of what nobody has typed.
+        kept =
+            String::from_utf8(bytes.into()).ok().filter(|form| is_form(form.as_bytes())).unwrap_or_default();
     }
     let why =
         "Your session has ended, so nothing was done yet. What you typed comes back once you have signed in.";
