@@ -1,13 +1,20 @@
 //! `/problems`: what is wrong in the repository right now.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use warp::http::StatusCode;
 
-use crate::engine::{Conflict, Conflicted, Rewritten};
-use crate::http::authorize::Action;
+use crate::engine::{Conflict, Conflicted, Rewritten, Snapshot};
+use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::{document, query};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
+
+/// The problems of so many files are put together between two other answers.
+const PROBLEMS_AT_ONCE: usize = 100;
 
 /// `GET /problems`
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
@@ -15,6 +22,15 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::ReadProblems).await?;
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &["problem"])?;
+    let (link, shown) = (call.link(), Arc::clone(&snapshot));
+    let make = move || all(&shown, &allowed, &fields, &link);
+    let is_long = snapshot.problems.len() > PROBLEMS_AT_ONCE;
+    let body = if is_long { call.making(make).await? } else { make() };
+    Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
+}
+
+/// Everything that the caller may see.
+fn all(snapshot: &Snapshot, allowed: &Allowed, fields: &Fields, link: &str) -> Bytes {
     let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| allowed.sees_problem(problem));
     // They hold what everybody's collections were.
     let rewritten: &[Rewritten] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
@@ -23,6 +39,5 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         Conflict::File(_) => allowed.visibility.is_none(),
     };
     let conflicts = snapshot.conflicts.iter().filter(is_seen);
-    let body = document::problems(seen, rewritten, conflicts, &fields, &call.link());
-    Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
+    document::problems(seen, rewritten, conflicts, fields, link)
 }

@@ -1,5 +1,6 @@
 //! What readers see.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use chrono::DateTime;
@@ -340,4 +341,20 @@ async fn one_answer_is_made_once_however_often_it_is_sent() {
     let first = served.get("/collections/k7").await.is(200).body;
     let second = served.get("/collections/k7").await.is(200).body;
     assert_eq!(first.as_ptr(), second.as_ptr());
+}
+
+#[tokio::test]
+async fn many_problems_are_put_together_off_the_threads_that_answer() {
+    let served = Served::new();
+    let mut snapshot = served.projection.snapshot().unwrap().next();
+    let problems = (0..200).map(|n| problem(&format!("collections/b{n}.yaml"), None));
+    snapshot.problems = Arc::new(problems.map(|it| (it.path.clone(), it)).collect());
+    served.projection.publish(Arc::new(snapshot));
+    let mut asked = pin!(served.get("/problems"));
+    tokio::select! {
+        biased;
+        _ = &mut asked => panic!("it held up everybody else"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(asked.await.json()["data"].as_array().unwrap().len(), 200);
 }
