@@ -17,10 +17,12 @@ use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
 use crate::config::RequestLimits;
-use crate::http::budgets::{Budgets, Sender};
+use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::head::content_length;
 use crate::telemetry::Limit;
+
+pub(crate) use crate::http::budgets::Sender;
 
 /// How long a client may send nothing of an unwanted body before the rest is given up.
 const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);

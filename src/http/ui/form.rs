@@ -6,9 +6,8 @@ use warp::http::HeaderName;
 use warp::http::header::{CONTENT_TYPE, ORIGIN};
 
 use crate::http::browser::sites;
-use crate::http::budgets::Sender;
 use crate::http::jsonapi::error::{ApiError, Code};
-use crate::http::request::body::Body;
+use crate::http::request::body::{Body, Sender};
 use crate::http::request::call::Call;
 use crate::http::ui::frame::Visit;
 

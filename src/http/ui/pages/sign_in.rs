@@ -10,10 +10,9 @@ use bytes::Bytes;
 use warp::http::header::{AUTHORIZATION, SET_COOKIE};
 use warp::http::{HeaderValue, Method, StatusCode, Uri};
 
-use crate::http::budgets::Sender;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
-use crate::http::request::body::Body;
+use crate::http::request::body::{Body, Sender};
 use crate::http::request::call::Call;
 use crate::http::ui::form::{Posted, check_site, is_form};
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
