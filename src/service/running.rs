@@ -96,6 +96,7 @@ impl Running {
     /// Asks every thread to end; done when they have.
     async fn end(&self) {
         self.watch.stop();
+        self.poll.iter().for_each(Poll::hurry);
         // A writer that is gone already needs no signal.
         drop(self.engine.signals.send(Signal::Shutdown).await);
         self.engine.projection.ended().await;

@@ -93,13 +93,14 @@ impl<J: Journal> Writer<J> {
         // Whoever follows the heads must hear of the end, a panic's too.
         let _end = End(self.projection.clone());
         self.read_if_due();
-        while let Some(received) = runtime.block_on(self.gather()) {
+        while let Some(mut received) = runtime.block_on(self.gather()) {
             self.projection.note_busy(Some(Instant::now()));
             self.read_if_due();
-            self.act(received.hints.merged());
-            if received.stop {
-                self.waiting.held_until = None;
+            if received.stop && self.waiting.held_until.take().is_some() {
+                // What others have committed here waits no longer, either.
+                received.hints.add(Hint::Branch);
             }
+            self.act(received.hints.merged());
             let mut jobs = self.waiting.take();
             jobs.extend(received.jobs);
             self.commit(jobs, received.stop);
