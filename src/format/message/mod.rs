@@ -55,6 +55,10 @@ pub const LINES_MAX: usize = 200;
 /// The most characters of a request id that are kept.
 pub const REQUEST_ID_CHARS_MAX: usize = 200;
 
+/// Stands for the changes where a reason is given and no attribute changes, so that reading back tells the
+/// reason from the changes.
+const NO_CHANGES: &str = "(no attributes)\n";
+
 const ACTION: &str = "Collectory-Action";
 const KEY: &str = "Collectory-Key";
 const EVENT: &str = "Collectory-Event";
@@ -151,12 +155,15 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     events.sort_by(|(_, one), (_, two)| one.key().cmp(two.key()));
     let mut message = subject(&events, about);
     message.push('\n');
+    // Where only comments or order are other there is nothing to tell.
+    let mut told = undone(about) + &body(&events);
     if let Some(reason) = about.reason.map(one_line).filter(|reason| !reason.is_empty()) {
         let indent = if means_something_to_git(&reason) { " " } else { "" };
         write!(message, "\n{indent}{reason}\n").expect("writing to a string");
+        if told.is_empty() {
+            told.push_str(NO_CHANGES);
+        }
     }
-    // Where only comments or order are other there is nothing to tell.
-    let told = undone(about) + &body(&events);
     if !told.is_empty() {
         message.push('\n');
         message.push_str(&told);

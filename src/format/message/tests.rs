@@ -105,6 +105,20 @@ fn what_a_commit_takes_back_is_told_to_people_and_to_machines() {
 }
 
 #[test]
+fn a_reason_is_read_back_where_there_are_no_changes_to_tell() {
+    let unread = [(id(), key("posts"))];
+    let about = About { reason: Some("It was broken"), unread: &unread, ..About::default() };
+    let message = compose(&[], &about);
+    let start = "Delete posts\n\nIt was broken\n\n(no attributes)\n\nCollectory-Action: ";
+    assert!(message.starts_with(start), "{message}");
+    assert_eq!(parse(&message).reason.as_deref(), Some("It was broken"));
+
+    let without = compose(&[], &About { unread: &unread, ..About::default() });
+    assert!(without.starts_with("Delete posts\n\nCollectory-Action: "), "{without}");
+    assert_eq!(parse(&without).reason, None);
+}
+
+#[test]
 fn what_was_created_or_deleted_is_listed() {
     let created = compose(&[(id(), &Event::Created(posts()))], &About::default());
     assert!(
