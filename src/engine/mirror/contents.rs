@@ -12,25 +12,42 @@ use crate::engine::plan::Bases;
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
+/// A file that can't be read as a collection.
+struct Broken;
+
 impl<J: Journal> Mirror<J> {
     /// What committing the saved files of this key would mean, an update without a change where only
     /// comments or order are other; `None` if it means nothing that can be read.
     pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
-        let after = names_of(key).into_iter().find_map(|name| {
-            match self.work_tree.edits.get(&name).map(|edit| &edit.content) {
-                Some(Some(Content::Good(good))) => Some(Some(Arc::clone(&good.collection))),
-                Some(Some(Content::Broken(_) | Content::Special(_))) => Some(None),
-                Some(None) | None => None,
-            }
-        });
-        let gone = self.edits_of(key).iter().all(|(_, saved)| matches!(saved, Saved::Gone));
+        let after = self.file_after(key)?;
         Ok(match (before, after) {
-            (None, Some(Some(after))) => Some(Event::Created(after)),
-            (Some(before), Some(Some(after))) => Some(Event::Updated { before, after }),
-            (Some(before), None) if gone => Some(Event::Deleted(before)),
-            _ => None,
+            (None, Some(Ok(after))) => Some(Event::Created(after)),
+            (Some(before), Some(Ok(after))) => Some(Event::Updated { before, after }),
+            (Some(before), None) => Some(Event::Deleted(before)),
+            (_, Some(Err(_)) | None) => None,
         })
+    }
+
+    /// The file that counts for this key once its saved files are committed: the first that stands of the two
+    /// that it can have; `None` if none does.
+    fn file_after(&mut self, key: &Key) -> Result<Option<Result<Arc<Collection>, Broken>>, StoreError> {
+        for name in names_of(key) {
+            match self.work_tree.edits.get(&name).map(|edit| &edit.content) {
+                Some(Some(Content::Good(good))) => return Ok(Some(Ok(Arc::clone(&good.collection)))),
+                Some(Some(Content::Broken(_) | Content::Special(_))) => return Ok(Some(Err(Broken))),
+                Some(None) => {}
+                None => match self.committed(&Moved::new(), &name) {
+                    Some(TreeEntry::File(blob)) => {
+                        let read = self.read_one(key, &name, blob, &Readings::new())?;
+                        return Ok(Some(read.map(|good| good.collection).map_err(|_| Broken)));
+                    }
+                    Some(TreeEntry::Special(_)) => return Ok(Some(Err(Broken))),
+                    None => {}
+                },
+            }
+        }
+        Ok(None)
     }
 
     pub(crate) fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {

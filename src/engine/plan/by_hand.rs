@@ -55,7 +55,8 @@ impl PlanState {
             let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
             return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", input.folder) });
         }
-        if edit.adds_files() && !self.is_in_head(input, key) {
+        let is_new = !names_of(key).iter().any(|name| self.is_in_head(input, name));
+        if edit.adds_files() && is_new {
             self.refuse_rival(input, key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
                 .map_err(|refusal| SubmitError::Refused { index, refusal })?;
         }
@@ -115,9 +116,14 @@ impl PlanState {
     ) {
         let id = new_id();
         let events: Vec<_> = edit.event.iter().map(|event| (id, event)).collect();
-        let what = match (edit.adds_files(), self.is_in_head(input, key)) {
-            (false, _) => ByHand::Delete,
-            (true, false) => ByHand::Create,
+        // Of a key's two files one may come or go beside the other: the collection is there before and after.
+        let names = names_of(key);
+        let is_before = names.iter().any(|name| self.is_in_head(input, name));
+        let is_after =
+            names.iter().any(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(input, name)));
+        let what = match (is_before, is_after) {
+            (_, false) => ByHand::Delete,
+            (false, true) => ByHand::Create,
             (true, true) => ByHand::Edit,
         };
         let about = message::About { by_hand: Some((key, what, id)), ..message::About::default() };
@@ -140,17 +146,21 @@ impl PlanState {
         self.drafted.get(name).map(Option::is_some)
     }
 
-    /// Whether the head, with the drafts so far, has a file of this key.
-    fn is_in_head(&self, input: &Input<'_>, key: &Key) -> bool {
-        let is_there =
-            |name: &String| self.is_drafted(name).unwrap_or_else(|| input.blobs.contains_key(name));
-        names_of(key).iter().any(is_there)
+    /// Whether the head, with the drafts so far, has a file under this name.
+    fn is_in_head(&self, input: &Input<'_>, name: &str) -> bool {
+        self.is_drafted(name).unwrap_or_else(|| input.blobs.contains_key(name))
     }
 }
 
 impl HandEdit {
     fn adds_files(&self) -> bool {
         self.files.iter().any(|(_, bytes)| bytes.is_some())
+    }
+
+    /// Whether the edit leaves something under this name; `None` if it does not touch it.
+    fn leaves(&self, name: &str) -> Option<bool> {
+        let file = self.files.iter().find(|(it, _)| it == name);
+        file.map(|(_, bytes)| bytes.is_some())
     }
 }
 

@@ -232,6 +232,28 @@ async fn an_answer_to_a_write_tells_of_the_file_beside_it() {
 }
 
 #[tokio::test]
+async fn a_second_file_that_comes_and_goes_changes_nothing_of_its_collection() {
+    let mut server = TestServer::on("small").await;
+    let second = "collections/posts.yml";
+    server.repo().save(second, "type: document\n");
+    server.problem(second).await;
+    server.patch("posts", json!({"name": "Beside it"})).await.is(200);
+    std::fs::remove_file(server.repo().path().join(second)).unwrap();
+    server.no_problem().await;
+    server.patch("posts", json!({"name": "Alone"})).await.is(200);
+    let repo = server.repo();
+    let subjects = repo.git(&["log", "--format=%s"]);
+    let told = ["Update posts: name", "Edit posts by hand", "Update posts: name", "Edit posts by hand", "Seed"];
+    assert_eq!(subjects.lines().collect::<Vec<_>>(), told);
+    for by_hand in ["HEAD~1", "HEAD~3"] {
+        let message = repo.git(&["log", "-1", "--format=%B", by_hand]);
+        assert!(message.contains("Collectory-Action: collection.updated"), "{message}");
+        assert!(!message.contains("name: "), "{message}");
+    }
+    server.leaves("");
+}
+
+#[tokio::test]
 async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
     let mut server = TestServer::on("small").await;
     let text = "type: document\nunpublishedStatuses:\n  draft:\n    directory: drafts\n";
