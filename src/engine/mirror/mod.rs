@@ -70,6 +70,8 @@ pub(crate) struct Mirror<J> {
     snapshot: Arc<Snapshot>,
     /// The head up to which it is known how the branch moved; it may be behind what is served.
     followed: Option<Revision>,
+    /// The head for which all that came back with it was let go.
+    settled: Option<Revision>,
     /// Committed files that are not served just as they are, by name. Every other committed file
     /// is known by its entry in the snapshot.
     aside: BTreeMap<String, TreeEntry>,
@@ -138,6 +140,7 @@ impl<J: Journal> Mirror<J> {
             options,
             snapshot: Arc::default(),
             followed: None,
+            settled: None,
             aside: BTreeMap::new(),
             damaged: BTreeSet::new(),
             work_tree: WorkTreeView { away: true, ..WorkTreeView::default() },

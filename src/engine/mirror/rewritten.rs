@@ -36,17 +36,28 @@ impl Events {
 
 impl<J: Journal> Mirror<J> {
     /// Looks whether the branch has come to where it is served by going on, if that is not known yet. What
-    /// could not be kept is tried again with the next look: nobody waits for it.
+    /// could not be done is tried again with the next look: nobody waits for it.
     pub(crate) fn follow_branch(&mut self) {
-        let Some(head) = self.snapshot.revision.filter(|head| self.followed != Some(*head)) else { return };
-        match self.keep_rewritten(head) {
-            Ok(()) => self.note_followed(head),
-            Err(error @ StoreError::Damaged { .. }) => {
-                tracing::warn!(to = %head, error = %chain(&error), "the branch was moved, and what it left behind is damaged");
-                self.note_followed(head);
+        let Some(head) = self.snapshot.revision else { return };
+        if self.followed != Some(head) {
+            match self.keep_rewritten(head) {
+                Ok(()) => self.note_followed(head),
+                Err(error @ StoreError::Damaged { .. }) => {
+                    tracing::warn!(to = %head, error = %chain(&error), "the branch was moved, and what it left behind is damaged");
+                    self.note_followed(head);
+                }
+                Err(error) => {
+                    tracing::warn!(to = %head, error = %chain(&error), "what the branch has left behind could not be kept; it is tried again");
+                }
             }
-            Err(error) => {
-                tracing::warn!(to = %head, error = %chain(&error), "what the branch has left behind could not be kept; it is tried again");
+        }
+        // On its own: as long as a ref can't be removed the branch may be rewritten once more.
+        if self.settled != Some(head) {
+            match self.let_go_what_came_back(head) {
+                Ok(()) | Err(StoreError::Damaged { .. }) => self.settled = Some(head),
+                Err(error) => {
+                    tracing::warn!(to = %head, error = %chain(&error), "what the rewritten branch had is part of it again, and could not be let go; it is tried again");
+                }
             }
         }
     }
@@ -55,6 +66,9 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn went_on(&mut self, from: Option<Revision>, to: Revision) {
         if from.is_some() && self.followed == from {
             self.note_followed(to);
+        }
+        if self.settled == from {
+            self.settled = Some(to);
         }
     }
 
@@ -69,9 +83,7 @@ impl<J: Journal> Mirror<J> {
             known => known,
         };
         let Some(old) = known else { return Ok(()) };
-        let goes_on = self.journal.commits().descends(head, old)?;
-        self.let_go_what_came_back(old, head)?;
-        if goes_on {
+        if self.journal.commits().descends(head, old)? {
             return Ok(());
         }
         let left = self.journal.commits().commits_beyond(old, head)?;
@@ -94,14 +106,13 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Lets go what is all in the branch again: somebody has merged it, or pushed it once more.
-    fn let_go_what_came_back(&mut self, old: Revision, head: Revision) -> Result<(), StoreError> {
-        if self.snapshot.rewritten.is_empty() {
-            return Ok(());
+    fn let_go_what_came_back(&mut self, head: Revision) -> Result<(), StoreError> {
+        let mut back = Vec::new();
+        for Rewritten { name, since, revision, .. } in self.snapshot.rewritten.iter() {
+            if self.journal.commits().descends(head, *revision)? {
+                back.push(Kept { name: name.clone(), at: *since, revision: *revision });
+            }
         }
-        let came = self.journal.commits().commits_beyond(head, old)?;
-        let told = self.snapshot.rewritten.iter().filter(|it| came.contains(&it.revision));
-        let back = |it: &Rewritten| Kept { name: it.name.clone(), at: it.since, revision: it.revision };
-        let back: Vec<Kept> = told.map(back).collect();
         if back.is_empty() { Ok(()) } else { self.settle(&back).and_then(|()| self.look_at_kept()) }
     }
 

@@ -78,6 +78,24 @@ fn it_is_told_no_more_when_all_of_it_is_in_the_branch_again() {
 }
 
 #[test]
+fn what_could_not_be_let_go_hides_no_later_rewriting() {
+    let (journal, running, first, made) = written();
+    journal.reset_hard(Some(first));
+    look(&running, Hint::Branch);
+    journal.fail_after_next_let_go();
+    journal.reset_hard(Some(made[2]));
+    running.notice(Hint::Branch);
+    running.eventually("it is let go", |_| {
+        journal.clone().kept(DateTime::UNIX_EPOCH).unwrap().is_empty().then_some(())
+    });
+    journal.reset_hard(Some(first));
+    look(&running, Hint::Everything);
+    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(journal.clone().kept(DateTime::UNIX_EPOCH).unwrap()[0].revision, made[2]);
+    running.stop();
+}
+
+#[test]
 fn what_came_back_while_nothing_ran_is_told_no_more() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));

@@ -296,6 +296,11 @@ impl MemoryJournal {
         self.lock().faults.keeps += 1;
     }
 
+    /// Makes the next letting go fail though what was kept is gone.
+    pub(crate) fn fail_after_next_let_go(&self) {
+        self.lock().faults.lets_go += 1;
+    }
+
     /// Lets go of all that is kept, as `git update-ref -d` does.
     pub(crate) fn let_all_go(&self) {
         self.lock().kept.clear();
@@ -469,8 +474,7 @@ impl Journal for MemoryJournal {
     }
 
     fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
-        self.lock().kept.retain(|known| !kept.contains(known));
-        Ok(())
+        self.lock().let_go(kept)
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {

@@ -54,6 +54,7 @@ pub(super) struct Faults {
     pub(super) appends: VecDeque<Fault>,
     pub(super) flushes: usize,
     pub(super) keeps: usize,
+    pub(super) lets_go: usize,
     pub(super) is_unreadable: bool,
 }
 
@@ -298,6 +299,15 @@ impl State {
             Some(Held::File(content)) => Saved::File { blob: BlobId::of(content), bytes: content.clone() },
         };
         Some(Edit { name: name.to_owned(), now })
+    }
+
+    pub(super) fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+        self.kept.retain(|known| !kept.contains(known));
+        if self.faults.lets_go > 0 {
+            self.faults.lets_go -= 1;
+            return Err(failed("let a former head go in", io::ErrorKind::StorageFull));
+        }
+        Ok(())
     }
 
     pub(super) fn keep(&mut self, kept: Kept) -> Result<Kept, StoreError> {

@@ -243,7 +243,8 @@ async fn a_second_file_that_comes_and_goes_changes_nothing_of_its_collection() {
     server.patch("posts", json!({"name": "Alone"})).await.is(200);
     let repo = server.repo();
     let subjects = repo.git(&["log", "--format=%s"]);
-    let told = ["Update posts: name", "Edit posts by hand", "Update posts: name", "Edit posts by hand", "Seed"];
+    let told =
+        ["Update posts: name", "Edit posts by hand", "Update posts: name", "Edit posts by hand", "Seed"];
     assert_eq!(subjects.lines().collect::<Vec<_>>(), told);
     for by_hand in ["HEAD~1", "HEAD~3"] {
         let message = repo.git(&["log", "-1", "--format=%B", by_hand]);

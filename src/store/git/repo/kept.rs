@@ -12,7 +12,7 @@ use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
 use crate::store::git::repo::layout::{self, Layout};
 use crate::store::git::repo::refs;
-use crate::store::{Kept, StoreError};
+use crate::store::{AtPath as _, Kept, StoreError};
 
 /// Git's own default of `gc.reflogExpire`.
 pub(crate) const EXPIRE_DEFAULT: &str = "90.days";
@@ -104,6 +104,10 @@ fn remove(layout: &Layout, names: &[String], barrier: &Barrier) -> Result<(), St
     }
     for name in names {
         let path = layout.common_dir.join(name);
+        // Git packs a ref away together with the folder that it leaves empty.
+        if !path.try_exists().at("look for", &path)? {
+            continue;
+        }
         let _lock = HeldLock::take(&layout.state(), &path, Duration::ZERO)?;
         remove_if_there(&path)?;
     }

@@ -46,6 +46,18 @@ fn what_is_kept_is_a_ref_that_outlives_git_gc() {
 }
 
 #[test]
+fn what_git_has_packed_is_let_go_like_any_other() {
+    let (repo, old) = set_back();
+    let mut journal = repo.open();
+    let kept = journal.keep(old, now()).unwrap();
+    repo.git(&["pack-refs", "--all"]);
+    assert!(!repo.path().join("refs/collectory/kept").exists(), "git leaves no empty folder");
+    journal.let_go(&[kept]).unwrap();
+    assert_eq!(refs(&repo), "");
+    repo.check();
+}
+
+#[test]
 fn what_is_kept_is_on_disk_before_it_is_said_to_be() {
     let (repo, old) = set_back();
     let mut journal = repo.open();
