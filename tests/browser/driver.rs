@@ -1,5 +1,6 @@
 //! Debian's `chromedriver`, one a browser, and what it is asked beyond the protocol of all browsers.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
@@ -18,6 +19,9 @@ type NoUrl = <Url as FromStr>::Err;
 /// What a system has to have, and where Debian puts it.
 const NEEDED: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromedriver"];
 
+/// How often a driver is started: the port that it is given for IPv4 may be somebody else's for IPv6, and then it ends.
+const STARTS_MAX: usize = 5;
+
 /// A driver that runs; its browser ends with it.
 pub(crate) struct Driver {
     child: Child,
@@ -32,6 +36,13 @@ impl Driver {
         if !is_there(&NEEDED, "apt-get install chromium chromium-driver") {
             return None;
         }
+        let mut said = String::new();
+        let driver = (0..STARTS_MAX).find_map(|_| Self::try_start(&mut said));
+        Some(driver.unwrap_or_else(|| panic!("no driver says where it listens, but\n{said}")))
+    }
+
+    /// Starts one; nothing where it ends before it listens, and what it has said until then.
+    fn try_start(said: &mut String) -> Option<Self> {
         let home = tempfile::Builder::new().prefix("collectory-browser-").tempdir().unwrap();
         let mut command = Command::new(NEEDED[1]);
         command.arg("--port=0").env("HOME", home.path()).env("TMPDIR", home.path()).env("LC_ALL", "C.UTF-8");
@@ -40,12 +51,17 @@ impl Driver {
         let mut child = command.spawn().expect("the driver starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let port = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            writeln!(said, "{line}").unwrap();
             let (_, port) = line.split_once("started successfully on port ")?;
             port.trim_end_matches('.').parse().ok()
         });
+        let Some(port) = port else {
+            child.wait().unwrap();
+            return None;
+        };
         // What it says later is not waited for.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Some(Self { child, port: port.expect("the driver says where it listens"), _home: home })
+        Some(Self { child, port, _home: home })
     }
 }
 
