@@ -291,11 +291,6 @@ pub trait Journal: Send + 'static {
     /// What is committed, whether the branch has come to it or not.
     fn commits(&mut self) -> &mut dyn Commits;
 
-    /// Waits while it is others' turn to write; says whether it has, so that more may have come meanwhile.
-    fn give_way(&mut self) -> bool {
-        false
-    }
-
     /// When the branch may go on next, where it may not now; all else goes on until then.
     fn goes_on_at(&self) -> Option<Instant> {
         None

@@ -60,11 +60,9 @@ impl<J: Journal> Group<'_, J> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
         for race in 0..=self.options.writer.races_max {
-            if race > 0 || self.mirror.journal.give_way() {
-                self.take_in(&mut jobs);
-            }
-            if race == 0 {
-                jobs.retain(|job| !job.reply.is_closed());
+            match race {
+                0 => jobs.retain(|job| !job.reply.is_closed()),
+                _ => self.take_in(&mut jobs),
             }
             if jobs.is_empty() {
                 return false;

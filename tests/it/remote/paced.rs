@@ -1,10 +1,10 @@
-//! Writes that wait until something may be pushed again (`--remote-push-interval-ms`).
+//! Writes that wait until something may be pushed again: for `--remote-push-interval-ms`, and for others.
 
 use serde_json::json;
 
 use super::transports::{By, Reached};
 use super::{Hub, create, link};
-use crate::support::{Setup, TestServer, document};
+use crate::support::{Setup, TestServer, document, eventually};
 
 /// An instance that pushes once, and then not for a long time.
 fn paced(setup: Setup) -> Setup {
@@ -50,6 +50,24 @@ async fn a_lost_race_is_no_push_after_which_others_wait() {
     let theirs = reached.hub.somebody_writes("pages", "Foreign");
     let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
     assert_eq!(reached.hub.repo.git(&["rev-parse", "main", "main~1"]), format!("{mine}\n{theirs}"));
+}
+
+#[tokio::test]
+async fn who_was_faster_than_others_waits_for_them_without_holding_up_anything_else() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--log-level", "debug"]).start().await;
+    hub.somebody_writes("pages", "Foreign");
+    server.shows("pages", "name", "Foreign").await;
+    let mark = hub.repo.path().join("mark");
+    hub.hook("pre-receive", &format!("touch {}; sleep 0.3", mark.display()));
+    let later = async {
+        eventually("the first write is pushed", async || mark.exists().then_some(())).await;
+        server.patch("posts", json!({"name": "Second"})).await
+    };
+    let (first, second) = tokio::join!(server.patch("posts", json!({"name": "First"})), later);
+    a_write_is_held(&server).await;
+    let [first, second] = [first, second].map(|answer| answer.is(200).header("collectory-revision"));
+    assert_eq!(hub.repo.git(&["rev-parse", "main", "main~1"]), format!("{second}\n{first}"));
 }
 
 #[tokio::test]

@@ -7,7 +7,6 @@ mod push;
 mod turn;
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
@@ -128,26 +127,17 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.commits()
     }
 
-    fn give_way(&mut self) -> bool {
-        let (wait, is_raced) = self.turn.given(Instant::now());
-        if wait.is_zero() {
-            return false;
-        }
-        thread::sleep(wait);
-        if is_raced && self.link.git.url().folder().is_none() {
-            // Most likely they have come, and what is decided without looking comes too late.
-            self.look_again();
-        }
-        true
-    }
-
     fn wait_for_git(&mut self) -> Result<(), StoreError> {
         self.inner.wait_for_git()
     }
 
     fn goes_on_at(&self) -> Option<Instant> {
         // Where nothing is taken, that is said at once.
-        if self.link.is_local() || !self.link.is_up() { None } else { self.link.push_at() }
+        if self.link.is_local() || !self.link.is_up() || self.link.is_hurried() {
+            return None;
+        }
+        let now = Instant::now();
+        self.link.push_at().into_iter().chain(self.turn.comes_at()).filter(|at| *at > now).max()
     }
 
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {

@@ -16,24 +16,24 @@ const TRIES_MAX: u32 = 3;
 /// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
 const REFUSALS_MAX: u32 = 2;
 
-/// The longest pause between two tries.
-const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// The shortest and the longest pause between two tries, before chance shortens them.
+const PAUSE: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
+
+/// The same between two lost races: whoever comes late to the next one loses it, too.
+const RACE_PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(250)];
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Looks at a remote that is a folder when its branch has moved. What is decided on what it was comes too late, so
-    /// only answers that do not rest on the remote go on meanwhile.
+    /// Looks at a remote that is a folder when its branch has moved, and at any other when those have had their turn who
+    /// are known to push: most likely they have. What is decided on what it was comes too late, so only answers that do
+    /// not rest on the remote go on meanwhile.
     pub(super) fn peek(&mut self) {
-        if !self.link.is_elsewhere() {
+        let have_had_turn = self.turn.is_over(Instant::now()) && self.link.git.url().folder().is_none();
+        if !have_had_turn && !self.link.is_elsewhere() {
             return;
         }
         if self.link.settings.is_local() || !self.link.is_up() {
             return self.link.look();
         }
-        self.look_again();
-    }
-
-    /// Looks at the remote before anything is decided on what it was.
-    pub(super) fn look_again(&mut self) {
         if let Err(error) = self.fetch(self.link.deadline()) {
             self.link.missed(&error);
         }
@@ -53,7 +53,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return;
         }
         if self.turn.lost > 0 {
-            pause(self.turn.lost, PAUSE_MAX);
+            pause(self.turn.lost, RACE_PAUSE);
         }
         self.turn.lost();
         self.link.lost_a_race();
@@ -79,7 +79,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 return Err(RemoteError::Unknown.into());
             }
             if self.turn.lost > 0 {
-                pause(self.turn.lost, PAUSE_MAX);
+                pause(self.turn.lost, RACE_PAUSE);
             }
             match (self.fetch(until), pushed) {
                 (Ok(Some(head)), _) if self.inner.commits().descends(head, tip)? => {
@@ -116,7 +116,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 }
                 _ => {}
             }
-            pause(tries, PAUSE_MAX.min(until.saturating_duration_since(Instant::now())));
+            pause(tries, PAUSE.map(|pause| pause.min(until.saturating_duration_since(Instant::now()))));
         }
     }
 

@@ -22,12 +22,19 @@ pub(super) struct Turn {
     pub(super) lost: u32,
     /// Whether somebody else has pushed since our last push.
     is_raced: bool,
-    /// When our last push was done and how long it took, until others have had their turn.
-    pushed: Option<(Instant, Duration)>,
+    given: Option<Given>,
     /// How long the last fetch took. The turn of another is a fetch of what we have pushed and a push: whoever gives it
     /// less time is back in the middle of it.
     fetch_took: Duration,
     offered_at: Option<Instant>,
+}
+
+/// The time that others have before our next push.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    until: Instant,
+    /// Whether they are known to be there.
+    are_known: bool,
 }
 
 impl Turn {
@@ -45,23 +52,26 @@ impl Turn {
         self.fetch_took = took;
     }
 
-    pub(super) const fn pushed(&mut self, now: Instant, took: Duration) {
-        self.pushed = Some((now, took));
-    }
-
-    /// How long others come first now, and whether they are known to be there.
-    pub(super) fn given(&mut self, now: Instant) -> (Duration, bool) {
-        let Some((at, took)) = self.pushed.take() else { return (Duration::ZERO, false) };
-        let is_raced = std::mem::take(&mut self.is_raced);
-        let turns = match self.offered_at {
-            _ if is_raced => TURNS_GIVEN,
-            Some(offered_at) if now - offered_at < OFFERED_EVERY => 0,
-            _ => 1,
-        };
+    /// A push of ours that took so long is done.
+    pub(super) fn pushed(&mut self, now: Instant, took: Duration) {
+        let are_known = std::mem::take(&mut self.is_raced);
+        let is_offered = self.offered_at.is_none_or(|at| now - at >= OFFERED_EVERY);
+        let turns = if are_known { TURNS_GIVEN } else { u32::from(is_offered) };
         if turns > 0 {
             self.offered_at = Some(now);
+            let until = now + ((took + self.fetch_took) * turns).min(GIVEN_MAX);
+            self.given = Some(Given { until, are_known });
         }
-        (((took + self.fetch_took) * turns).min(GIVEN_MAX).saturating_sub(now - at), is_raced)
+    }
+
+    /// When it is our turn again, where it is others'.
+    pub(super) fn comes_at(&self) -> Option<Instant> {
+        self.given.map(|given| given.until)
+    }
+
+    /// Whether others who are known to be there have had their turn; once.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        self.given.take_if(|given| now >= given.until).is_some_and(|given| given.are_known)
     }
 }
 
@@ -77,16 +87,15 @@ mod tests {
         let (mut turn, now) = (Turn::default(), Instant::now());
         turn.lost();
         turn.pushed(now, TOOK);
-        assert_eq!(turn.given(now), (2 * TOOK, true));
-        assert_eq!(turn.given(now), (Duration::ZERO, false), "they have had their turn");
+        assert_eq!(turn.comes_at(), Some(now + 2 * TOOK));
+        assert!(!turn.is_over(now));
+        assert!(turn.is_over(now + 2 * TOOK));
+        assert!(!turn.is_over(now + 2 * TOOK), "that is told once");
         turn.pushed(now, TOOK);
-        assert_eq!(turn.given(now), (Duration::ZERO, false), "nobody else has come since");
-        turn.met();
-        turn.pushed(now, TOOK);
-        assert_eq!(turn.given(now + TOOK), (TOOK, true), "what has gone by counts");
+        assert_eq!(turn.comes_at(), None, "nobody else has come since");
         turn.met();
         turn.pushed(now, 60 * TOOK);
-        assert_eq!(turn.given(now), (GIVEN_MAX, true));
+        assert_eq!(turn.comes_at(), Some(now + GIVEN_MAX));
     }
 
     #[test]
@@ -95,19 +104,19 @@ mod tests {
         turn.lost();
         turn.fetched(FETCH);
         turn.pushed(now, TOOK);
-        assert_eq!(turn.given(now), (2 * (FETCH + TOOK), true));
+        assert_eq!(turn.comes_at(), Some(now + 2 * (FETCH + TOOK)));
     }
 
     #[test]
     fn who_pushes_alone_offers_a_turn_now_and_then() {
-        let (mut turn, now) = (Turn::default(), Instant::now());
-        for at in [now, now + OFFERED_EVERY] {
-            turn.pushed(at, TOOK);
-            assert_eq!(turn.given(at), (TOOK, false));
-            turn.pushed(at + TOOK, TOOK);
-            assert_eq!(turn.given(at + TOOK), (Duration::ZERO, false));
+        let mut turn = Turn::default();
+        let began = Instant::now();
+        for now in [began, began + OFFERED_EVERY] {
+            turn.pushed(now, TOOK);
+            assert_eq!(turn.comes_at(), Some(now + TOOK));
+            assert!(!turn.is_over(now + TOOK), "nobody is known to be there");
+            turn.pushed(now + TOOK, TOOK);
+            assert_eq!(turn.comes_at(), None);
         }
-        turn.pushed(now + 2 * OFFERED_EVERY, TOOK);
-        assert_eq!(turn.given(now + 3 * OFFERED_EVERY), (Duration::ZERO, false), "it was not in a hurry");
     }
 }

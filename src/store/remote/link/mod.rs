@@ -233,6 +233,11 @@ impl Link {
         self.changed.notify_all();
     }
 
+    /// Whether nothing waits for its turn any more.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.known().wishes.is_hurried
+    }
+
     /// Ends what waits.
     pub(crate) fn finish(&self) {
         let mut known = self.known();
@@ -278,7 +283,7 @@ pub(crate) fn random() -> f64 {
 }
 
 /// Waits for a random time that grows with each try, so that those who met once do not meet again.
-pub(crate) fn pause(tries: u32, most: Duration) {
-    let scale = Duration::from_millis(20).saturating_mul(1 << tries.min(8)).min(most);
+pub(crate) fn pause(tries: u32, [least, most]: [Duration; 2]) {
+    let scale = least.saturating_mul(1 << tries.min(8)).min(most);
     std::thread::sleep(scale.mul_f64(random()));
 }
