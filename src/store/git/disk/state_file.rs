@@ -7,7 +7,7 @@
 //! | `spare-packs` | packs whose objects are in another one | `packs::obsolete` | replaced | derived: they are `git gc`'s to remove |
 //! | `mark` | what our `.keep` files hold | `packs::keep_files` | replaced | derived: each `.keep` is a file of its own |
 //! | `graph` | how far the commit-graph goes | `maintenance::commit_graph` | replaced | derived: it is written once more |
-//! | `graph-writer` | which git tidies up | `maintenance::git_process` | replaced | a lock that a kill leaves there is a person's to remove |
+//! | `graph-writer` | which git tidies up, and when it was begun | `maintenance::git_process` | replaced | a lock that a kill leaves there is a person's to remove |
 //! | `history-index` | the history, read | `engine::history` | replaced | derived: it is read anew |
 //! | `webhook-*` | how far a receiver of events is | `webhooks` | replaced | it begins anew: at `since`, or at now |
 //! | `format` | which form these files have | `repo::format` | overwritten | it is taken for the first one |

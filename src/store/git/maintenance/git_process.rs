@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rustix::process::{Pid, Signal, kill_process, setpriority_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
@@ -30,7 +30,20 @@ const PRIORITY_LOWEST: i32 = 19;
 /// The first to be ended where memory is short (`proc_pid_oom_score_adj(5)`).
 const OOM_SCORE_HIGHEST: &str = "1000";
 
+/// Behind its state a process's `stat` has so many fields before its start.
+const START_BEHIND_STATE: usize = 18;
+
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
+
+/// A process that runs, as `PID START`: another may have its number later, and not its start too (`proc_pid_stat(5)`).
+/// One that has ended and that nobody has waited for runs no more.
+pub(crate) fn alive(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in brackets, may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next().filter(|state| !matches!(*state, "Z" | "X"));
+    state.and_then(|_| Some(format!("{pid} {}\n", fields.nth(START_BEHIND_STATE)?)))
+}
 
 #[derive(Debug)]
 pub(crate) struct GitProcess {
@@ -83,7 +96,7 @@ impl GitProcess {
         let spared = fs::write(format!("/proc/{}/oom_score_adj", child.id()), OOM_SCORE_HIGHEST);
         // It would be as right at any other priority, and before a kernel that keeps no such file.
         tracing::debug!(?lowered, ?spared, command = words.join(" "), "git is run");
-        if let Err(error) = self.note.replace(format!("{}\n", child.id()).as_bytes()) {
+        if let Some(Err(error)) = alive(child.id()).map(|git| self.note.replace(git.as_bytes())) {
             tracing::debug!(%error, "a kill of both of us would leave a lock");
         }
         let ended = self.wait(child)?;
@@ -106,9 +119,9 @@ impl GitProcess {
 
     /// When a git of ours was begun that was killed together with us; `None` if it still runs, or there was none.
     pub(crate) fn left_at(&self) -> Result<Option<SystemTime>, StoreError> {
-        let Some(text) = self.note.read()? else { return Ok(None) };
-        let pid = std::str::from_utf8(&text).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?));
-        if pid.is_some_and(|pid| test_kill_process(pid).is_ok()) {
+        let Some(noted) = self.note.read()? else { return Ok(None) };
+        let pid = std::str::from_utf8(&noted).ok().and_then(|noted| noted.split(' ').next()?.parse().ok());
+        if pid.and_then(alive).is_some_and(|git| git.as_bytes() == noted) {
             return Ok(None);
         }
         Ok(fs::symlink_metadata(self.note.path()).and_then(|metadata| metadata.modified()).ok())

@@ -5,12 +5,15 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::store::Journal as _;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::maintenance::git_process::alive;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::tests::support::*;
@@ -368,17 +371,23 @@ fn a_lock_that_a_killed_git_of_ours_has_left_is_removed_at_the_start_and_another
     let repo = long_history();
     let lock = info(&repo).join("commit-graphs/commit-graph-chain.lock");
     let writer = repo.path().join("collectory/graph-writer");
-    let mut ended = Command::new("true").spawn().unwrap();
-    ended.wait().unwrap();
-    for (noted, stays) in [(Some(ended.id()), false), (Some(std::process::id()), true), (None, true)] {
+    let us = alive(std::process::id()).unwrap();
+    let mut git = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let another_with_our_number = format!("{} 1\n", std::process::id());
+    let killed = alive(git.id()).unwrap();
+    git.kill().unwrap();
+    // It has ended, and nobody has taken note of that.
+    waitid(WaitId::Pid(Pid::from_child(&git)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+    for (noted, stays) in
+        [(Some(&killed), false), (Some(&another_with_our_number), false), (Some(&us), true), (None, true)]
+    {
         fs::create_dir_all(lock.parent().unwrap()).unwrap();
-        if let Some(pid) = noted {
-            fs::write(&writer, format!("{pid}\n")).unwrap();
-        }
+        noted.into_iter().for_each(|noted| fs::write(&writer, noted).unwrap());
         fs::write(&lock, "").unwrap();
         drop(GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap());
         assert_eq!(lock.exists(), stays, "{noted:?}");
-        assert_eq!(writer.exists(), noted == Some(std::process::id()));
+        assert_eq!(writer.exists(), noted == Some(&us));
         drop(fs::remove_file(&writer));
     }
+    git.wait().unwrap();
 }
