@@ -35,7 +35,7 @@ pub(crate) fn raise(connections_max: usize) -> usize {
     connections
 }
 
-/// How many connections so many open files are enough for.
+/// How many connections so many open files are enough for; half as many more may be told that there is no room.
 fn connections_for(files: u64) -> usize {
     let connections = files.saturating_sub(OWN_FILES_LEN).max(files / 4).max(1);
     usize::try_from(connections).unwrap_or(usize::MAX)

@@ -402,6 +402,18 @@ async fn as_many_connections_are_served_as_the_system_has_open_files_for() {
 }
 
 #[tokio::test]
+async fn connections_leave_writes_the_files_that_they_need_where_few_may_be_open() {
+    let server = TestServer::setup("small").open_files_max(64).start().await;
+    // The connection that the client keeps.
+    server.patch("posts", json!({"name": "Written before"})).await.is(200);
+    let held: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+    for turn in 0..20 {
+        server.patch("posts", json!({"name": format!("Written beside them, {turn}")})).await.is(200);
+    }
+    drop(held);
+}
+
+#[tokio::test]
 async fn too_many_connections_are_refused_and_the_others_served() {
     let server = TestServer::setup("small").flag(&["--connections-max", "8"]).start().await;
     let held: Vec<_> = (0..7).map(|_| TcpStream::connect(server.address()).unwrap()).collect();

@@ -57,8 +57,8 @@ use crate::http::server::wire::{Stream, Wire};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Limit, Reached};
 
-/// How many connections are told at one time that there is no room; one more is closed unanswered,
-/// so that refusing does not cost more than serving would.
+/// How many connections are told at one time that there is no room, and no more than half as many as are served; one
+/// more is closed unanswered, so that refusing costs less than serving would, in open files too.
 const REFUSALS_MAX: usize = 64;
 
 /// How long to wait before the next try when no connection can be accepted.
@@ -211,6 +211,7 @@ struct Connections<A> {
 impl<A: Answers> Connections<A> {
     fn new(answers: A, limits: Limits, reached: Reached, shutdown: Shutdown) -> Self {
         let counts = Counts::new(reached, &answers);
+        let connections_max = limits.requests.connections_max;
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(limits.requests.header_wait_ms_max))
@@ -222,8 +223,8 @@ impl<A: Answers> Connections<A> {
         Self {
             answers,
             http,
-            room: Arc::new(Semaphore::new(limits.requests.connections_max)),
-            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            room: Arc::new(Semaphore::new(connections_max)),
+            refusals: Arc::new(Semaphore::new((connections_max / 2).clamp(1, REFUSALS_MAX))),
             limits,
             counts,
             shutdown,

@@ -123,6 +123,11 @@ impl Setup {
         self.through(&["sh", "-c", "ulimit -S -n \"$0\" && exec \"$@\"", &count.to_string()])
     }
 
+    /// How many files it may have open, and no more.
+    pub(crate) fn open_files_max(self, count: u32) -> Self {
+        self.through(&["sh", "-c", "ulimit -n \"$0\" && exec \"$@\"", &count.to_string()])
+    }
+
     /// Started by root, it may do what root may only as far as anybody may (capabilities(7)).
     pub(crate) fn without_capabilities(self) -> Self {
         let is_root = rustix::process::geteuid().is_root();
