@@ -22,6 +22,7 @@ it is. Exits with 1 if there is any disagreement:
 
 - the service's trailers under another committer, or trailers that tell something else than what happened;
 - an event id that an earlier commit has;
+- a commit or a tree that is damaged, or not as git writes it (an unsorted tree);
 - a signature that does not hold: the commit was altered, it was signed for something else than git, or the \
 signature is damaged;
 - a signature with a key that is revoked or, when there is a file of allowed signers, is not allowed by it \

@@ -158,6 +158,9 @@ pub enum NotChecked {
     /// are.
     #[error("signatures with keys of the kind {0} are not checked; `git verify-commit` does")]
     Algorithm(String),
+    /// The commit that it would stand in is too large to be read whole.
+    #[error("the signature of a commit of {0} bytes is not checked; `git verify-commit` does")]
+    TooLarge(u64),
 }
 
 /// What is wrong with a list of revoked keys.

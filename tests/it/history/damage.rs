@@ -197,6 +197,68 @@ async fn a_commit_with_two_trees_has_what_git_says_and_is_told_to_be_damaged() {
     made.iter().for_each(|id| fs::remove_file(object_file(server.repo(), id)).unwrap());
 }
 
+/// `collectory verify` of a repository that nobody serves.
+fn verified(server: &TestServer, code: i32) -> String {
+    let path = server.repo().path().to_str().unwrap().to_owned();
+    run_to_end(program(server.folder()).args(["verify", "--repo", &path])).exits(code).stdout
+}
+
+#[tokio::test]
+async fn verify_says_which_commit_is_too_large_to_be_checked_and_goes_on() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let seed = server.repo().tip("main").unwrap();
+    let tree = server.repo().git(&["rev-parse", "main^{tree}"]);
+    let commit = |parent: &str, message: &str| {
+        put_commit(
+            &server,
+            &format!("tree {tree}\nparent {parent}\nauthor {WHO}\ncommitter {WHO}\n\n{message}\n"),
+        )
+    };
+    let large = commit(&seed, &format!("Large\n\n{}", "x".repeat(65 << 20)));
+    let next = commit(&large, "Next");
+    let told = verified(&server, 0);
+    let lines: Vec<_> = told.lines().collect();
+    let at = lines.iter().position(|line| line.starts_with(&large[..10])).expect(&told);
+    assert!(lines[at].ends_with("Large") && lines[at + 1].contains("is not checked"), "{told}");
+    assert!(lines[at + 2].starts_with(&next[..10]) && lines[at + 2].ends_with("Next"), "{told}");
+}
+
+#[tokio::test]
+async fn verify_tells_of_a_tree_whose_entries_are_not_in_order() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let repo = server.repo();
+    let seed = repo.tip("main").unwrap();
+    let put_tree = |entries: &[(&str, &str, &str)]| {
+        let bytes = |id: &str| -> Vec<u8> {
+            (0..20).map(|at| u8::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap()).collect()
+        };
+        let entry = |(mode, name, id): &(&str, &str, &str)| {
+            [mode.as_bytes(), b" ", name.as_bytes(), b"\0", &bytes(id)].concat()
+        };
+        let file = server.folder().join("tree");
+        fs::write(&file, entries.iter().flat_map(entry).collect::<Vec<_>>()).unwrap();
+        repo.git(&["hash-object", "-t", "tree", "-w", "--literally", file.to_str().unwrap()])
+    };
+    let blob = repo.git(&["rev-parse", "main:collections/posts.yaml"]);
+    let folder = put_tree(&[("100644", "posts.yaml", &blob), ("100644", "news.yaml", &blob)]);
+    let root = put_tree(&[("40000", "collections", &folder)]);
+    let commit = |parent: &str| {
+        let text = format!("tree {root}\nparent {parent}\nauthor {WHO}\ncommitter {WHO}\n\nUnsorted\n");
+        put_commit(&server, &text)
+    };
+    let unsorted = commit(&seed);
+    let same = commit(&unsorted);
+    let told = verified(&server, 1);
+    assert_eq!(told.matches("treeNotSorted").count(), 1, "{told}");
+    assert!(told.contains(&format!("the tree {folder} is damaged")), "{told}");
+    assert!(told.lines().any(|line| line.starts_with(&same[..10]) && line.contains(" ok ")), "{told}");
+    // The repository is checked at the end.
+    repo.git(&["update-ref", "refs/heads/main", &seed]);
+    [&unsorted, &same, &root, &folder].iter().for_each(|id| fs::remove_file(object_file(repo, id)).unwrap());
+}
+
 #[tokio::test]
 async fn a_committed_file_that_is_too_large_is_the_problem_that_a_saved_one_is() {
     let server = TestServer::setup("small").bare().start().await;

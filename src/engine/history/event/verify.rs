@@ -14,8 +14,8 @@ use crate::engine::history::event::Action;
 use crate::engine::history::index::partition;
 use crate::engine::history::{HistoryError, View};
 use crate::format::message::{self, Message, OriginTrailer};
-use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, Signature};
-use crate::store::{Commit, StoreError};
+use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, NotChecked, Signature};
+use crate::store::{Commit, Damage, StoreError, TreeId};
 
 /// Who made a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,15 +126,15 @@ impl View {
             let Some(revision) = revision else { return Ok(None) };
             Ok(Some(self.newest_reached(revision)?.map_or(0, |commit| commit + 1)))
         };
+        let mut trees = Vec::new();
         let from = behind(after)?.unwrap_or(0);
         let end = behind(until)?.unwrap_or_else(|| self.index.len());
         for number in from..end {
-            let revision = self.index.commit(number).revision;
-            let verdict = match self.shared.archive.commit(revision) {
-                Ok(Some(commit)) => self.judge(number, commit, rules)?,
-                Ok(None) => self.unreadable(number, "it is missing".to_owned()),
-                Err(error @ StoreError::Damaged { .. }) => self.unreadable(number, error.to_string()),
-                Err(error) => return Err(error.into()),
+            let verdict = match self.judge(number, rules, &mut trees) {
+                Err(error @ (HistoryError::Store(StoreError::Damaged { .. }) | HistoryError::Lost(_))) => {
+                    self.unreadable(number, error.to_string())
+                }
+                verdict => verdict?,
             };
             if each(verdict).is_break() {
                 break;
@@ -150,11 +150,19 @@ impl View {
     /// Fails when the commit can't be read.
     pub fn signature(&self, revision: Revision) -> Result<Signature, HistoryError> {
         let Some(commit) = self.shared.archive.commit(revision)? else { return Ok(Signature::None) };
-        let raw = self.shared.archive.signature(revision)?;
-        Ok(self.shared.options.checker.check(raw.as_ref(), &commit))
+        self.signature_by(&self.shared.options.checker, &commit)
     }
 
-    /// What is to be said of a commit that can't be read any more.
+    fn signature_by(&self, checker: &Checker, commit: &Commit) -> Result<Signature, HistoryError> {
+        match self.shared.archive.signature(commit.revision) {
+            Err(StoreError::Damaged { damage: Damage::TooLarge(len), .. }) => {
+                Ok(Signature::NotChecked(NotChecked::TooLarge(len)))
+            }
+            raw => Ok(checker.check(raw?.as_ref(), commit)),
+        }
+    }
+
+    /// What is to be said of a commit that can't be read any more, or what it is compared with.
     fn unreadable(&self, number: u32, why: String) -> Verdict {
         let row = self.index.commit(number);
         let commit = Commit {
@@ -174,7 +182,12 @@ impl View {
         }
     }
 
-    fn judge(&self, number: u32, commit: Commit, rules: &Rules) -> Result<Verdict, HistoryError> {
+    /// `trees` are those of the commit that was judged before, and then of this one.
+    fn judge(&self, number: u32, rules: &Rules, trees: &mut Vec<TreeId>) -> Result<Verdict, HistoryError> {
+        let revision = self.index.commit(number).revision;
+        let Some(commit) = self.shared.archive.commit(revision)? else {
+            return Ok(self.unreadable(number, "it is missing".to_owned()));
+        };
         let message = message::parse(&commit.message);
         let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
         let events = self.index.events_of(number);
@@ -183,7 +196,12 @@ impl View {
         let claims = !is_cut_off && (!message.events.is_empty() || message.origin.is_some());
         let mut disagreements = Vec::new();
         if self.index.commit(number).is_damaged {
-            disagreements.extend(self.shared.damage(commit.revision)?.map(Disagreement::Damaged));
+            disagreements.extend(self.shared.damage(revision)?.map(Disagreement::Damaged));
+        }
+        match self.shared.archive.tree_flaw(revision, trees) {
+            // That is told above.
+            Err(StoreError::Damaged { .. }) => {}
+            flaw => disagreements.extend(flaw?.map(Disagreement::Damaged)),
         }
         if claims && !by_service {
             disagreements.push(Disagreement::Committer(commit.committer.clone()));
@@ -193,8 +211,7 @@ impl View {
         } else if by_service && !events.is_empty() && !is_cut_off {
             disagreements.push(Disagreement::Unexplained);
         }
-        let signature = self.shared.archive.signature(commit.revision)?;
-        let signature = rules.checker.check(signature.as_ref(), &commit);
+        let signature = self.signature_by(&rules.checker, &commit)?;
         let maker = if by_service { Maker::Service } else { Maker::Person };
         disagreements.extend(objection(&signature, maker, rules));
         Ok(Verdict { commit, maker, events_len: events.len(), disagreements, signature })

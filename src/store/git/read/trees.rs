@@ -2,7 +2,7 @@
 
 use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
-use crate::store::git::object::tree::{FOLDER, Pointer, RawTree, find};
+use crate::store::git::object::tree::{self, FOLDER, Pointer, RawTree, find};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, StoreError, TreeEntry, TreeId};
@@ -83,6 +83,28 @@ pub(super) fn find_below<'a>(
         at = found;
     }
     Ok(Some(at))
+}
+
+/// See [`Archive::tree_flaw`](crate::store::Archive::tree_flaw).
+pub(crate) fn flaw(
+    objects: &mut Objects,
+    layout: &Layout,
+    revision: Revision,
+    known: &mut Vec<TreeId>,
+) -> Result<Option<String>, StoreError> {
+    let mut ids = vec![objects.commit(revision, |commit| commit.tree)?];
+    for part in &layout.folder {
+        let above = objects.raw_tree(*ids.last().expect("there is a root"))?;
+        let Some(found) = find(&above, part.as_bytes()).filter(Pointer::is_folder) else { break };
+        ids.push(TreeId::new(found.oid));
+    }
+    let mut flaw = None;
+    for id in ids.iter().filter(|id| !known.contains(id)) {
+        let found = tree::flaw(&objects.raw_tree(*id)?);
+        flaw = flaw.or(found.map(|found| format!("the tree {id} is damaged ({found})")));
+    }
+    *known = ids;
+    Ok(flaw)
 }
 
 /// Refuses a revision in which something else stands where a folder should be.

@@ -11,13 +11,13 @@ use crate::store::git::object::commit::signature;
 use crate::store::git::odb::database::Database;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::share;
-use crate::store::git::read::diff;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::walk::{Walker, cut_off, descends, follow};
+use crate::store::git::read::{diff, trees};
 use crate::store::git::repo::branch::Branch;
 use crate::store::{
     Archive, BlobId, Commit, Damage, EachContent, FileChange, Line, NameError, RawSignature, Step,
-    StoreError, TreeEntry,
+    StoreError, TreeEntry, TreeId,
 };
 
 /// The read side of a git repository.
@@ -71,6 +71,10 @@ impl Archive for GitArchive {
 
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
         Ok(signature(&self.objects().raw_commit(revision)?))
+    }
+
+    fn tree_flaw(&self, revision: Revision, known: &mut Vec<TreeId>) -> Result<Option<String>, StoreError> {
+        trees::flaw(&mut self.objects(), &self.branch.layout, revision, known)
     }
 
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
