@@ -134,7 +134,8 @@ pub struct RequestLimits {
     pub discard_bytes_max: usize,
 
     /// The bodies of all requests together, as far as they have arrived; who sends more is answered 503 with
-    /// Retry-After. The first 16 KiB of each are not counted, and an eighth is for those who are not signed in.
+    /// Retry-After, and so is who would have more of it than is left for others, with more than one body. The first
+    /// 16 KiB of each are not counted, and an eighth is for those who are not signed in.
     #[arg(long, env = "COLLECTORY_BODIES_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
           default_value_t = RequestLimits::DEFAULT.bodies_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
     pub bodies_bytes_max: usize,
@@ -161,8 +162,9 @@ pub struct AnswerLimits {
           default_value_t = AnswerLimits::DEFAULT.answer_bytes_per_s_min)]
     pub answer_bytes_per_s_min: usize,
 
-    /// The answers under way that were made for one caller, together; one more is answered 503 with
-    /// Retry-After. What many share and what has up to 16 KiB is not counted.
+    /// The answers under way together; one more is answered 503 with
+    /// Retry-After, and so is one of a caller who would have more of it than is left for others, with more than one.
+    /// What many are sent is counted once, and what has up to 16 KiB not at all.
     #[arg(long, env = "COLLECTORY_ANSWERS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
           default_value_t = AnswerLimits::DEFAULT.answers_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
     pub answers_bytes_max: usize,

@@ -241,7 +241,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         let counted = call.counted();
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
-        let reply = answered.and_then(|reply| reply.counted(budgets)).unwrap_or_else(|error| {
+        let reply = answered.and_then(|reply| call.with_room(reply)).unwrap_or_else(|error| {
             error.log();
             if let Some(limit) = error.limit() {
                 context.telemetry.reached.count(limit);

@@ -9,6 +9,7 @@ use warp::http::HeaderValue;
 use warp::http::header::RETRY_AFTER;
 
 use crate::http::authorize::{Denied, ErrorStatus};
+use crate::http::server::network;
 
 /// For how long wrong tokens are counted together.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -61,14 +62,6 @@ impl WrongTokens {
             tracing::warn!(address = ?address, "many wrong tokens from one address; more of them are answered 429");
         }
         Err(too_many())
-    }
-}
-
-/// The address, or the network of one of IPv6: whoever has one of them has all of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
-        address @ IpAddr::V4(_) => address,
     }
 }
 

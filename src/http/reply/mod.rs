@@ -17,7 +17,7 @@ use crate::config::BasePath;
 use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
 use crate::http::browser::cors::Cors;
-use crate::http::budgets::Budgets;
+use crate::http::budgets::answers::AnswerRoom;
 use crate::http::context::Context;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
@@ -166,14 +166,14 @@ impl Reply {
         self
     }
 
-    /// The same, counted among the answers under way if it was made for one caller and is large.
+    /// The same, counted among the answers under way.
     ///
     /// # Errors
     ///
     /// 503 when those take too much.
-    pub(crate) fn counted(mut self, budgets: &Budgets) -> Result<Self, ApiError> {
+    pub(crate) fn counted(mut self, room: AnswerRoom) -> Result<Self, ApiError> {
         if let Content::Whole(body) = &mut self.content {
-            *body = budgets.counted(mem::take(body))?;
+            *body = room.counted(mem::take(body))?;
         }
         Ok(self)
     }

@@ -11,18 +11,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::sync::OwnedSemaphorePermit;
 use warp::Stream;
 use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
 use crate::config::RequestLimits;
-use crate::http::budgets::Budgets;
+use crate::http::budgets::bodies::BodyRoom;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::head::content_length;
 use crate::telemetry::Limit;
 
-pub(crate) use crate::http::budgets::Sender;
+pub(crate) use crate::http::budgets::bodies::Sender;
 
 /// How long a client may send nothing of an unwanted body before the rest is given up.
 const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);
@@ -34,8 +33,8 @@ pub(crate) struct Body {
     declared_bytes: usize,
     /// The client waits for a word before it sends anything (RFC 9110 section 10.1.1).
     is_held_back: bool,
-    /// The room that what was kept of it takes of all bodies together.
-    room: Option<OwnedSemaphorePermit>,
+    /// The room that it takes of all bodies together, once all of it is there, until the request is answered.
+    room: Option<BodyRoom>,
 }
 
 /// Whatever gives bytes now and then.
@@ -127,12 +126,14 @@ impl Body {
     pub(crate) async fn collect(
         &mut self,
         limits: &RequestLimits,
-        budgets: &Budgets,
-        sender: Sender,
+        mut room: BodyRoom,
     ) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
-        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, budgets, sender)).await {
-            Ok(End::Complete(bytes)) => Ok(bytes),
+        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, &mut room)).await {
+            Ok(End::Complete(bytes)) => {
+                self.room = Some(room);
+                Ok(bytes)
+            }
             Ok(End::TooLong) => {
                 let detail = format!("A body has at most {bytes_max} bytes.");
                 Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, detail).reaching(Limit::BodyBytes))
@@ -149,17 +150,17 @@ impl Body {
         }
     }
 
-    async fn read(&mut self, bytes_max: usize, budgets: &Budgets, sender: Sender) -> End {
+    async fn read(&mut self, bytes_max: usize, room: &mut BodyRoom) -> End {
         if self.declared_bytes > bytes_max {
             return End::TooLong;
         }
         let Some(first) = self.next().await else { return End::Complete(Bytes::new()) };
         let Ok(first) = first else { return End::Broken };
-        let room = |held: usize, bytes: usize| match held + bytes <= bytes_max {
-            true => budgets.room_for_body(sender, held, bytes).map_err(End::NoRoom),
+        let mut take = |bytes: usize| match bytes <= bytes_max {
+            true => room.grow_to(bytes).map_err(End::NoRoom),
             false => Err(End::TooLong),
         };
-        if let Err(end) = room(0, first.len()).map(|room| self.keep(room)) {
+        if let Err(end) = take(first.len()) {
             return end;
         }
         let mut second = self.next().await;
@@ -169,21 +170,13 @@ impl Body {
         let mut all = BytesMut::from(first);
         while let Some(chunk) = second {
             let Ok(chunk) = chunk else { return End::Broken };
-            if let Err(end) = room(all.len(), chunk.len()).map(|room| self.keep(room)) {
+            if let Err(end) = take(all.len() + chunk.len()) {
                 return end;
             }
             all.extend_from_slice(&chunk);
             second = self.next().await;
         }
         End::Complete(all.freeze())
-    }
-
-    /// Keeps room for what has arrived, until the request is answered.
-    fn keep(&mut self, room: OwnedSemaphorePermit) {
-        match &mut self.room {
-            Some(held) => held.merge(room),
-            none => *none = Some(room),
-        }
     }
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
@@ -221,7 +214,9 @@ mod tests {
     use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
     use super::*;
-    use crate::config::AnswerLimits;
+    use crate::domain::Actor;
+    use crate::http::budgets::bodies::Bodies;
+    use crate::http::budgets::room::Taker;
 
     /// Chunks that are there already, and then an end or silence.
     struct Given(VecDeque<Bytes>, bool);
@@ -247,12 +242,15 @@ mod tests {
         Body::announced(&headers, Given(chunks, ends))
     }
 
+    fn room(bodies: &Bodies) -> BodyRoom {
+        bodies.room(Sender::Known(Taker::Named(Actor::anonymous())))
+    }
+
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
         let limits =
             RequestLimits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..RequestLimits::DEFAULT };
         let mut body = body(sizes, ends);
-        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
-        let result = body.collect(&limits, &budgets, Sender::Known).await;
+        let result = body.collect(&limits, room(&Bodies::new(limits.bodies_bytes_max))).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
     }
 
@@ -276,15 +274,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_its_room_until_the_request_is_answered() {
-        let limits = RequestLimits { bodies_bytes_max: 80_000, ..RequestLimits::DEFAULT };
-        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
+        let (limits, bodies) = (RequestLimits::DEFAULT, Bodies::new(80_000));
         let mut held = body(&[30_000, 30_000], true);
-        held.collect(&limits, &budgets, Sender::Known).await.unwrap();
+        held.collect(&limits, room(&bodies)).await.unwrap();
         let mut other = body(&[30_000, 30_000], true);
-        let refused = other.collect(&limits, &budgets, Sender::Known).await.unwrap_err();
+        let refused = other.collect(&limits, room(&bodies)).await.unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::BodiesBytes)));
         drop(held);
-        body(&[30_000, 30_000], true).collect(&limits, &budgets, Sender::Known).await.unwrap();
+        body(&[30_000, 30_000], true).collect(&limits, room(&bodies)).await.unwrap();
     }
 
     #[tokio::test]
@@ -303,8 +300,7 @@ mod tests {
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
         let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
         let limits = RequestLimits::DEFAULT;
-        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
-        let refused = lie.collect(&limits, &budgets, Sender::Stranger).await.unwrap_err();
+        let refused = lie.collect(&limits, room(&Bodies::new(limits.bodies_bytes_max))).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
         lie.discard(&RequestLimits::DEFAULT).await;
         assert!(lie.is_there());

@@ -13,11 +13,14 @@ use chrono::SecondsFormat;
 use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method};
 
-use crate::domain::{Key, hex};
+use crate::domain::{Actor, Key, hex};
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
-use crate::http::budgets::{Budgets, Sender};
+use crate::http::budgets::Budgets;
+use crate::http::budgets::answers::{self, AnswerRoom};
+use crate::http::budgets::bodies::Sender;
+use crate::http::budgets::room::Taker;
 use crate::http::context::{Clock, Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate;
@@ -201,8 +204,32 @@ impl<'a> Call<'a> {
     /// The outer ones are those of [`identity`](Self::identity). The inner ones, those of
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
+        let sender = self.known().await?;
+        Ok(self.collect_of(sender, body).await)
+    }
+
+    /// Whoever sends the request, if the hook knows them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`identity`](Self::identity).
+    pub(crate) async fn known(&self) -> Result<Sender, ApiError> {
         self.identity().await?;
-        Ok(self.collect_of(Sender::Known, body).await)
+        Ok(Sender::Known(self.taker()))
+    }
+
+    /// Whoever sends the request, and need not be known.
+    pub(crate) fn stranger(&self) -> Sender {
+        Sender::Stranger(Taker::Unnamed(self.head.line.network()))
+    }
+
+    /// Who has what the request takes, as far as that is known by now.
+    fn taker(&self) -> Taker {
+        let actor = self.identity.get().map(|identity| &identity.actor);
+        match actor.filter(|actor| **actor != Actor::anonymous()) {
+            Some(actor) => Taker::Named(actor.clone()),
+            None => Taker::Unnamed(self.head.line.network()),
+        }
     }
 
     /// Reads the whole body of this sender.
@@ -211,7 +238,7 @@ impl<'a> Call<'a> {
     ///
     /// Those of [`Body::collect`].
     pub(crate) async fn collect_of(&self, sender: Sender, body: &mut Body) -> Result<Bytes, ApiError> {
-        body.collect(&self.context.settings.limits.requests, self.budgets, sender).await
+        body.collect(&self.context.settings.limits.requests, self.budgets.bodies.room(sender)).await
     }
 
     /// The same for as long as the answer goes on.
@@ -289,6 +316,20 @@ impl<'a> Call<'a> {
             last.commit.actor.name(),
             last.commit.revision
         ))
+    }
+
+    /// The room of an answer to the request.
+    pub(crate) fn answer_room(&self) -> AnswerRoom {
+        AnswerRoom::of(&self.budgets.answers, self.taker())
+    }
+
+    /// The same answer, counted among those under way if it is large.
+    ///
+    /// # Errors
+    ///
+    /// 503 when those take too much.
+    pub(crate) fn with_room(&self, reply: Reply) -> Result<Reply, ApiError> {
+        if reply.body().len() <= answers::FREE_BYTES { Ok(reply) } else { reply.counted(self.answer_room()) }
     }
 
     /// Looks into the past where waiting for the disk is no harm to other requests, and not with too many at a time.

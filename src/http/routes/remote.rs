@@ -9,7 +9,6 @@ use warp::http::StatusCode;
 use crate::domain::Revision;
 use crate::engine::{Decision, Projection, Remote, SubmitError, Undecided};
 use crate::http::authorize::Action;
-use crate::http::budgets::Sender;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::{document, query};
 use crate::http::notice_secret::NoticeSecret;
@@ -31,7 +30,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let sent = match secret.filter(|_| NoticeSecret::is_claimed(call.headers())) {
         // Who it is shows when all of it is there.
         Some(secret) => {
-            let sent = call.collect_of(Sender::Stranger, body).await;
+            let sent = call.collect_of(call.stranger(), body).await;
             let now = call.context.clock.now();
             if !sent.as_ref().is_ok_and(|sent| secret.has_signed(call.headers(), sent, now)) {
                 call.authorize(Action::Operate).await?;
@@ -40,7 +39,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         }
         None => {
             call.authorize(Action::Operate).await?;
-            call.collect_of(Sender::Known, body).await?
+            call.collect_of(call.known().await?, body).await?
         }
     };
     let Some(remote) = shared.map(|shared| &shared.remote) else { return Err(no_remote()) };

@@ -1,6 +1,6 @@
 //! What a connection and the requests on it tell each other.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
@@ -28,6 +28,11 @@ impl Line {
         self.remote
     }
 
+    /// The network of the other end, if it has an address.
+    pub(crate) fn network(&self) -> Option<IpAddr> {
+        self.remote.map(|remote| network(remote.ip()))
+    }
+
     /// Waits until the client has sent its last byte: it has left, or has nothing to add. It is found out only
     /// while somebody waits for it, so that it costs nobody else anything.
     pub(crate) async fn ended(&self) {
@@ -45,6 +50,14 @@ impl Line {
     pub(crate) fn note_end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
         self.ended.notify_one();
+    }
+}
+
+/// The address, or the network of one of IPv6: whoever has one of them has all of them.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

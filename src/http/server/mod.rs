@@ -48,6 +48,7 @@ use warp::reply::Response;
 use crate::config::{Limits, Listen};
 use crate::http::server::counts::Counts;
 pub use crate::http::server::line::Line;
+pub(crate) use crate::http::server::line::network;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
 use crate::http::server::pace::Pace;

@@ -40,8 +40,8 @@ impl Posted {
     ///
     /// 403 for one that another site sent, 415 for what is no form, and those of a body.
     pub(crate) async fn read(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
-        visit.call.identity().await?;
-        Self::of(visit, body, Sender::Known).await
+        let sender = visit.call.known().await?;
+        Self::of(visit, body, sender).await
     }
 
     /// Reads a form of somebody who need not be known.
@@ -50,7 +50,7 @@ impl Posted {
     ///
     /// As [`read`](Self::read).
     pub(crate) async fn of_stranger(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
-        Self::of(visit, body, Sender::Stranger).await
+        Self::of(visit, body, visit.call.stranger()).await
     }
 
     async fn of(visit: &Visit<'_>, body: &mut Body, sender: Sender) -> Result<Self, ApiError> {

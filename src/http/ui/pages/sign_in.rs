@@ -12,7 +12,7 @@ use warp::http::{HeaderValue, Method, StatusCode, Uri};
 
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
-use crate::http::request::body::{Body, Sender};
+use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::ui::form::{Posted, check_site, is_form};
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
@@ -120,7 +120,7 @@ pub(crate) async fn asked_for(
     check_site(call)?;
     let mut kept = String::new();
     if session::has_cookie(call.headers()) {
-        let bytes = call.collect_of(Sender::Stranger, body).await?;
+        let bytes = call.collect_of(call.stranger(), body).await?;
         // A page is not made of what nobody has typed.
         kept =
             String::from_utf8(bytes.into()).ok().filter(|form| is_form(form.as_bytes())).unwrap_or_default();

@@ -1,0 +1,167 @@
+//! What answers take together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::Bytes;
+
+use crate::http::budgets::RETRY_AFTER;
+use crate::http::budgets::room::{Place, Room, Taker};
+use crate::http::jsonapi::error::ApiError;
+use crate::telemetry::Limit;
+
+/// An answer of up to so many bytes is not counted: as many connections as there may be take less with such
+/// ones than a few with large ones.
+pub(crate) const FREE_BYTES: usize = 16 * 1_024;
+
+/// An answer in the making takes its room in steps.
+const STEP_BYTES: usize = 64 * 1_024;
+
+/// The answers under way, in the making and being sent.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    room: Arc<Room>,
+    /// By the place of their bytes: what many are sent is counted once.
+    sent: Mutex<HashMap<usize, Weak<Sent>>>,
+}
+
+/// The bytes of an answer and their room.
+#[derive(Debug)]
+struct Sent {
+    body: Bytes,
+    _place: Place,
+}
+
+impl Answers {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { room: Room::of(bytes_max), sent: Mutex::default() }
+    }
+
+    /// Whether somebody is being sent these bytes.
+    fn find(&self, body: &Bytes) -> Option<Arc<Sent>> {
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.get(&body.as_ptr().addr())?.upgrade()
+    }
+
+    fn note(&self, sent: &Arc<Sent>) {
+        let mut all = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, sent| sent.strong_count() > 0);
+        all.insert(sent.body.as_ptr().addr(), Arc::downgrade(sent));
+    }
+}
+
+/// The room of an answer for somebody.
+#[derive(Debug)]
+pub(crate) struct AnswerRoom {
+    answers: Arc<Answers>,
+    place: Place,
+}
+
+impl AnswerRoom {
+    pub(crate) fn of(answers: &Arc<Answers>, taker: Taker) -> Self {
+        Self { answers: Arc::clone(answers), place: answers.room.place(taker) }
+    }
+
+    /// Room for an answer in the making that has so many bytes now.
+    ///
+    /// # Errors
+    ///
+    /// 503 when the answers of all requests take too much, or those of this caller.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ApiError> {
+        if bytes <= FREE_BYTES || self.place.grow_to(bytes.next_multiple_of(STEP_BYTES)) {
+            return Ok(());
+        }
+        let detail = "The answers that are being sent take as much as this service gives; try again.";
+        Err(ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::AnswersBytes))
+    }
+
+    /// The same answer, counted until the last byte of it is sent or dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow_to`](Self::grow_to).
+    pub(crate) fn counted(mut self, body: Bytes) -> Result<Bytes, ApiError> {
+        if body.len() <= FREE_BYTES {
+            return Ok(body);
+        }
+        let sent = match self.answers.find(&body) {
+            Some(sent) => sent,
+            None => {
+                self.grow_to(body.len())?;
+                let sent = Arc::new(Sent { body, _place: self.place });
+                self.answers.note(&sent);
+                sent
+            }
+        };
+        Ok(Bytes::from_owner(Shared(sent)))
+    }
+}
+
+struct Shared(Arc<Sent>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Actor;
+
+    fn status<T>(result: Result<T, ApiError>) -> Option<u16> {
+        result.err().map(|error| error.status().as_u16())
+    }
+
+    fn answer(len: usize) -> Bytes {
+        Bytes::from(vec![b'x'; len])
+    }
+
+    fn room(answers: &Arc<Answers>, name: &str) -> AnswerRoom {
+        AnswerRoom::of(answers, Taker::Named(Actor::new(name, "")))
+    }
+
+    #[test]
+    fn an_answer_has_its_room_until_the_last_of_it_is_gone() {
+        let answers = Arc::new(Answers::new(3 * STEP_BYTES));
+        let counted = |name, body| room(&answers, name).counted(body);
+        let first = counted("Mara", answer(2 * STEP_BYTES)).unwrap();
+        assert_eq!(first, answer(2 * STEP_BYTES));
+        assert_eq!(status(counted("Ben", answer(2 * STEP_BYTES))), Some(503));
+        assert_eq!(status(counted("Ben", answer(FREE_BYTES))), None, "a small one is sent all the same");
+        let rest = first.slice(2 * STEP_BYTES - 1..);
+        drop(first);
+        assert_eq!(status(counted("Ben", answer(2 * STEP_BYTES))), Some(503));
+        drop(rest);
+        assert_eq!(status(counted("Ben", answer(2 * STEP_BYTES))), None);
+        assert_eq!(
+            status(counted("Ben", answer(4 * STEP_BYTES))),
+            None,
+            "a larger one than all is sent alone"
+        );
+    }
+
+    #[test]
+    fn what_many_are_sent_is_counted_once() {
+        let answers = Arc::new(Answers::new(3 * STEP_BYTES));
+        let counted = |name, body| room(&answers, name).counted(body);
+        let list = answer(2 * STEP_BYTES);
+        let sent: Vec<_> = ["Mara", "Ben", "Ada"].map(|name| counted(name, list.clone()).unwrap()).into();
+        let once_more = counted("Ben", sent[0].clone()).expect("what is counted is not counted again");
+        drop(sent);
+        assert_eq!(status(counted("Ben", answer(2 * STEP_BYTES))), Some(503));
+        drop(once_more);
+        assert_eq!(status(counted("Ben", answer(2 * STEP_BYTES))), None);
+    }
+
+    #[test]
+    fn an_answer_in_the_making_ends_where_there_is_no_more_room() {
+        let answers = Arc::new(Answers::new(3 * STEP_BYTES));
+        let _sent = room(&answers, "Mara").counted(answer(2 * STEP_BYTES)).unwrap();
+        let mut made = room(&answers, "Ben");
+        made.grow_to(STEP_BYTES).unwrap();
+        let refused = made.grow_to(STEP_BYTES + 1).unwrap_err();
+        assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::AnswersBytes)));
+    }
+}

@@ -1,0 +1,88 @@
+//! How much of the service its callers have in use together: bodies and answers in bytes, long work in number.
+//!
+//! A place is given back when what took it is dropped, however it ended. Nothing here knows what a request asks.
+
+pub(crate) mod answers;
+pub(crate) mod bodies;
+pub(crate) mod room;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::{AnswerLimits, RequestLimits};
+use crate::http::budgets::answers::Answers;
+use crate::http::budgets::bodies::Bodies;
+use crate::http::jsonapi::error::ApiError;
+use crate::telemetry::Limit;
+
+/// How many lists are put together at one time; the others wait for their turn, which comes soon.
+const LISTS_AT_ONCE: usize = 4;
+
+/// When it is worth trying again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What is left of each budget.
+#[derive(Debug)]
+pub(crate) struct Budgets {
+    pub(crate) bodies: Bodies,
+    pub(crate) answers: Arc<Answers>,
+    questions: Arc<Semaphore>,
+    question_wait_max: Duration,
+    lists: Arc<Semaphore>,
+}
+
+impl Budgets {
+    pub(crate) fn of(requests: &RequestLimits, answers: &AnswerLimits) -> Self {
+        Self {
+            bodies: Bodies::new(requests.bodies_bytes_max),
+            answers: Arc::new(Answers::new(answers.answers_bytes_max)),
+            questions: Arc::new(Semaphore::new(answers.history_questions_max)),
+            question_wait_max: answers.history_wait_max(),
+            lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
+        }
+    }
+
+    /// A place to look into the past, as soon as there is one.
+    ///
+    /// # Errors
+    ///
+    /// 503 when there is none for too long.
+    pub(crate) async fn question(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let place = Arc::clone(&self.questions).acquire_owned();
+        match tokio::time::timeout(self.question_wait_max, place).await {
+            Ok(place) => Ok(place.expect("nobody closes it")),
+            Err(_) => {
+                let detail = "As many questions about the history are being answered as this service takes at a \
+                              time; try again shortly.";
+                Err(ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::HistoryQuestions))
+            }
+        }
+    }
+
+    /// A place to put a long list together.
+    pub(crate) async fn list(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.lists).acquire_owned().await.expect("nobody closes it")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_waits_for_its_place_and_is_told_when_there_is_none() {
+        let limits =
+            AnswerLimits { history_questions_max: 1, history_wait_ms_max: 50, ..AnswerLimits::DEFAULT };
+        let budgets = Budgets::of(&RequestLimits::DEFAULT, &limits);
+        let place = budgets.question().await.unwrap();
+        let refused = budgets.question().await.unwrap_err();
+        assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::HistoryQuestions)));
+        let (next, ()) = tokio::join!(budgets.question(), async {
+            tokio::task::yield_now().await;
+            drop(place);
+        });
+        assert!(next.is_ok());
+    }
+}

@@ -1,0 +1,131 @@
+//! Room in bytes that is shared out, so that nobody takes all of it from the others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::Actor;
+
+/// Who takes room.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Taker {
+    /// Somebody with a name, wherever they are.
+    Named(Actor),
+    /// Whoever has none, by their network, if they come by one.
+    Unnamed(Option<IpAddr>),
+}
+
+/// So many bytes for all. Who has a place in it gets a further one only if the others are left as much as they then
+/// have themselves.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bytes_max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: usize,
+    by: HashMap<Taker, usize>,
+}
+
+impl Room {
+    pub(crate) fn of(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { bytes_max, taken: Mutex::default() })
+    }
+
+    /// A place of no size yet.
+    pub(crate) fn place(self: &Arc<Self>, taker: Taker) -> Place {
+        Place { room: Arc::clone(self), taker, bytes: 0 }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        // It is whole between any two lines.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one of them has of it; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    room: Arc<Room>,
+    taker: Taker,
+    bytes: usize,
+}
+
+impl Place {
+    /// Takes as much as to have so many bytes; what is larger than all of the room takes all of it. Answers whether
+    /// there was as much.
+    #[must_use]
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.min(self.room.bytes_max);
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return true;
+        }
+        let mut taken = self.room.taken();
+        let theirs = taken.by.get(&self.taker).copied().unwrap_or(0);
+        let left = (self.room.bytes_max - taken.bytes).checked_sub(more);
+        let fits = left.is_some_and(|left| theirs == self.bytes || theirs + more <= left);
+        if fits {
+            taken.bytes += more;
+            *taken.by.entry(self.taker.clone()).or_default() += more;
+            self.bytes = bytes;
+        }
+        fits
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut taken = self.room.taken();
+        taken.bytes -= self.bytes;
+        let theirs = taken.by.get_mut(&self.taker).expect("whoever has a place is noted");
+        *theirs -= self.bytes;
+        if *theirs == 0 {
+            taken.by.remove(&self.taker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taker(name: &str) -> Taker {
+        Taker::Named(Actor::new(name, ""))
+    }
+
+    fn take(room: &Arc<Room>, name: &str, bytes: usize) -> Option<Place> {
+        let mut place = room.place(taker(name));
+        place.grow_to(bytes).then_some(place)
+    }
+
+    #[test]
+    fn nobody_takes_more_than_is_left_for_the_others() {
+        let room = Room::of(100);
+        let mut mara: Vec<_> = (0..5).map(|_| take(&room, "Mara", 10).unwrap()).collect();
+        assert!(take(&room, "Mara", 10).is_none(), "she has half of it");
+        let ben: Vec<_> = (0..2).map(|_| take(&room, "Ben", 10).unwrap()).collect();
+        assert!(take(&room, "Ben", 10).is_none(), "he would leave less than he has");
+        assert!(take(&room, "Ada", 30).is_some(), "whoever comes first may have all that is left");
+        drop(ben);
+        assert!(take(&room, "Mara", 1).is_none());
+        mara.truncate(2);
+        assert!(take(&room, "Mara", 30).is_some());
+    }
+
+    #[test]
+    fn the_only_place_of_somebody_may_have_all_of_it_and_gives_it_back() {
+        let room = Room::of(100);
+        let mut place = take(&room, "Mara", 60).unwrap();
+        assert!(place.grow_to(1_000));
+        assert!(take(&room, "Ben", 1).is_none());
+        drop(place);
+        assert!(take(&room, "Ben", 100).is_some());
+        assert!(room.taken().by.is_empty());
+    }
+}
