@@ -162,7 +162,7 @@ pub struct AnswerLimits {
           default_value_t = AnswerLimits::DEFAULT.answer_bytes_per_s_min)]
     pub answer_bytes_per_s_min: usize,
 
-    /// The answers under way together; one more is answered 503 with
+    /// The answers under way together, those that are being made among them; one more is answered 503 with
     /// Retry-After, and so is one of a caller who would have more of it than is left for others, with more than one.
     /// What many are sent is counted once, and what has up to 16 KiB not at all.
     #[arg(long, env = "COLLECTORY_ANSWERS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,

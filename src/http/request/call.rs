@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chrono::SecondsFormat;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 use warp::http::{HeaderMap, Method};
 
 use crate::domain::{Actor, Key, hex};
@@ -341,13 +341,36 @@ impl<'a> Call<'a> {
         &self,
         look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
+        self.looking_on(look).await.map(|(found, _)| found)
+    }
+
+    /// The same for an answer, which is counted before others may look: so there are never more that are not counted
+    /// than places.
+    ///
+    /// # Errors
+    ///
+    /// As [`looking`](Self::looking); 503 when the answers under way take too much.
+    pub(crate) async fn answering(
+        &self,
+        answer: impl FnOnce() -> Result<Reply, ApiError> + Send + 'static,
+    ) -> Result<Reply, ApiError> {
+        let room = self.answer_room();
+        self.looking(move || answer()?.counted(room)).await
+    }
+
+    /// The same as [`looking`](Self::looking) for whoever has more to do with what was found, and keeps the place for
+    /// as long as that takes: what is found may be large.
+    ///
+    /// # Errors
+    ///
+    /// As [`looking`](Self::looking).
+    pub(crate) async fn looking_on<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
         let place = self.budgets.question().await?;
-        // The place is given back by the thread that looks: it may go on when nobody waits any more.
-        let mut looked = tokio::task::spawn_blocking(move || {
-            let looked = look();
-            drop(place);
-            looked
-        });
+        // The place is with the thread that looks: it may go on when nobody waits any more.
+        let mut looked = tokio::task::spawn_blocking(move || Ok((look()?, place)));
         let looked = tokio::select! {
             looked = &mut looked => looked,
             () = self.left() => {

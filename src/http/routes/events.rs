@@ -7,6 +7,7 @@ use warp::http::StatusCode;
 use crate::domain::Key;
 use crate::engine::history::{At, EventPage, EventTable, Filter, HistoryError, Page, Seeing, Side, View};
 use crate::http::authorize::{Action, Allowed, Denied};
+use crate::http::budgets::answers::AnswerRoom;
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
@@ -155,22 +156,25 @@ async fn page(
     let head = view.head();
     if is_table(call) {
         let is_whole = PAGE.iter().all(|name| query.first(name).is_none());
+        let room = call.answer_room();
         let body = call.looking(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
-            table(&view, &filter, place(&asked)?, is_whole).map_err(|error| of_cursor(error, &asked))
+            table(&view, &filter, &asked, is_whole, room)
         });
         return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
     }
-    let body = call.looking(move || {
+    let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
+    call.answering(move || {
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
         let resources = events.events.iter().map(|event| history::event(event, &asked.fields, &allowed));
         let links = links(&events, total, &asked, &path, &query);
-        Ok(history::list(resources, links.to_string().as_bytes(), Some(&json!({"page": {"total": total}}))))
-    });
-    let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
-    Ok(Reply::typed(StatusCode::OK, media_type, body.await?).of_revision(head))
+        let meta = json!({"page": {"total": total}});
+        let body = history::list(resources, links.to_string().as_bytes(), Some(&meta));
+        Ok(Reply::typed(StatusCode::OK, media_type, body).of_revision(head))
+    })
+    .await
 }
 
 /// Has those places fetched for that are named and may be a sibling's.
@@ -182,15 +186,23 @@ pub(crate) async fn fetch_for_places(call: &Call<'_>) {
 }
 
 /// One page of events as a table, or all of them from there on.
-fn table(view: &View, filter: &Filter, mut page: Page, is_whole: bool) -> Result<Bytes, HistoryError> {
+fn table(
+    view: &View,
+    filter: &Filter,
+    asked: &EventQuery,
+    is_whole: bool,
+    mut room: AnswerRoom,
+) -> Result<Bytes, ApiError> {
     let unwritten = |_| HistoryError::Unreadable("the table could not be written".into());
+    let mut page = place(asked)?;
     let mut table = EventTable::new().map_err(unwritten)?;
     loop {
-        let found = view.events(filter, &page)?;
+        let found = view.events(filter, &page).map_err(|error| of_cursor(error, asked))?;
         found.events.iter().try_for_each(|event| table.push(event)).map_err(unwritten)?;
+        room.grow_to(table.len())?;
         match found.cursors.last() {
             Some(last) if is_whole && found.has_older => page.at = At::After(*last),
-            Some(_) | None => return table.take().map(Bytes::from).map_err(unwritten),
+            Some(_) | None => return room.counted(table.take().map_err(unwritten)?.into()),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use warp::http::StatusCode;
 
 use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
@@ -50,7 +51,7 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let wanted = Wanted::of(call);
     let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
     let links = self_link(&call.link());
-    call.looking(move || {
+    call.answering(move || {
         let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
         let sees = |key: &Key| (keys.is_empty() || keys.contains(key)) && allowed.sees(key);
         let reply = if as_text {
@@ -79,8 +80,11 @@ fn missing(name: &str, what: &str) -> ApiError {
         .into()
 }
 
-/// What was served at the revision that `asOf` names.
-pub(crate) async fn as_of(call: &Call<'_>, text: &str) -> Result<Arc<Snapshot>, ApiError> {
+/// What was served at the revision that `asOf` names, with the place to look: it takes as much as all collections.
+pub(crate) async fn as_of(
+    call: &Call<'_>,
+    text: &str,
+) -> Result<(Arc<Snapshot>, OwnedSemaphorePermit), ApiError> {
     at_revision(call, text, |view, revision| view.snapshot_as_of(revision)).await
 }
 
@@ -91,7 +95,10 @@ pub(crate) async fn one_as_of(
     text: &str,
 ) -> Result<(Arc<Entry>, Revision), ApiError> {
     let key = key.clone();
-    at_revision(call, text, move |view, revision| Ok((view.entry_as_of(revision, &key)?, revision))).await
+    let found =
+        at_revision(call, text, move |view, revision| Ok((view.entry_as_of(revision, &key)?, revision)))
+            .await;
+    found.map(|(found, _)| found)
 }
 
 /// Asks something about the revision that `asOf` names.
@@ -99,10 +106,10 @@ async fn at_revision<T: Send + 'static>(
     call: &Call<'_>,
     text: &str,
     ask: impl FnOnce(&View, Revision) -> Result<T, HistoryError> + Send + 'static,
-) -> Result<T, ApiError> {
+) -> Result<(T, OwnedSemaphorePermit), ApiError> {
     let view = call.past().await?;
     let text = revision_text(text);
-    call.looking(move || {
+    call.looking_on(move || {
         let revision = view.resolve(&text).map_err(|error| ApiError::from(error).parameter(query::AS_OF))?;
         Ok(ask(&view, revision)?)
     })
@@ -120,7 +127,7 @@ pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     let is_edited = call.snapshot()?.get(key.as_str()).is_some_and(|entry| entry.uncommitted);
     let links = self_link(&call.link());
     let query = call.query();
-    call.looking(move || {
+    call.answering(move || {
         let sees = |key: &Key| allowed.sees(key);
         let blames = view.blame(&key, &sees)?;
         let fields = query::fields(&query?, &[history::BLAME, history::EVENT])?;
@@ -162,7 +169,7 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     let blamed = |error| ApiError::from(error).parameter(SINCE);
     let token: SyncToken = token.parse().map_err(blamed)?;
     let links = self_link(&call.link());
-    call.looking(move || {
+    call.answering(move || {
         let shown = Shown::of(&snapshot, allowed.visible_keys());
         let changes = view.changes_since(&token, &shown, allowed.visible_keys()).map_err(blamed)?;
         let resources = changes.iter().map(|change| history::change(change, &fields));
@@ -179,7 +186,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.authorize(Action::ReadCapabilities).await?;
     let fields = query::fields(&call.query()?, &[history::CAPABILITIES])?;
     let limits = &call.context.settings.limits;
-    let Identity { actor, grants } = call.identity().await?;
+    let Identity { actor, grants, .. } = call.identity().await?;
     let grants: Vec<_> = grants.iter().filter(|grant| !grant.is_empty()).map(granted).collect();
     let attributes = json!({
         "actor": {"name": actor.name(), "email": actor.email()},

@@ -151,8 +151,8 @@ pub(crate) async fn with_preferences(
         None => reply,
         Some(preview) => {
             let until = Instant::now() + PREVIEW_TIME_MAX;
-            let shown = call.looking(move || Ok(document::with_preview(&body, &preview, until))).await?;
-            reply.previewed(shown).of_revision(written.revision)
+            let preview = move || Ok(reply.previewed(document::with_preview(&body, &preview, until)));
+            call.answering(preview).await?.of_revision(written.revision)
         }
     };
     Ok(match preferences.applied() {

@@ -25,6 +25,11 @@ impl EventTable {
         Ok(Self { table })
     }
 
+    /// How long it is by now, about.
+    pub(crate) fn len(&self) -> usize {
+        self.table.get_ref().len()
+    }
+
     /// Adds an event.
     pub(crate) fn push(&mut self, event: &EventRecord) -> csv::Result<()> {
         let none = String::new;

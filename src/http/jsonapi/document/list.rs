@@ -31,6 +31,11 @@ impl List {
         push_resource(entry, base, fields, &mut self.out);
     }
 
+    /// How long it is by now.
+    pub(crate) const fn len(&self) -> usize {
+        self.out.len()
+    }
+
     /// Ends the list with its links (a JSON object) and what needs saying.
     pub(crate) fn finish(mut self, links: &[u8], uncommitted: usize, page_total: Option<usize>) -> Bytes {
         self.out.extend_from_slice(br#"],"links":"#);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OwnedSemaphorePermit;
 use warp::http::header::{CONTENT_ENCODING, ETAG};
 use warp::http::{HeaderValue, StatusCode};
 
@@ -11,6 +12,7 @@ use crate::config::BasePath;
 use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
 use crate::http::authorize::{Action, Allowed};
+use crate::http::budgets::answers::AnswerRoom;
 use crate::http::jsonapi::document::{List, Ready};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
@@ -38,7 +40,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let as_of = as_of(call);
     let action = if as_of.is_some() { Action::ListPast } else { Action::List };
     let allowed = call.authorize(action).await?;
-    let snapshot = shown(call, as_of).await?;
+    let (snapshot, _place) = shown(call, as_of).await?;
     let condition = etag::condition(call.headers())?;
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
@@ -64,7 +66,9 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         query,
         asked,
     };
-    let (body, etag) = if is_long { call.making(move || part.tagged()).await? } else { part.tagged() };
+    let room = call.answer_room();
+    let made = if is_long { call.making(move || part.tagged(room)).await? } else { part.tagged(room) };
+    let (body, etag) = made?;
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
 
@@ -109,11 +113,17 @@ fn as_of(call: &Call<'_>) -> Option<String> {
     call.query().ok()?.first(query::AS_OF).map(str::to_owned)
 }
 
-/// What is served now, or was at the revision that is asked for.
-async fn shown(call: &Call<'_>, as_of: Option<String>) -> Result<Arc<Snapshot>, ApiError> {
+/// What is served now, or was at the revision that is asked for; that is made for this request, and has a place.
+async fn shown(
+    call: &Call<'_>,
+    as_of: Option<String>,
+) -> Result<(Arc<Snapshot>, Option<OwnedSemaphorePermit>), ApiError> {
     match as_of {
-        None => call.snapshot(),
-        Some(text) => Box::pin(past::as_of(call, &text)).await,
+        None => Ok((call.snapshot()?, None)),
+        Some(text) => {
+            let (snapshot, place) = Box::pin(past::as_of(call, &text)).await?;
+            Ok((snapshot, Some(place)))
+        }
     }
 }
 
@@ -130,13 +140,18 @@ struct Part {
 
 impl Part {
     /// The document, and the tag of what is sent.
-    fn tagged(&self) -> (Bytes, HeaderValue) {
-        let body = self.document();
+    ///
+    /// # Errors
+    ///
+    /// 503 when there is no room for it.
+    fn tagged(&self, mut room: AnswerRoom) -> Result<(Bytes, HeaderValue), ApiError> {
+        let body = self.document(&mut room)?;
+        let body = room.counted(body)?;
         let tag = format!("\"{}\"", digest(&body));
-        (body, HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header"))
+        Ok((body, HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header")))
     }
 
-    fn document(&self) -> Bytes {
+    fn document(&self, room: &mut AnswerRoom) -> Result<Bytes, ApiError> {
         let Self { snapshot, allowed, query, asked, base, path, link } = self;
         let wanted =
             |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
@@ -148,13 +163,17 @@ impl Part {
             None => snapshot.hand_edits.served,
             Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
         };
+        let mut push = |entry: &Entry| {
+            list.push(entry, base, Some(&asked.fields));
+            room.grow_to(list.len())
+        };
         let Some(page) = &asked.page else {
-            listing.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
-            return list.finish(&document::self_link(link), uncommitted, None);
+            listing.iter().try_for_each(|entry| push(entry))?;
+            return Ok(list.finish(&document::self_link(link), uncommitted, None));
         };
         let cut = listing.cut(page);
-        cut.items.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
-        list.finish(&cut.links(path, query), uncommitted, Some(cut.total))
+        cut.items.iter().try_for_each(|entry| push(entry))?;
+        Ok(list.finish(&cut.links(path, query), uncommitted, Some(cut.total)))
     }
 }
 
