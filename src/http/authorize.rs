@@ -101,13 +101,15 @@ impl<A: Authorizer> Authorizer for Arc<A> {
 pub struct Identity {
     pub(crate) actor: Actor,
     pub(crate) grants: Arc<[Grant]>,
+    /// Whether a write of theirs may be allowed, as far as that is known without it: else no body is read for one.
+    pub(crate) may_write: bool,
 }
 
 impl Identity {
     /// This actor, with these grants.
     #[must_use]
     pub fn new(actor: Actor, grants: impl Into<Arc<[Grant]>>) -> Self {
-        Self { actor, grants: grants.into() }
+        Self { actor, grants: grants.into(), may_write: true }
     }
 
     /// Nobody in particular, who may nothing that we know of.

@@ -273,19 +273,34 @@ async fn what_was_is_for_those_who_may_audit() {
     }
 }
 
-/// The head alone is sent, and the body is waited for by nobody.
+/// Sends the head of a request with a body, and nothing of the body.
+fn head_alone(server: &TestServer, token: &str, path: &str) -> String {
+    let media_type = if path == "/operations" { crate::support::ATOMIC } else { crate::support::JSON_API };
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: {media_type}\r\n\
+         Content-Length: 1000\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    );
+    String::from_utf8_lossy(&crate::support::raw_exchange(server.address(), head.as_bytes())).into_owned()
+}
+
 #[tokio::test]
 async fn a_stranger_is_refused_before_the_body() {
     let server = guarded().await;
     for path in ["/collections", "/operations", "/collections/posts/restore", "/remote/notices"] {
-        let media_type =
-            if path == "/operations" { crate::support::ATOMIC } else { crate::support::JSON_API };
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nContent-Type: {media_type}\r\n\
-             Content-Length: 1000\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+        let answer = head_alone(&server, "wrong", path);
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_write_nothing_is_refused_before_the_body() {
+    let server = guarded().await;
+    for path in ["/collections", "/operations", "/collections/posts/restore"] {
+        let answer = head_alone(&server, "reader", path);
+        assert!(
+            answer.starts_with("HTTP/1.1 403") && answer.contains("This token may not write"),
+            "{answer}"
         );
-        let answer = crate::support::raw_exchange(server.address(), head.as_bytes());
-        assert!(answer.starts_with(b"HTTP/1.1 401"), "{}", String::from_utf8_lossy(&answer));
     }
 }
 

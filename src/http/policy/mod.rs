@@ -38,7 +38,7 @@ use warp::http::HeaderMap;
 use warp::http::header::AUTHORIZATION;
 
 use crate::config::PolicyLimits;
-use crate::domain::{SecretHash, Token};
+use crate::domain::{Right, SecretHash, Token};
 use crate::http::Clock;
 use crate::http::authorize::{
     Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
@@ -164,7 +164,10 @@ impl Policy {
 impl Authorizer for Policy {
     fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
         let token = self.token(head);
-        let identity = token.map(|token| Identity::new(token.actor.clone(), Arc::clone(&token.grants)));
+        let identity = token.map(|token| Identity {
+            may_write: token.may(Right::Write),
+            ..Identity::new(token.actor.clone(), Arc::clone(&token.grants))
+        });
         Box::pin(std::future::ready(identity))
     }
 

@@ -197,7 +197,8 @@ impl<'a> Call<'a> {
         ask(&context.access.guard, head, id, action).await
     }
 
-    /// Reads the whole body, of those whom the hook knows: nothing is kept of what a stranger sends.
+    /// Reads the whole body of a write, of those whom the hook knows and who may write at all: nothing is kept of
+    /// what others send.
     ///
     /// # Errors
     ///
@@ -205,6 +206,10 @@ impl<'a> Call<'a> {
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         let sender = self.known().await?;
+        if self.context.is_follower() || !self.identity().await?.may_write {
+            // Authorization says why.
+            return Ok(Err(Denied::forbidden().into()));
+        }
         Ok(self.collect_of(sender, body).await)
     }
 
