@@ -1,6 +1,6 @@
 //! What a source offers: candidates for collections, and all that is to be said of the rest.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Schemas;
@@ -41,6 +41,8 @@ pub(crate) struct Source {
     pub(crate) faults: Vec<Fault>,
     /// The folded keys, and where each stands.
     taken: HashMap<Key, Position>,
+    /// The last number that was put behind each folded key.
+    numbers: HashMap<Key, u32>,
 }
 
 impl Source {
@@ -75,18 +77,24 @@ impl Source {
         }
     }
 
-    /// The key that is free: the one that is wanted, or `-2` and so on behind it; `reserved` ones are not.
-    pub(super) fn free(&self, wanted: &Key, reserved: &[&Key]) -> Key {
+    /// The key that is free: the one that is wanted, or `-2` and so on behind it; those that are folded in `reserved`
+    /// are not.
+    pub(super) fn free(&mut self, wanted: &Key, reserved: &HashSet<Key>) -> Key {
         let is_free = |key: &Key| {
             let folded = key.folded();
-            !self.taken.contains_key(&folded) && reserved.iter().all(|other| other.folded() != folded)
+            !self.taken.contains_key(&folded) && !reserved.contains(&folded)
         };
         if is_free(wanted) {
             return wanted.clone();
         }
         let stem = &wanted.as_str()[..wanted.as_str().len().min(Key::BYTES_MAX - NUMBER_BYTES_MAX)];
-        let mut numbered = (2..).filter_map(|number: u32| Key::parse(&format!("{stem}-{number}")).ok());
-        numbered.find(is_free).unwrap_or_else(|| wanted.clone())
+        // What was taken stays so.
+        let last = self.numbers.entry(wanted.folded()).or_insert(2);
+        let numbered = |number: u32| Some((number, Key::parse(&format!("{stem}-{number}")).ok()?));
+        let found = (*last..).filter_map(numbered).find(|(_, key)| is_free(key));
+        let Some((number, key)) = found else { return wanted.clone() };
+        *last = number;
+        key
     }
 
     /// Holds a key for a collection that has a fault.

@@ -180,6 +180,17 @@ fn a_name_that_stands_twice_stays_what_it_was() {
     assert_eq!(news(text, &catalog), [""; 0]);
 }
 
+/// Looked for from the first one on, each key would take as many questions as there are before it.
+#[test]
+fn any_number_of_collections_of_one_name_have_their_keys_soon() {
+    const COUNT: usize = 30_000;
+    let one = "  - {name: a, folder: a}\n";
+    let text = format!("collections:\n{}", one.repeat(COUNT));
+    let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap();
+    let last = source.candidates.last().expect("all of them are there");
+    assert_eq!((source.candidates.len(), last.collection.key().as_str()), (COUNT, "a-30000"));
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 

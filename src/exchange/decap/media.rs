@@ -1,5 +1,7 @@
 //! Media folders: that of the whole site, and those of collections that lie outside of them.
 
+use std::collections::HashSet;
+
 use super::super::{Options, Source};
 use super::{inner_path, url};
 use crate::domain::{Directory, Key, Kind, Value};
@@ -51,7 +53,7 @@ impl Folder {
             source.skipped.push((self.key.to_string(), format!("media_folder: {why}")));
             return;
         }
-        let key = source.free(&self.key, &[]);
+        let key = source.free(&self.key, &HashSet::new());
         if key != self.key {
             source.notes.push(self.at.fault(format!("the media collection {} becomes {key}", self.key)));
         }

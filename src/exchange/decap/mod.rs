@@ -8,7 +8,7 @@ mod collection;
 mod key;
 mod media;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(super) use self::collection::{format_of, statuses};
@@ -31,6 +31,8 @@ struct Context<'n> {
     options: &'n Options,
     /// The keys that names of this configuration have from an earlier import.
     known: HashMap<&'n str, Key>,
+    /// The same keys, folded: no other names may have them.
+    reserved: HashSet<Key>,
     is_workflow: bool,
     /// How translations lie on disk, unless a collection says otherwise.
     i18n: Option<&'n Node>,
@@ -44,9 +46,11 @@ pub(super) fn read(root: &Node, options: &Options, there: &Catalog) -> Result<So
             node.items().ok_or_else(|| node.at.fault("`collections` is a list in Decap's configuration"))?
         }
     };
+    let known = known(list, there);
     let context = Context {
         options,
-        known: known(list, there),
+        reserved: known.values().map(Key::folded).collect(),
+        known,
         is_workflow: root.get("publish_mode").and_then(Node::as_text) == Some("editorial_workflow"),
         i18n: root.given("i18n"),
     };
@@ -91,9 +95,12 @@ fn known<'n>(list: &'n [Arc<Node>], there: &Catalog) -> HashMap<&'n str, Key> {
     };
     let keys: HashMap<String, Key> =
         there.iter().filter_map(|it| Some((original(it)?, it.key().clone()))).collect();
-    let names = || list.iter().filter_map(|node| node.given("name")?.as_text());
-    let is_one = |name: &&str| names().filter(|other| other == name).count() == 1;
-    names().filter(is_one).filter_map(|name| Some((name, keys.get(name)?.clone()))).collect()
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for name in list.iter().filter_map(|node| node.given("name")?.as_text()) {
+        *counts.entry(name).or_default() += 1;
+    }
+    let ones = counts.into_iter().filter(|(_, count)| *count == 1);
+    ones.filter_map(|(name, _)| Some((name, keys.get(name)?.clone()))).collect()
 }
 
 /// The key of a name, and the name where it is another; that is told.
@@ -105,8 +112,8 @@ fn keyed(
     context: &Context<'_>,
 ) -> (Key, Option<String>) {
     let key = match context.known.get(name) {
-        Some(key) => source.free(key, &[]),
-        None => source.free(&key::of(name, place), &context.known.values().collect::<Vec<_>>()),
+        Some(key) => source.free(key, &HashSet::new()),
+        None => source.free(&key::of(name, place), &context.reserved),
     };
     if key.as_str() == name {
         return (key, None);
