@@ -1,6 +1,6 @@
 //! The built-in authorizer: bearer tokens from a policy file.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{Auth, Client, Stream, TestServer, document, eventually, program};
@@ -281,6 +281,29 @@ fn head_alone(server: &TestServer, token: &str, path: &str) -> String {
          Content-Length: 1000\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
     );
     String::from_utf8_lossy(&crate::support::raw_exchange(server.address(), head.as_bytes())).into_owned()
+}
+
+/// A reason may speak of every key that its commit is about.
+#[tokio::test]
+async fn a_sheet_gives_no_reason_of_a_commit_that_is_about_hidden_keys_too() {
+    let policy = audited("may: [read, audit]\n    keys: [\"posts\"]");
+    let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
+    let update =
+        |key: &str, attributes: Value| json!({"op": "update", "data": document(key, attributes)["data"]});
+    let operations = [update("posts", json!({"name": "A"})), update("pages", json!({"name": "B"}))];
+    let body = json!({"atomic:operations": operations, "meta": {"reason": "posts and pages"}});
+    let mara = server.with_token("mara");
+    mara.request("POST", "/operations").body(crate::support::ATOMIC, &body).send().await.is(200);
+    let body =
+        json!({"data": document("posts", json!({"name": "C"}))["data"], "meta": {"reason": "posts alone"}});
+    mara.request("PATCH", "/collections/posts").document(&body).send().await.is(200);
+    for path in ["/events", "/collections/posts/events"] {
+        let request = crate::support::RawRequest::new("GET", path).header("Accept", "text/csv");
+        let answer = request.header("Authorization", "Bearer auditor").send(server.address());
+        let table = String::from_utf8(answer.body).unwrap();
+        assert!(table.contains("posts alone") && table.contains(",A,"), "{table}");
+        assert!(!table.contains("posts and pages"), "{table}");
+    }
 }
 
 #[tokio::test]

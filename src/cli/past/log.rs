@@ -104,7 +104,7 @@ impl Log {
                 let page = view.events(&filter, &Page { size: left.min(PAGE_LEN), at })?;
                 for event in &page.events {
                     match &mut table {
-                        Some(table) => table.push(event)?,
+                        Some(table) => table.push(event, event.commit.message.reason.as_deref())?,
                         None if self.source.is_json() => screen.resource(&resources::event(event))?,
                         None => screen.event(event)?,
                     }

@@ -159,7 +159,7 @@ async fn page(
         let room = call.answer_room();
         let body = call.looking(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
-            table(&view, &filter, &asked, is_whole, room)
+            table(&view, (&filter, &allowed), &asked, is_whole, room)
         });
         return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
     }
@@ -188,7 +188,7 @@ pub(crate) async fn fetch_for_places(call: &Call<'_>) {
 /// One page of events as a table, or all of them from there on.
 fn table(
     view: &View,
-    filter: &Filter,
+    (filter, allowed): (&Filter, &Allowed),
     asked: &EventQuery,
     is_whole: bool,
     mut room: AnswerRoom,
@@ -198,7 +198,9 @@ fn table(
     let mut table = EventTable::new().map_err(unwritten)?;
     loop {
         let found = view.events(filter, &page).map_err(|error| of_cursor(error, asked))?;
-        found.events.iter().try_for_each(|event| table.push(event)).map_err(unwritten)?;
+        for event in &found.events {
+            table.push(event, history::reason(event, allowed)).map_err(unwritten)?;
+        }
         room.grow_to(table.len())?;
         match found.cursors.last() {
             Some(last) if is_whole && found.has_older => page.at = At::After(*last),

@@ -30,21 +30,28 @@ impl EventTable {
         self.table.get_ref().len()
     }
 
-    /// Adds an event.
-    pub(crate) fn push(&mut self, event: &EventRecord) -> csv::Result<()> {
+    /// Adds an event, with its reason for those who may know it.
+    pub(crate) fn push(&mut self, event: &EventRecord, reason: Option<&str>) -> csv::Result<()> {
         let none = String::new;
+        let reason = &reason.map_or_else(none, text);
         match &event.effect {
-            Effect::Changes(changes) if changes.is_empty() => self.row(event, [none(), none(), none()]),
+            Effect::Changes(changes) if changes.is_empty() => {
+                self.row(event, [none(), none(), none()], reason)
+            }
             Effect::Changes(changes) => changes.iter().try_for_each(|change| {
                 let shown = |value: &Option<_>| value.as_ref().map_or_else(none, cell);
-                self.row(event, [text(&change.attribute), shown(&change.from), shown(&change.to)])
+                self.row(event, [text(&change.attribute), shown(&change.from), shown(&change.to)], reason)
             }),
-            Effect::Problem(fault) => self.row(event, [none(), none(), text(&fault.to_string())]),
+            Effect::Problem(fault) => self.row(event, [none(), none(), text(&fault.to_string())], reason),
         }
     }
 
-    fn row(&mut self, event: &EventRecord, [attribute, from, to]: [String; 3]) -> csv::Result<()> {
-        let reason = event.commit.message.reason.as_deref().map_or_else(String::new, text);
+    fn row(
+        &mut self,
+        event: &EventRecord,
+        [attribute, from, to]: [String; 3],
+        reason: &str,
+    ) -> csv::Result<()> {
         self.table.write_record([
             event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true),
             text(event.commit.actor.name()),
@@ -54,7 +61,7 @@ impl EventTable {
             attribute,
             from,
             to,
-            reason,
+            reason.to_owned(),
             event.commit.revision.to_string(),
         ])
     }

@@ -58,6 +58,11 @@ pub(crate) fn is_whole(record: &EventRecord, allowed: &Allowed) -> bool {
     Seen::of(record, allowed).is_whole(record)
 }
 
+/// The reason of an event, for a caller who may read all that its commit is about.
+pub(crate) fn reason<'a>(record: &'a EventRecord, allowed: &Allowed) -> Option<&'a str> {
+    record.commit.message.reason.as_deref().filter(|_| Seen::of(record, allowed).message)
+}
+
 /// What a caller may see of an event.
 struct Seen<'a> {
     moved: Option<&'a Key>,
@@ -89,7 +94,7 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> By
         if seen.message {
             attributes.text("subject", &record.commit.message.subject);
         }
-        if let Some(reason) = record.commit.message.reason.as_ref().filter(|_| seen.message) {
+        if let Some(reason) = record.commit.message.reason.as_deref().filter(|_| seen.message) {
             attributes.text("reason", reason);
         }
         match &record.commit.message.reverses {

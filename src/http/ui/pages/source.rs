@@ -140,13 +140,12 @@ fn lines(bytes: &[u8], blames: &[Blame], blaming: Option<&Allowed>) -> Vec<Line>
         let attribute = Shorthand::parse(name).map_or(name.as_str(), |_| "unpublishedStatuses");
         let blame = blames.iter().find(|blame| blame.attribute == attribute)?;
         let event = &blame.event;
-        let reason = event.commit.message.reason.clone();
         Some(By {
             attribute: name.clone(),
             event: event.id.to_string(),
             actor: event.commit.actor.name().to_owned(),
             at: At(event.commit.at),
-            reason: reason.filter(|_| blaming.is_some_and(|allowed| history::is_whole(event, allowed))),
+            reason: blaming.and_then(|allowed| history::reason(event, allowed)).map(str::to_owned),
         })
     };
     let line = |(at, text): (usize, &str)| Line { text: text.to_owned(), by: by(at + 1), faults: Vec::new() };
