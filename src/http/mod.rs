@@ -246,7 +246,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
             if let Some(limit) = error.limit() {
                 context.telemetry.reached.count(limit);
             }
-            Reply::failure(&error, &context.settings.base_path)
+            Reply::failure(&error, &context.settings.base_path).of_revision(call.refused_at(error.status()))
         });
         if body.is_there() {
             Box::pin(body.discard(&context.settings.limits.requests)).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, TestServer, document};
+use crate::support::{Answer, Auth, TestServer, document};
 
 async fn conditional(server: &TestServer, method: &str, path: &str, header: (&str, &str)) -> Answer {
     let request = server.request(method, path).header(header.0, header.1);
@@ -155,4 +155,30 @@ async fn a_tag_holds_as_long_as_the_content_is_the_same() {
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &committed)).await.is(412);
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &saved)).await.is(200);
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &saved)).await.is(412);
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_revision_that_it_rests_on_to_whoever_was_let_in() {
+    let reader = Auth::Policy(format!(
+        "tokens:\n  - name: Mara\n    email: mara@example.org\n    hash: sha256:{}\n    may: [read, write]\n    keys: [\"*\"]\n",
+        crate::policy::hash("mara")
+    ));
+    let server = TestServer::setup("small").auth(reader).start().await;
+    let (mara, head) = (server.with_token("mara"), server.repo().head());
+    let unmatched = mara.request("DELETE", "/collections/posts").header("If-Match", "\"other\"");
+    for (answer, status) in [
+        (mara.read("missing").await, 404),
+        (mara.patch("missing", json!({})).await, 404),
+        (mara.create(&document("posts", json!({}))).await, 409),
+        (unmatched.send().await, 412),
+    ] {
+        assert_eq!(answer.is(status).header("collectory-revision"), head);
+    }
+    for (answer, status) in [
+        (mara.get("/collections?sort=nothing").await, 400),
+        (mara.get("/nowhere").await, 404),
+        (server.read("missing").await, 401),
+    ] {
+        assert_eq!(answer.is(status).header_if_any("collectory-revision"), None);
+    }
 }

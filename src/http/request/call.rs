@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use chrono::SecondsFormat;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
-use warp::http::{HeaderMap, Method};
+use warp::http::{HeaderMap, Method, StatusCode};
 
-use crate::domain::{Actor, Key, hex};
+use crate::domain::{Actor, Key, Revision, hex};
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
@@ -25,7 +25,7 @@ use crate::http::context::{Clock, Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate;
 use crate::http::jsonapi::negotiate::{Accepted, Dialect};
-use crate::http::jsonapi::query::Query;
+use crate::http::jsonapi::query::{AS_OF, Query};
 use crate::http::metrics::{Metrics, NOWHERE, Place};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -53,6 +53,7 @@ pub(crate) struct Call<'a> {
     identity: OnceCell<Identity>,
     entered: OnceLock<Entered>,
     is_asked: AtomicBool,
+    is_allowed: AtomicBool,
     asking: Asking,
     /// When it came, if that is of interest to anybody; not of a request that the service makes itself.
     began: Option<Instant>,
@@ -82,8 +83,9 @@ struct Entered {
 impl<'a> Call<'a> {
     pub(crate) fn new(context: &'a Context, budgets: &'a Budgets, head: Arc<Head>, id: RequestId) -> Self {
         let (identity, entered) = (OnceCell::new(), OnceLock::new());
-        let (is_asked, asking) = (AtomicBool::new(false), Asking::default());
-        Self { context, budgets, head, id, identity, entered, is_asked, asking, began: None }
+        let (is_asked, is_allowed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let asking = Asking::default();
+        Self { context, budgets, head, id, identity, entered, is_asked, is_allowed, asking, began: None }
     }
 
     /// The same as somebody has sent it, which is counted where that is of interest.
@@ -149,6 +151,23 @@ impl<'a> Call<'a> {
         Err(ApiError::internal())
     }
 
+    /// The revision on which a refusal rests that is about what is there, for who was let in; none where it is about
+    /// the past.
+    pub(crate) fn refused_at(&self, status: StatusCode) -> Option<Revision> {
+        let is_about_what_is_there = matches!(
+            status,
+            StatusCode::NOT_FOUND
+                | StatusCode::CONFLICT
+                | StatusCode::PRECONDITION_FAILED
+                | StatusCode::PRECONDITION_REQUIRED
+        );
+        let is_told = is_about_what_is_there && self.is_allowed.load(Ordering::Relaxed);
+        if !is_told || self.query().is_ok_and(|query| query.first(AS_OF).is_some()) {
+            return None;
+        }
+        self.context.projection.snapshot()?.revision
+    }
+
     /// Whether this may be what the request is let in by: the first action has to be one of the route's.
     fn may_ask(&self, action: &Action<'_>) -> bool {
         let is_first = !self.is_asked.swap(true, Ordering::Relaxed);
@@ -186,7 +205,9 @@ impl<'a> Call<'a> {
             .metrics
             .iter()
             .for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
-        Ok(answer?)
+        let allowed = answer?;
+        self.is_allowed.store(true, Ordering::Relaxed);
+        Ok(allowed)
     }
 
     async fn ask(&self, action: Action<'_>) -> Result<Allowed, Denied> {
