@@ -309,6 +309,9 @@ async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_his
     assert!(oldest["problem"].to_string().contains("git fetch --unshallow"), "{oldest}");
     let lost = server.get("/collections/posts?asOf=HEAD~3").await.is(404).detail();
     assert!(lost.contains("git fetch --unshallow"), "{lost}");
+    let boundary = server.get(events).await.is(200).ids()[1].clone();
+    let undone = server.request("POST", &format!("/events/{boundary}/undo")).send().await.is(503).detail();
+    assert!(undone.contains("git fetch --unshallow"), "{undone}");
     server.repo().git(&["fetch", "--quiet", "--unshallow"]);
     server.get("/collections/posts?asOf=HEAD~3").await.is(200);
     assert_eq!(actions().await, ["updated", "updated", "updated", "created"]);
@@ -357,7 +360,31 @@ async fn a_partial_clone_says_how_to_have_what_it_lacks() {
         let told = server.get("/collections/posts?asOf=HEAD~1").await.is(status).json().to_string();
         assert!(told.contains("git fetch --refetch --no-filter"), "{filter}: {told}");
         assert!(!told.contains("hash-object"), "{filter}: {told}");
+        if status == 200 {
+            // What the newest commit changed, and who gave an attribute its value, only what was before tells.
+            let told = server.get("/collections/posts/blame").await.is(503).detail();
+            assert!(told.contains("git fetch --refetch --no-filter"), "{told}");
+            let newest = &server.get("/collections/posts/events").await.is(200).data()[0]["attributes"];
+            assert!(newest["problem"].to_string().contains("git fetch --refetch --no-filter"), "{newest}");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_partial_clone_without_any_content_says_at_every_question_how_to_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Repo::seeded(folder.path().join("origin"), "small");
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", origin.path().display());
+    let clone = folder.path().join("clone");
+    origin.git(&["clone", "--quiet", "--no-checkout", "--filter=blob:none", &url, &clone.to_string_lossy()]);
+    let flags = ["--history-wait-ms-max", "1"];
+    let mut server = TestServer::setup("").repository(&clone).flag(&flags).start_unchecked();
+    for path in ["/collections", "/collections/posts", "/events", "/collections/posts/blame"] {
+        let told = server.get(path).await.is(503).detail();
+        assert!(told.contains("git fetch --refetch --no-filter"), "{path}: {told}");
+    }
+    server.leaves("D  collections/images.yaml\nD  collections/pages.yaml\nD  collections/posts.yaml");
 }
 
 #[tokio::test]

@@ -347,6 +347,22 @@ impl View {
         self.index.before(event).map_or(Ok(None), |before| self.standing_after(before))
     }
 
+    /// The same, or what is wrong with a version in between that the repository has lost: nobody can tell what came
+    /// of it.
+    fn known_before(&self, event: u32) -> Result<Result<Option<Standing>, Fault>, StoreError> {
+        let Some(before) = self.index.before(event) else { return Ok(Ok(None)) };
+        let row = self.index.event(before);
+        for event in self.index.of_key_until(row.key, row.commit) {
+            let Some(version) = self.index.event(event).after else { break };
+            match self.shared.read(self.index.key(row.key), version)? {
+                Reading::Good(good) => return Ok(Ok(Some(Standing { version, good }))),
+                Reading::Lost(fault) => return Ok(Err(fault)),
+                Reading::Broken(_) => {}
+            }
+        }
+        Ok(Ok(None))
+    }
+
     /// The good version of a key that stands at a commit: nothing where it has no file, and where
     /// its file is broken the last good version since it has one.
     fn standing_at(&self, key: u32, commit: u32) -> Result<Option<Standing>, StoreError> {

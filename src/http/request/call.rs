@@ -306,9 +306,11 @@ impl<'a> Call<'a> {
     ///
     /// As [`past`](Self::past).
     pub(crate) async fn history(&self) -> Result<(&History, View), ApiError> {
+        // Where nothing can be read that is told: the history begins behind it.
         let late = || {
-            ApiError::unavailable("The history is still being read; try again shortly.", HISTORY_RETRY_AFTER)
-                .reaching(Limit::HistoryWait)
+            let reading = "The history is still being read; try again shortly.";
+            let still = || ApiError::unavailable(reading, HISTORY_RETRY_AFTER).reaching(Limit::HistoryWait);
+            self.snapshot().err().unwrap_or_else(still)
         };
         let history = self.context.history.as_ref().ok_or_else(late)?;
         let view =

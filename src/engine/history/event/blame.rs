@@ -62,7 +62,12 @@ impl View {
             self.check_asker()?;
             let row = self.index.event(event);
             let version = row.after.expect("nothing of a lifetime deletes");
-            let Reading::Good(good) = self.shared.read(self.index.key(row.key), version)? else { continue };
+            let good = match self.shared.read(self.index.key(row.key), version)? {
+                Reading::Good(good) => good,
+                Reading::Broken(_) => continue,
+                // Who gave what it had its values nobody can tell.
+                Reading::Lost(fault) => return Err(HistoryError::Lost(fault)),
+            };
             match &newer {
                 None => open = changes(None, Some(&good.collection)),
                 Some((by, after)) => {

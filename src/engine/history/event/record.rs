@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::domain::{Key, changes};
+use crate::domain::{Key, Revision, changes};
 use crate::engine::history::event::{
     Action, Effect, EventCommit, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
@@ -112,12 +112,15 @@ impl View {
         let problem = if row.is_damaged {
             self.shared.damage(row.revision)?
         } else {
-            // Only the oldest can be without the parent that it names.
-            let is_cut_off = self.index.oldest() == Some(row.revision)
-                && self.shared.archive.cut_off()?.contains(&row.revision);
-            is_cut_off.then(|| SHALLOW.to_owned())
+            self.is_cut_off(row.revision)?.then(|| SHALLOW.to_owned())
         };
         Ok((commit.message, problem))
+    }
+
+    /// Whether the parent that a commit names is not here, so that it seems to have made everything.
+    pub(crate) fn is_cut_off(&self, revision: Revision) -> Result<bool, StoreError> {
+        // Only the oldest can be without it.
+        Ok(self.index.oldest() == Some(revision) && self.shared.archive.cut_off()?.contains(&revision))
     }
 
     /// The collections that a commit is about, if they are several and not too many.
@@ -145,7 +148,10 @@ impl View {
         let before = match join.filter(|_| row.action == Action::Created) {
             // Of the two sides one had deleted it.
             Some(_) => None,
-            None => self.standing_before(event)?,
+            None => match self.known_before(event)? {
+                Ok(standing) => standing,
+                Err(fault) => return Ok((Effect::Problem(fault), false)),
+            },
         };
         let before = before.as_ref().map(|standing| &*standing.good.collection);
         let after = match row.after {

@@ -20,7 +20,7 @@ use crate::engine::{
     Condition, ConditionalCommand, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError,
     Written,
 };
-use crate::store::TreeEntry;
+use crate::store::{SHALLOW, TreeEntry};
 
 /// How often a plan is made again after the collection changed under it.
 const RACES_MAX: usize = 8;
@@ -306,6 +306,7 @@ impl View {
         };
         let later = self.index.of_key(row.key).from(0).filter(|later| *later > event);
         for later in later {
+            self.refuse_lost(later)?;
             if let (Effect::Changes(changes), _) = self.effect(later).map_err(HistoryError::from)? {
                 refuse(changes, Some(self.index.event(later).id))?;
             }
@@ -314,21 +315,19 @@ impl View {
         refuse(changes(of(&committed), served.map(|entry| &*entry.collection)), None)
     }
 
-    /// Refuses where the repository has lost what the event led to or began with: nobody can tell what it changed.
+    /// Refuses where the repository does not have what the event led to or began with: nobody can tell what it
+    /// changed.
     fn refuse_lost(&self, event: u32) -> Result<(), HistoryError> {
         let row = self.index.event(event);
-        for (age, event) in self.index.of_key_until(row.key, row.commit).enumerate() {
-            let reading = match self.index.event(event).after {
-                Some(version) => Some(self.shared.read(self.index.key(row.key), version)?),
-                None => None,
-            };
-            match reading {
-                Some(Reading::Lost(fault)) => return Err(HistoryError::Lost(fault)),
-                Some(Reading::Good(_)) | None if age > 0 => break,
-                Some(Reading::Good(_) | Reading::Broken(_)) | None => {}
-            }
+        if self.is_cut_off(self.index.commit(row.commit).revision)? {
+            return Err(HistoryError::NotFetched(SHALLOW.to_owned()));
         }
-        Ok(())
+        if let Some(version) = row.after
+            && let Reading::Lost(fault) = self.shared.read(self.index.key(row.key), version)?
+        {
+            return Err(HistoryError::Lost(fault));
+        }
+        self.known_before(event)?.map(drop).map_err(HistoryError::Lost)
     }
 
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
