@@ -150,7 +150,6 @@ impl Drop for Maintenance {
             drop(thread.join());
         }
         if self.serves {
-            self.shared.packs.give_up_reserved();
             tell(self.shared.packs.sweep());
         }
     }
@@ -240,9 +239,6 @@ impl Shared {
                 // Once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
                 self.note_packs(tell(self.packs.mend(&self.barrier)));
-                if !is_collecting {
-                    self.packs.give_up_reserved();
-                }
                 outcome.again_in = is_collecting.then_some(Duration::ZERO);
             }
             Task::Sweep => self.note_packs(tell(self.packs.sweep())),

@@ -4,9 +4,12 @@
 //! all that an index does: libgit2 reads each object of it, makes its name from its content, and compares
 //! the checksum at the end (gitformat-pack(5)). What is not whole gets no index.
 //!
-//! An index is lost to a `git gc` (see `beside_gc`), to a kill between the two names of a pack, and to
-//! people. It is looked for at the start, before anything is read, and again and again while there are
-//! writes or git collects. Packs of others are theirs to mend: one without an index may be about to get it.
+//! An index is lost to a kill between the two names of a pack, to people, and to a `git gc`: at its end that lists the
+//! folder and removes each index beside which it has seen no pack (`clean_pack_garbage` in `builtin/gc.c`,
+//! `report_pack_garbage` in `packfile.c`), and of two names that are given in the middle of a long listing it may see
+//! the second and not the first (readdir(3p)). It is looked for at the start, before anything is read, and again and
+//! again while there are writes or git collects. Packs of others are theirs to mend: one without an index may be about
+//! to get it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -2,7 +2,6 @@
 //!
 //! Nothing here decides when packs are merged or what is written into them.
 
-pub(crate) mod beside_gc;
 pub(crate) mod geometry;
 pub(crate) mod keep_files;
 pub(crate) mod lost_index;

@@ -26,7 +26,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
@@ -35,7 +35,6 @@ use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::{Pack, is_name};
 use crate::store::git::odb;
-use crate::store::git::packs::beside_gc::Reserved;
 use crate::store::git::packs::keep_files::KeepFiles;
 use crate::store::git::packs::obsolete::ObsoletePacks;
 use crate::store::git::repo::layout::Layout;
@@ -46,6 +45,9 @@ pub(crate) const PACKS_MAX: usize = 24;
 
 /// So many packs of our own are a burden to every reader, so they are merged without a rest.
 const CROWD_LEN: usize = 100;
+
+/// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
+const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
 
 /// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
 /// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
@@ -62,8 +64,6 @@ pub(crate) struct Packs {
     pub(super) keep_files: KeepFiles,
     /// A folder of our own for an index in the making, for a moment.
     pub(super) scratch: PathBuf,
-    /// Names for what is written while git collects.
-    pub(super) reserved: Mutex<Reserved>,
     /// Packs of ours that have lost their index and are damaged as well.
     pub(super) damaged: Mutex<BTreeSet<String>>,
     /// The collections folder, part by part.
@@ -116,7 +116,6 @@ impl Packs {
             scratch: state.join("scratch-index"),
             obsolete: Mutex::new(obsolete),
             parts: layout.folder.clone(),
-            reserved: Mutex::default(),
             damaged: Mutex::default(),
             large_len: AtomicUsize::default(),
             folder,
@@ -129,6 +128,13 @@ impl Packs {
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether git says that somebody collects garbage.
+    pub(crate) fn is_git_collecting(&self) -> bool {
+        let pid = self.objects().with_file_name("gc.pid");
+        let since = fs::metadata(pid).and_then(|metadata| metadata.modified());
+        since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < COLLECTING_TIME_MAX))
     }
 
     /// Whether there are so many that merging them can't wait.
@@ -224,14 +230,9 @@ impl Packs {
 
     fn draft(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(self.objects(), &self.folder)?;
-        let reserved = self.take_reserved()?;
         let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
-        let content = match &reserved {
-            Some(name) => self.fill_reserved(name, &pack.pack),
-            None => write("pack", &pack.pack),
-        };
-        let files = content.and_then(|file| Ok([file, write("idx", &pack.index)?]));
-        let name = reserved.unwrap_or_else(new_name);
+        let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
+        let name = new_name();
         if files.is_err() {
             // A full disk must not stay full because of us.
             self.drop_drafts(purpose, &name);
@@ -248,14 +249,14 @@ impl Packs {
         named.try_for_each(|(file, ending)| self.give_name(file, &draft.name, ending))
     }
 
-    /// Gives a file of a pack its name, unless that was reserved for it.
+    /// Gives a file of a pack its name.
     pub(super) fn give_name(&self, file: &Unflushed, name: &str, ending: &str) -> Result<(), StoreError> {
         let path = self.file(name, ending);
         let finish = || {
             // As git's own: nobody writes to it, and who may read it is as for every new file.
             let readers = fs::metadata(file.path())?.permissions().mode() & 0o444;
             fs::set_permissions(file.path(), Permissions::from_mode(readers))?;
-            if file.path() == path { Ok(()) } else { fs::rename(file.path(), &path) }
+            fs::rename(file.path(), &path)
         };
         finish().at("finish", &path)
     }
@@ -296,7 +297,7 @@ fn ours_in(folder: &Path) -> BTreeSet<String> {
 }
 
 /// A name that no pack has.
-pub(super) fn new_name() -> String {
+fn new_name() -> String {
     format!("{NAME_PREFIX}{}", Uuid::new_v4().simple())
 }
 

@@ -1,9 +1,7 @@
-//! Indexes of packs that are lost, and how writing beside `git gc` keeps them.
+//! Indexes of packs that are lost, to a `git gc` or to people.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::store::Journal as _;
 use crate::store::git::disk::failpoint::Failpoint;
@@ -18,15 +16,6 @@ fn written() -> (Repo, GitJournal) {
         append(&mut journal, &[set("a.yaml", text), set("b.yaml", text)]);
     }
     (repo, journal)
-}
-
-/// Git says that it collects.
-fn begin_gc(repo: &Repo) {
-    fs::write(repo.path().join("gc.pid"), "1 elsewhere").unwrap();
-}
-
-fn end_gc(repo: &Repo) {
-    fs::remove_file(repo.path().join("gc.pid")).unwrap();
 }
 
 fn remove_indexes(repo: &Repo) {
@@ -108,70 +97,6 @@ fn a_pack_of_somebody_else_is_theirs_to_index() {
     assert!(!index.exists());
     fs::rename(&aside, &index).unwrap();
     repo.check();
-}
-
-/// The worst that a listing can do which begins now: it goes on behind everything that is named meanwhile
-/// but an index. Those that it takes for garbage, as `clean_pack_garbage` of git does.
-fn garbage_after(repo: &Repo, act: impl FnOnce()) -> Vec<PathBuf> {
-    let seen: BTreeSet<PathBuf> = repo.packs().into_iter().collect();
-    act();
-    let paths = fs::read_dir(repo.pack_folder()).unwrap().map(|entry| entry.unwrap().path());
-    let indexes = paths.filter(|path| path.extension().is_some_and(|ending| ending == "idx"));
-    indexes.filter(|index| !seen.contains(&index.with_extension("pack"))).collect()
-}
-
-#[test]
-fn what_is_written_while_git_collects_is_no_garbage_to_it() {
-    let (repo, mut journal) = written();
-    begin_gc(&repo);
-    append(&mut journal, &[set("a.yaml", "the first that sees it\n")]);
-    let garbage = garbage_after(&repo, || {
-        for number in 0..100 {
-            append(&mut journal, &[set("a.yaml", &format!("{number}\n"))]);
-        }
-    });
-    assert_eq!(garbage, Vec::<PathBuf>::new());
-    repo.git(&["fsck", "--full", "--strict"]);
-    end_gc(&repo);
-    tend(&mut journal);
-    all_is_whole(&repo);
-}
-
-#[test]
-fn a_write_that_fails_while_git_collects_leaves_nothing() {
-    let (repo, mut journal) = written();
-    begin_gc(&repo);
-    append(&mut journal, &[set("a.yaml", "a4\n")]);
-    let lock = repo.path().join("refs/heads/main.lock");
-    fs::write(&lock, "").unwrap();
-    assert!(try_append(&mut journal, &[set("a.yaml", "a5\n")]).is_err());
-    fs::remove_file(&lock).unwrap();
-    let broken = repo.on_flush(|path| match path.extension() {
-        Some(ending) if ending == "pack" => Err(std::io::Error::other("the disk is broken")),
-        _ => Ok(()),
-    });
-    assert!(try_append(&mut journal, &[set("a.yaml", "a5\n")]).is_err());
-    drop(broken);
-    append(&mut journal, &[set("a.yaml", "a5\n")]);
-    end_gc(&repo);
-    drop(journal);
-    all_is_whole(&repo);
-}
-
-#[test]
-fn a_kill_while_git_collects_leaves_no_reserved_names_after_the_next_start() {
-    let (repo, mut journal) = written();
-    begin_gc(&repo);
-    append(&mut journal, &[set("a.yaml", "a4\n")]);
-    let folder = tempfile::tempdir().unwrap();
-    let killed = folder.path().join("killed");
-    assert!(Command::new("cp").arg("-a").args([repo.path(), &killed]).status().unwrap().success());
-    assert!(!others(&killed.join("objects/pack")).is_empty());
-    drop(GitJournal::open(Options::new(&killed)).unwrap());
-    assert_eq!(others(&killed.join("objects/pack")), Vec::<PathBuf>::new());
-    git_in(&killed, &["fsck", "--full", "--strict"]);
-    drop(journal);
-    all_is_whole(&repo);
 }
 
 #[test]

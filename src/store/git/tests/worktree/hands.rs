@@ -518,15 +518,6 @@ fn a_kill_between_the_branch_and_the_files_leaves_no_file_behind_whatever_is_sta
 }
 
 #[test]
-fn names_that_are_reserved_while_git_collects_are_no_write_under_way() {
-    let (repo, mut journal) = served();
-    fs::write(repo.path().join(".git/gc.pid"), "1 elsewhere").unwrap();
-    append(&mut journal, &[set("a.yaml", "a2\n")]);
-    assert_ne!(marks_len(&journal), 0, "some are reserved");
-    assert!(journal.writer.packs.kept_objects().unwrap().is_empty());
-}
-
-#[test]
 fn a_commit_that_is_about_to_put_its_index_in_place_is_left_to_do_so() {
     let (repo, mut journal) = served();
     let index = repo.path().join(".git/index");
