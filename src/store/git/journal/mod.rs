@@ -225,7 +225,6 @@ impl Journal for GitJournal {
             return published.map(|()| Vec::new());
         }
         self.reader.recent_commits.remember(std::mem::take(&mut group.steps));
-        self.maintenance.note_write();
         stop_at(Failpoint::UpdateWorkTree, &self.layout.git_dir)?;
         // Where HEAD has turned away the old index comes back, before its lock is released.
         let kept = rollback.filter(|_| self.checkout.is_shown()).map(Rollback::keep);

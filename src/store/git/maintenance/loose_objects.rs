@@ -20,7 +20,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
-use crate::store::git::maintenance::tasks::Outcome;
 use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::odb::inflate::Inflater;
@@ -45,11 +44,6 @@ struct Loose {
 }
 
 impl Loose {
-    fn age(&self) -> Duration {
-        // What comes from the future is new.
-        self.modified.elapsed().unwrap_or_default()
-    }
-
     /// Removes the file, unless git has said since that it counts on the object.
     fn remove(&self) -> Result<(), StoreError> {
         match modified(&self.path) {
@@ -59,39 +53,30 @@ impl Loose {
     }
 }
 
-/// Packs loose objects, at most as many as fit into one pack; there may be more of them, or enough that are old enough
-/// after a time.
+/// Packs loose objects, at most as many as fit into one pack; answers whether there were enough.
 pub(crate) fn pack_loose(
     packs: &Arc<Packs>,
     barrier: &Barrier,
     stop: &AtomicBool,
-) -> Result<Outcome, StoreError> {
-    let found = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
-    let (old, young): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.age() >= LOOSE_AGE_MIN);
+) -> Result<bool, StoreError> {
+    let mut old = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
+    old.retain(|it| it.modified.elapsed().is_ok_and(|age| age >= LOOSE_AGE_MIN));
     if old.len() < LOOSE_LEN_MIN {
-        let again_in = enough_in(LOOSE_LEN_MIN - old.len(), &young);
-        return Ok(Outcome { is_tidier: false, again_in });
+        return Ok(false);
     }
     let (taken, pack) = take(&old, stop);
     let youngest = taken.iter().map(|it| it.modified).max();
     if youngest.is_none() || stop.load(Ordering::Relaxed) {
-        return Ok(Outcome::default());
+        return Ok(false);
     }
     let pack = pack.finish();
     drop(packs.write(Purpose::Loose, &pack, youngest, &[], barrier)?);
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
-        return Ok(Outcome::default());
+        return Ok(false);
     }
     taken.iter().try_for_each(|it| it.remove())?;
-    Ok(Outcome { is_tidier: true, again_in: Some(Duration::ZERO) })
-}
-
-/// How long until `missing` more are old enough.
-fn enough_in(missing: usize, young: &[Loose]) -> Option<Duration> {
-    let mut waits: Vec<_> = young.iter().map(|it| LOOSE_AGE_MIN.saturating_sub(it.age())).collect();
-    waits.sort_unstable();
-    waits.get(missing.checked_sub(1)?).copied()
+    Ok(true)
 }
 
 /// The loose objects of a repository; what can't be looked at is none.

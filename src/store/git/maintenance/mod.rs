@@ -3,6 +3,7 @@
 //! Nothing here is waited for by a write, and no object that somebody may need is removed.
 
 pub(crate) mod commit_graph;
+pub(crate) mod due;
 pub(crate) mod git_process;
 pub(crate) mod loose_objects;
 pub(crate) mod merge_packs;
@@ -11,4 +12,3 @@ pub(crate) mod repack;
 pub(crate) mod runner;
 pub(crate) mod source_packs;
 pub(crate) mod statistics;
-pub(crate) mod tasks;

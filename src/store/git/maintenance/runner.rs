@@ -1,10 +1,9 @@
 //! Housekeeping on a thread of its own, so that no write ever waits for it.
 //!
-//! Packs that have lost their index get it anew (`lost_index`), files of the work tree are flushed
-//! (`repo::checkpoint`), small packs are merged (`merge_packs`), loose objects are packed (`loose_objects`), the
-//! commit-graph is kept up (`commit_graph`) and reflogs are cut (`reflogs`). When, `tasks` says: tidying takes a
-//! quarter of a core at most, unless packs have come to be very many. Git writes the graph in a process that a
-//! thread of its own waits for, so that meanwhile flushes go on.
+//! Files of the work tree are flushed (`repo::checkpoint`), packs that have lost their index get it anew
+//! (`lost_index`), and there is a round of tidying now and then: small packs are merged (`merge_packs`), loose objects
+//! are packed (`loose_objects`), reflogs are cut (`reflogs`), and git keeps up the commit-graph (`commit_graph`). When,
+//! `due` says. As long as packs are very many, they are merged and nothing else is done.
 //!
 //! After something was done the operator is told what there is (`statistics`), once an hour at most and at the end.
 //! A task that panics is a bug and harms nothing but speed: it is told, and not tried again before the next start.
@@ -19,28 +18,33 @@ use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::maintenance::due::{Due, Next, Task};
 use crate::store::git::maintenance::loose_objects::pack_loose;
 use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::maintenance::reflogs;
 use crate::store::git::maintenance::statistics::Statistics;
-use crate::store::git::maintenance::tasks::{Due, Outcome, Schedule, Task};
 use crate::store::git::packs::store::Packs;
 use crate::store::git::repo::checkpoint::Checkpoint;
 
-/// Within this time of a group the next one is about to come.
-const WRITING_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// For how long nobody must have written before the parts of merged packs are removed: a person who
+/// checks the repository after some writes has done so by then, see `merge_packs`.
+const SWEEP_WAIT: Duration = Duration::from_secs(600);
+
+/// How long no one looks for loose objects after few were found, or for commits that the commit-graph lacks: it takes
+/// a while where there are many.
+const LOOK_WAIT: Duration = Duration::from_secs(60);
+
+/// How long no statistics are told after some were.
+const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 
 /// The thread, begun when there is something to do first, and what is told to it.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    // Whether anything may be written, whether to tidy, and whether objects that are elsewhere as well may be removed.
+    // Whether anything may be written, and whether to tidy.
     serves: bool,
     tidies: bool,
-    may_remove: bool,
-    // When the last group was made visible.
-    written_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -49,12 +53,24 @@ struct Shared {
     checkpoint: Arc<Checkpoint>,
     graph: Graph,
     barrier: Barrier,
-    schedule: Mutex<Schedule>,
+    due: Mutex<Due>,
     changed: Condvar,
     // Beside the mutex, to be looked at in the middle of a task.
     stop: AtomicBool,
     // Whether packs or objects have come or gone of which someone may know otherwise.
     changed_packs: AtomicBool,
+}
+
+/// What the thread remembers from round to round.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// When the parts of merged packs are removed.
+    sweep_at: Option<Instant>,
+    loose_looked_at: Option<Instant>,
+    graph_looked_at: Option<Instant>,
+    told_at: Option<Instant>,
+    /// Whether something was done that no statistics were told of.
+    owes_statistics: bool,
 }
 
 impl Maintenance {
@@ -67,24 +83,17 @@ impl Maintenance {
         barrier: Barrier,
         [serves, tidies]: [bool; 2],
     ) -> Self {
-        let may_remove = !graph.layout().keeps_objects;
         let shared = Shared {
             packs,
             checkpoint,
             graph,
             barrier,
-            schedule: Mutex::default(),
+            due: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), thread: None, serves, tidies, may_remove, written_at: None }
-    }
-
-    /// Has the file system of the work tree flushed, which was brought to `revision`.
-    pub(crate) fn flush(&mut self, revision: Option<Revision>) {
-        self.shared.schedule().flush(Instant::now(), revision);
-        self.wake();
+        Self { shared: Arc::new(shared), thread: None, serves, tidies }
     }
 
     /// Removes the lock that a git of ours has left which was killed together with us. Only for the holder of the
@@ -93,20 +102,21 @@ impl Maintenance {
         self.shared.graph.remove_left()
     }
 
-    /// Notes that a group was made visible now.
-    pub(crate) fn note_write(&mut self) {
-        self.written_at = Some(Instant::now());
+    /// Has the file system of the work tree flushed, which was brought to `revision`.
+    pub(crate) fn flush(&mut self, revision: Option<Revision>) {
+        let mut due = self.shared.due();
+        due.unflushed = revision;
+        due.plan(Task::Flush, Instant::now());
+        drop(due);
+        self.wake();
     }
 
-    /// Has packs of ours that have lost their index mended, the commit-graph kept up and, if objects that are
-    /// elsewhere as well may be removed, small packs merged and loose objects packed.
+    /// Has packs of ours that have lost their index mended, and all tidied that may be.
     pub(crate) fn tend(&mut self) {
         let now = Instant::now();
-        self.shared.schedule().mend(now);
+        self.shared.due().plan(Task::Mend, now);
         if self.tidies {
-            let is_busy = self.written_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
-            let too_many = is_busy && self.shared.packs.obsolete().are_many();
-            self.shared.schedule().tidy(now, self.may_remove, too_many);
+            self.shared.due().plan(Task::Tidy, now);
         }
         self.wake();
     }
@@ -118,13 +128,13 @@ impl Maintenance {
 
     /// Waits until everything that was asked for is done.
     pub(crate) fn finish(&self) {
-        let mut schedule = self.shared.schedule();
-        schedule.hurry(true);
+        let mut due = self.shared.due();
+        due.hurry = true;
         self.shared.changed.notify_all();
-        while self.thread.is_some() && !schedule.are_done(Instant::now()) {
-            schedule = self.shared.wait(schedule, None);
+        while self.thread.is_some() && !due.are_done(Instant::now()) {
+            due = self.shared.wait(due, None);
         }
-        schedule.hurry(false);
+        due.hurry = false;
     }
 
     fn wake(&mut self) {
@@ -144,7 +154,7 @@ impl Drop for Maintenance {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.graph.git.stop();
         // Between the look at `stop` and the wait nobody may slip through.
-        drop(self.shared.schedule());
+        drop(self.shared.due());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -156,70 +166,48 @@ impl Drop for Maintenance {
 }
 
 impl Shared {
-    fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        // Each wish is whole by itself.
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    fn due(&self) -> MutexGuard<'_, Due> {
+        // Each plan is whole by itself.
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(
-        &self,
-        schedule: MutexGuard<'a, Schedule>,
-        time: Option<Duration>,
-    ) -> MutexGuard<'a, Schedule> {
+    fn wait<'a>(&self, due: MutexGuard<'a, Due>, time: Option<Duration>) -> MutexGuard<'a, Due> {
         match time {
-            None => self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner),
-            Some(time) => self.changed.wait_timeout(schedule, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.changed.wait(due).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.changed.wait_timeout(due, time).unwrap_or_else(PoisonError::into_inner).0,
         }
     }
 
-    fn run(self: &Arc<Self>) {
-        let mut beside: Option<JoinHandle<()>> = None;
+    fn run(&self) {
+        let mut rounds = Rounds::default();
         while let Some(task) = self.next() {
-            if task != Task::Graph {
-                self.attend_to(task);
-                continue;
+            let started = Instant::now();
+            self.barrier.metrics().maintenance_runs.add_one();
+            // Whatever a task leaves half-done, a kill would have left, too.
+            let done = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(task, &mut rounds)));
+            let mut due = self.due();
+            due.end(task, Instant::now(), started.elapsed());
+            if done.is_err() {
+                tracing::error!(
+                    "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
+                     start the service again, or run `git gc` now and then"
+                );
+                due.give_up();
             }
-            // The one before is done, or this would not be due.
-            beside.take().into_iter().for_each(|thread| drop(thread.join()));
-            let shared = Arc::clone(self);
-            let spawned = thread::Builder::new().name("graph".into());
-            match spawned.spawn(move || shared.attend_to(Task::Graph)) {
-                Ok(thread) => beside = Some(thread),
-                // As well here, if not beside anything else.
-                Err(_) => self.attend_to(Task::Graph),
-            }
+            self.changed.notify_all();
         }
-        beside.into_iter().for_each(|thread| drop(thread.join()));
-        if self.schedule().owe_statistics() {
-            self.tell_figures();
+        if rounds.owes_statistics {
+            self.tell_statistics();
         }
-    }
-
-    /// Carries out a task, and plans on.
-    fn attend_to(&self, task: Task) {
-        let started = Instant::now();
-        // Whatever a task leaves half-done, a kill would have left, too.
-        self.barrier.metrics().maintenance_runs.add_one();
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(task)));
-        let mut schedule = self.schedule();
-        if outcome.is_err() {
-            tracing::error!(
-                "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
-                 start the service again, or run `git gc` now and then"
-            );
-            schedule.give_up();
-        }
-        schedule.go_on(Instant::now(), task, started.elapsed(), outcome.unwrap_or_default());
-        self.changed.notify_all();
     }
 
     /// Waits for something to do; nothing when the thread is to end.
     fn next(&self) -> Option<Task> {
-        let mut schedule = self.schedule();
+        let mut due = self.due();
         while !self.is_stopped() {
-            match schedule.take(Instant::now(), self.packs.are_a_crowd()) {
-                Due::Now(task) => return Some(task),
-                Due::Later(time) => schedule = self.wait(schedule, time),
+            match due.next(Instant::now(), self.packs.are_a_crowd()) {
+                Next::Now(task) => return Some(task),
+                Next::Later(time) => due = self.wait(due, time),
             }
         }
         None
@@ -229,37 +217,59 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn carry_out(&self, task: Task) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn carry_out(&self, task: Task, rounds: &mut Rounds) {
         match task {
-            Task::Flush => {
-                tell(self.flush());
-            }
+            Task::Flush => drop(tell(self.flush())),
             Task::Mend => {
                 // Once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
                 self.note_packs(tell(self.packs.mend(&self.barrier)));
-                outcome.again_in = is_collecting.then_some(Duration::ZERO);
+                if is_collecting {
+                    self.due().plan(Task::Mend, Instant::now());
+                }
             }
-            Task::Sweep => self.note_packs(tell(self.packs.sweep())),
-            Task::Merge => {
-                let merged = tell(merge_small(&self.packs, &self.barrier, &self.stop));
-                outcome.is_tidier = merged == Some(true);
-                // There may be more.
-                outcome.again_in = outcome.is_tidier.then_some(Duration::ZERO);
-            }
-            Task::PackLoose => {
-                outcome = tell(pack_loose(&self.packs, &self.barrier, &self.stop)).unwrap_or_default();
-                self.note_packs(Some(outcome.is_tidier));
-            }
-            Task::Graph if self.packs.is_git_collecting() => (),
-            Task::Graph => {
-                tell(reflogs::expire(&self.graph, &self.barrier));
-                outcome.is_tidier = tell(self.graph.keep_up()) == Some(true);
-            }
-            Task::Statistics => self.tell_figures(),
+            Task::Tidy => self.tidy(rounds),
         }
-        outcome
+    }
+
+    /// Does what is to be done, and plans another round if there may be more.
+    fn tidy(&self, rounds: &mut Rounds) {
+        let is_long_ago = |at: Option<Instant>| at.is_none_or(|at| at.elapsed() >= LOOK_WAIT);
+        let mut is_tidier = false;
+        if !self.graph.layout().keeps_objects {
+            is_tidier = tell(merge_small(&self.packs, &self.barrier, &self.stop)) == Some(true);
+            if is_long_ago(rounds.loose_looked_at) && !self.packs.are_a_crowd() {
+                let packed = tell(pack_loose(&self.packs, &self.barrier, &self.stop)) == Some(true);
+                rounds.loose_looked_at = (!packed).then(Instant::now);
+                self.note_packs(Some(packed));
+                is_tidier |= packed;
+            }
+            self.sweep(rounds);
+        }
+        if is_long_ago(rounds.graph_looked_at) && !self.packs.are_a_crowd() && !self.packs.is_git_collecting()
+        {
+            tell(reflogs::expire(&self.graph, &self.barrier));
+            rounds.owes_statistics |= tell(self.graph.keep_up()) == Some(true);
+            rounds.graph_looked_at = Some(Instant::now());
+        }
+        rounds.owes_statistics |= is_tidier;
+        if is_tidier {
+            self.due().plan(Task::Tidy, Instant::now());
+        } else if rounds.owes_statistics && rounds.told_at.is_none_or(|at| at.elapsed() >= STATISTICS_WAIT) {
+            self.tell_statistics();
+            (rounds.told_at, rounds.owes_statistics) = (Some(Instant::now()), false);
+        }
+    }
+
+    /// Removes the parts of merged packs if nobody has written for a while, or they have become many.
+    fn sweep(&self, rounds: &mut Rounds) {
+        let is_quiet = rounds.sweep_at.is_some_and(|at| at <= Instant::now());
+        if is_quiet || self.due().hurry || self.packs.obsolete().are_many() {
+            self.note_packs(tell(self.packs.sweep()));
+        }
+        let is_left = self.packs.obsolete().len() > 0;
+        rounds.sweep_at = is_left.then(|| Instant::now() + SWEEP_WAIT);
+        rounds.sweep_at.into_iter().for_each(|at| self.due().plan(Task::Tidy, at));
     }
 
     /// Notes whether packs or objects have come or gone.
@@ -271,13 +281,13 @@ impl Shared {
 
     fn flush(&self) -> Result<(), StoreError> {
         let Some(root) = &self.graph.layout().work_tree else { return Ok(()) };
-        let revision = self.schedule().unflushed;
+        let revision = self.due().unflushed;
         self.barrier.file_system(root)?;
         self.checkpoint.write_flushed(revision)
     }
 
-    fn tell_figures(&self) {
-        Statistics::of(self.packs.objects()).tell(tell(self.graph.commits()).flatten());
+    fn tell_statistics(&self) {
+        Statistics::of(self.packs.objects()).tell();
     }
 }
 

@@ -49,19 +49,10 @@ impl Statistics {
         }
     }
 
-    /// Tells them the operator; `commits` is how many there are, if that is known.
-    pub(crate) fn tell(self, commits: Option<u64>) {
+    /// Tells them the operator.
+    pub(crate) fn tell(self) {
         let Self { packs, objects, bytes, loose_objects } = self;
-        let bytes_per_commit = commits.and_then(|commits| bytes.checked_div(commits));
-        tracing::info!(
-            packs,
-            objects,
-            bytes,
-            loose_objects,
-            commits,
-            bytes_per_commit,
-            "the repository was tidied up"
-        );
+        tracing::info!(packs, objects, bytes, loose_objects, "the repository was tidied up");
     }
 }
 

@@ -1,0 +1,161 @@
+//! What the housekeeping is to do next, and when; see `runner` for the thread that does it.
+
+use std::time::{Duration, Instant};
+
+use crate::domain::Revision;
+
+/// How many times as long as it worked the tidying rests: it takes a quarter of a core at most.
+const REST_FACTOR: u32 = 3;
+
+/// How long no one looks for lost indexes after that was done; meanwhile a reader may miss objects.
+const MEND_LOOK_WAIT: Duration = Duration::from_millis(200);
+
+/// What there is to do; of what is due at the same time, the first comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// The file system of the work tree is flushed.
+    Flush,
+    /// Packs of ours that have lost their index get it anew.
+    Mend,
+    /// A round of all that makes reading faster.
+    Tidy,
+}
+
+const TASKS: [Task; 3] = [Task::Flush, Task::Mend, Task::Tidy];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Now(Task),
+    /// Nothing yet; look again after this time, or when something is planned.
+    Later(Option<Duration>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    /// When each is due.
+    planned: [Option<Instant>; TASKS.len()],
+    /// When each is over its rest.
+    rested: [Option<Instant>; TASKS.len()],
+    /// Which revision a flush brings to the disk.
+    pub(crate) unflushed: Option<Revision>,
+    /// Someone waits for the end, so there is no rest.
+    pub(crate) hurry: bool,
+    is_busy: bool,
+    given_up: bool,
+}
+
+impl Due {
+    /// Has a task done at a time, if not earlier.
+    pub(crate) fn plan(&mut self, task: Task, at: Instant) {
+        if self.given_up && task != Task::Flush {
+            return;
+        }
+        let planned = &mut self.planned[task as usize];
+        *planned = Some(planned.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Notes that a task has ended which took so long.
+    pub(crate) fn end(&mut self, task: Task, now: Instant, took: Duration) {
+        self.is_busy = false;
+        self.rested[task as usize] = match task {
+            Task::Flush => None,
+            Task::Mend => Some(now + MEND_LOOK_WAIT),
+            Task::Tidy => Some(now + took * REST_FACTOR),
+        };
+    }
+
+    /// Plans nothing but flushes any more.
+    pub(crate) fn give_up(&mut self) {
+        self.given_up = true;
+        [Task::Mend, Task::Tidy].iter().for_each(|task| self.planned[*task as usize] = None);
+    }
+
+    /// Whether there is nothing to do at this time.
+    pub(crate) fn are_done(&self, now: Instant) -> bool {
+        !self.is_busy && !TASKS.into_iter().any(|task| self.at(task, now, false).is_some_and(|at| at <= now))
+    }
+
+    /// What to do now; `is_urgent` says that tidying can't rest.
+    pub(crate) fn next(&mut self, now: Instant, is_urgent: bool) -> Next {
+        let due = TASKS.into_iter().filter_map(|task| Some((self.at(task, now, is_urgent)?.max(now), task)));
+        match due.min_by_key(|(at, _)| *at) {
+            Some((at, task)) if at == now => {
+                self.planned[task as usize] = None;
+                self.is_busy = true;
+                Next::Now(task)
+            }
+            first => Next::Later(first.map(|(at, _)| at - now)),
+        }
+    }
+
+    fn at(&self, task: Task, now: Instant, is_urgent: bool) -> Option<Instant> {
+        let planned = self.planned[task as usize]?;
+        Some(match (task, self.rested[task as usize]) {
+            // What is planned for later as well.
+            (Task::Tidy, _) if self.hurry => now,
+            (Task::Tidy, _) if is_urgent => planned,
+            (_, rested) => rested.map_or(planned, |rested| planned.max(rested)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// A schedule by which this is due, in the middle of a rest of three minutes.
+    fn resting(now: Instant, tasks: &[Task]) -> Due {
+        let mut due = Due::default();
+        due.end(Task::Tidy, now, MINUTE);
+        tasks.iter().for_each(|task| due.plan(*task, now));
+        due
+    }
+
+    #[test]
+    fn a_flush_and_a_lost_index_wait_for_no_tidying_that_rests() {
+        let now = Instant::now();
+        let mut due = resting(now, &[Task::Tidy, Task::Mend, Task::Flush]);
+        for task in [Task::Flush, Task::Mend] {
+            assert_eq!(due.next(now, false), Next::Now(task));
+            assert!(!due.are_done(now));
+            due.end(task, now, Duration::ZERO);
+        }
+        assert_eq!(due.next(now, false), Next::Later(Some(REST_FACTOR * MINUTE)));
+        assert!(due.are_done(now));
+        assert_eq!(due.next(now + REST_FACTOR * MINUTE, false), Next::Now(Task::Tidy));
+        assert_eq!(due.next(now + REST_FACTOR * MINUTE, false), Next::Later(None));
+    }
+
+    #[test]
+    fn lost_indexes_are_looked_for_again_after_a_moment() {
+        let now = Instant::now();
+        let mut due = Due::default();
+        due.end(Task::Mend, now, Duration::ZERO);
+        due.plan(Task::Mend, now);
+        assert_eq!(due.next(now, true), Next::Later(Some(MEND_LOOK_WAIT)));
+        assert_eq!(due.next(now + MEND_LOOK_WAIT, false), Next::Now(Task::Mend));
+    }
+
+    #[test]
+    fn many_packs_and_whoever_waits_for_the_end_allow_no_rest() {
+        let now = Instant::now();
+        assert_eq!(resting(now, &[Task::Tidy]).next(now, true), Next::Now(Task::Tidy));
+        let mut due = Due { hurry: true, ..Due::default() };
+        due.plan(Task::Tidy, now + MINUTE);
+        assert!(!due.are_done(now));
+        assert_eq!(due.next(now, false), Next::Now(Task::Tidy));
+    }
+
+    #[test]
+    fn after_a_panic_nothing_is_tidied_any_more() {
+        let now = Instant::now();
+        let mut due = resting(now, &[Task::Tidy, Task::Mend]);
+        due.give_up();
+        due.plan(Task::Tidy, now);
+        assert_eq!(due.next(now, true), Next::Later(None));
+        due.plan(Task::Flush, now);
+        assert_eq!(due.next(now, true), Next::Now(Task::Flush));
+    }
+}
