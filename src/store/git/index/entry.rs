@@ -1,4 +1,4 @@
-//! An entry of git's index (gitformat-index(5)), as it was read or anew.
+//! An entry of git's index (gitformat-index(5)).
 //!
 //! ```text
 //! ctime, mtime, device, inode, mode, user, group, length       4 bytes each, times two numbers
@@ -7,16 +7,14 @@
 //! version 4:    how much of the path before to drop, then the rest of the path, NUL
 //! ```
 
-use std::ops::Range;
-
+use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::{distance, read_distance};
 use crate::store::git::object::tree::Pointer;
 
 /// The part of an entry before its path: ten numbers, the id, the flags.
 pub(super) const FIXED_LEN: usize = 62;
-const STAT_LEN: usize = 40;
 /// Which of the ten numbers is the mode.
-const MODE_FIELD: usize = 6;
+const MODE: usize = 6;
 const EXTENDED_FLAG: u16 = 0x4000;
 /// In the extended flags: the file is left out of the work tree.
 const SKIP_WORKTREE_FLAG: u16 = 0x4000;
@@ -27,111 +25,70 @@ const NAME_MASK: u16 = 0x0fff;
 
 #[derive(Debug)]
 pub(super) struct IndexEntry {
-    fixed: Fixed,
-    extended: Option<[u8; 2]>,
-    path: Path,
-}
-
-/// The part of an entry before its path: where it was read, or another one.
-#[derive(Debug)]
-enum Fixed {
-    At(usize),
-    New(Box<[u8; FIXED_LEN]>),
-}
-
-/// A path: where it was read, or another one, or one that was not written out.
-#[derive(Debug)]
-enum Path {
-    At(Range<usize>),
-    New(Box<[u8]>),
+    pub(super) path: Box<[u8]>,
+    /// As in [`index_stat`](crate::store::git::disk::stamp::index_stat), with the mode of the tree.
+    pub(super) stat: [u32; 10],
+    oid: Oid,
+    flags: u16,
+    extended: u16,
 }
 
 impl IndexEntry {
-    pub(super) fn fixed<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
-        match &self.fixed {
-            Fixed::At(start) => &bytes[*start..start + FIXED_LEN],
-            Fixed::New(fixed) => &fixed[..],
-        }
+    pub(super) fn pointer(&self) -> Pointer {
+        Pointer { mode: self.stat[MODE], oid: self.oid }
     }
 
-    pub(super) fn path<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
-        match &self.path {
-            Path::At(range) => &bytes[range.clone()],
-            Path::New(path) => path,
-        }
+    pub(super) const fn stage(&self) -> u16 {
+        self.flags & STAGE_MASK
     }
 
-    fn flags(&self, bytes: &[u8]) -> u16 {
-        let fixed = self.fixed(bytes);
-        u16::from_be_bytes([fixed[60], fixed[61]])
+    pub(super) const fn is_announced(&self) -> bool {
+        self.extended & INTENT_TO_ADD_FLAG != 0
     }
 
-    pub(super) fn pointer(&self, bytes: &[u8]) -> Pointer {
-        let fixed = self.fixed(bytes);
-        let mode = u32::from_be_bytes(fixed[24..28].try_into().expect("four bytes"));
-        Pointer { mode, oid: fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
-    }
-
-    pub(super) fn stage(&self, bytes: &[u8]) -> u16 {
-        self.flags(bytes) & STAGE_MASK
-    }
-
-    fn extended_flags(&self) -> u16 {
-        self.extended.map_or(0, u16::from_be_bytes)
-    }
-
-    pub(super) fn is_announced(&self) -> bool {
-        self.extended_flags() & INTENT_TO_ADD_FLAG != 0
-    }
-
-    pub(super) fn is_skipped(&self) -> bool {
-        self.extended_flags() & SKIP_WORKTREE_FLAG != 0
+    pub(super) const fn is_skipped(&self) -> bool {
+        self.extended & SKIP_WORKTREE_FLAG != 0
     }
 
     /// A new entry for a path.
     pub(super) fn new(path: &str, pointer: Pointer, stat: [u32; 10]) -> Self {
-        let name_len = u16::try_from(path.len()).unwrap_or(u16::MAX).min(NAME_MASK);
-        let fixed = Fixed::New(fixed(pointer, stat, name_len));
-        Self { fixed, extended: None, path: Path::New(path.as_bytes().into()) }
+        let flags = u16::try_from(path.len()).unwrap_or(u16::MAX).min(NAME_MASK);
+        let mut entry = Self { path: path.as_bytes().into(), stat, oid: pointer.oid, flags, extended: 0 };
+        entry.update(pointer, stat);
+        entry
     }
 
     /// Has it say something else. `git update-index --assume-unchanged` and its like stay what they are; that the path
     /// is only announced does not.
-    pub(super) fn update(&mut self, bytes: &[u8], pointer: Pointer, stat: [u32; 10]) {
-        let extended = self.extended_flags() & !INTENT_TO_ADD_FLAG;
-        let flags = self.flags(bytes) & !if extended == 0 { EXTENDED_FLAG } else { 0 };
-        self.fixed = Fixed::New(fixed(pointer, stat, flags));
-        self.extended = (extended != 0).then(|| extended.to_be_bytes());
+    pub(super) fn update(&mut self, Pointer { mode, oid }: Pointer, stat: [u32; 10]) {
+        (self.stat, self.oid) = (stat, oid);
+        self.stat[MODE] = mode;
+        self.extended &= !INTENT_TO_ADD_FLAG;
+        if self.extended == 0 {
+            self.flags &= !EXTENDED_FLAG;
+        }
     }
 
     /// Appends it as it stands in an index of this version; `before` is the path of the entry before.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, bytes: &[u8], version: u32, before: &[u8]) {
-        let (start, path) = (out.len(), self.path(bytes));
-        out.extend_from_slice(self.fixed(bytes));
-        out.extend_from_slice(self.extended.as_ref().map_or(&[][..], |extended| extended));
+    pub(super) fn encode(&self, out: &mut Vec<u8>, version: u32, before: &[u8]) {
+        let start = out.len();
+        self.stat.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+        out.extend_from_slice(&self.oid);
+        out.extend_from_slice(&self.flags.to_be_bytes());
+        if self.flags & EXTENDED_FLAG != 0 {
+            out.extend_from_slice(&self.extended.to_be_bytes());
+        }
         if version == 4 {
-            let common = before.iter().zip(path).take_while(|(a, b)| a == b).count();
+            let common = before.iter().zip(&self.path).take_while(|(a, b)| a == b).count();
             out.extend(distance((before.len() - common) as u64));
-            out.extend_from_slice(&path[common..]);
+            out.extend_from_slice(&self.path[common..]);
             out.push(0);
         } else {
-            out.extend_from_slice(path);
+            out.extend_from_slice(&self.path);
             let len = out.len() - start;
             out.resize(start + (len / 8 + 1) * 8, 0);
         }
     }
-}
-
-/// The part of an entry before its path.
-fn fixed(Pointer { mode, oid }: Pointer, stat: [u32; 10], flags: u16) -> Box<[u8; FIXED_LEN]> {
-    let mut fixed = Box::new([0; FIXED_LEN]);
-    for (field, value) in stat.into_iter().enumerate() {
-        let value = if field == MODE_FIELD { mode } else { value };
-        fixed[4 * field..][..4].copy_from_slice(&value.to_be_bytes());
-    }
-    fixed[STAT_LEN..60].copy_from_slice(&oid);
-    fixed[60..].copy_from_slice(&flags.to_be_bytes());
-    fixed
 }
 
 /// Reads an index on.
@@ -151,30 +108,30 @@ impl<'a> Cursor<'a> {
         self.take(4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
     }
 
+    fn flags(&mut self) -> Option<u16> {
+        self.take(2).map(|bytes| u16::from_be_bytes(bytes.try_into().expect("two bytes")))
+    }
+
     pub(super) fn entry(&mut self, version: u32, before: &[u8]) -> Option<IndexEntry> {
         let start = self.at;
-        let fixed = self.take(FIXED_LEN)?;
-        let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
+        let mut stat = [0; 10];
+        for number in &mut stat {
+            *number = self.number()?;
+        }
+        let oid = self.take(20)?.try_into().expect("twenty bytes");
+        let flags = self.flags()?;
         let extended = match flags & EXTENDED_FLAG {
-            0 => None,
+            0 => 0,
             _ if version == 2 => return None,
-            _ => Some(self.take(2)?.try_into().expect("two bytes")),
+            _ => self.flags()?,
         };
-        let mut kept = before.len();
-        if version == 4 {
-            kept = kept.checked_sub(self.distance()?)?;
-        }
-        let (path, rest) = (self.at, &self.bytes[self.at..]);
+        let dropped = if version == 4 { self.distance()? } else { before.len() };
+        let kept = &before[..before.len().checked_sub(dropped)?];
+        let rest = self.bytes.get(self.at..)?;
         let rest = self.take(rest.iter().position(|byte| *byte == 0)?)?;
-        if version == 4 {
-            self.take(1)?;
-            let path = Path::New([&before[..kept], rest].concat().into());
-            return Some(IndexEntry { fixed: Fixed::At(start), extended, path });
-        }
-        let path = Path::At(path..self.at);
         let len = self.at - start;
-        self.take((len / 8 + 1) * 8 - len)?;
-        Some(IndexEntry { fixed: Fixed::At(start), extended, path })
+        self.take(if version == 4 { 1 } else { (len / 8 + 1) * 8 - len })?;
+        Some(IndexEntry { path: [kept, rest].concat().into(), stat, oid, flags, extended })
     }
 
     /// How much of the path before to drop, as the distances in packs are written.

@@ -7,20 +7,16 @@
 //! SHA-1 of all that, or zeros (index.skipHash)
 //! ```
 //!
-//! Of the extensions, the cached tree (`TREE`) is kept with the changed paths marked invalid, the
-//! resolved conflicts (`REUC`) are kept, and those that describe the entries' places or the work
-//! tree's state (`EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes them again. One whose name
-//! begins with a small letter must be understood to touch the index at all; there are two, the
-//! split index and the sparse index, and both are refused.
-
-use std::ops::Range;
+//! Of the extensions, the resolved conflicts (`REUC`) are kept, and those that are caches or describe the
+//! entries' places or the work tree's state (`TREE`, `EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes
+//! them again. One whose name begins with a small letter must be understood to touch the index at all;
+//! there are two, the split index and the sparse index, and both are refused.
 
 use rustix::fs::Stat;
 use sha1::{Digest as _, Sha1};
 
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::cached_tree::Node;
 use crate::store::git::index::entry::{Cursor, FIXED_LEN, IndexEntry};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
@@ -44,8 +40,8 @@ pub(crate) struct GitIndex {
     bytes: Vec<u8>,
     version: u32,
     entries: Vec<IndexEntry>,
-    cached_tree: Option<Node>,
-    resolved: Option<Range<usize>>,
+    /// The conflicts that were resolved, as git notes them.
+    resolved: Option<Vec<u8>>,
     skips_hash: bool,
 }
 
@@ -77,14 +73,7 @@ impl Staged {
 
 impl GitIndex {
     pub(crate) const fn empty() -> Self {
-        Self {
-            bytes: Vec::new(),
-            version: 2,
-            entries: Vec::new(),
-            cached_tree: None,
-            resolved: None,
-            skips_hash: false,
-        }
+        Self { bytes: Vec::new(), version: 2, entries: Vec::new(), resolved: None, skips_hash: false }
     }
 
     /// What it was read from, before it was changed.
@@ -106,7 +95,7 @@ impl GitIndex {
         let most = body.len() / (FIXED_LEN + 1);
         let mut entries: Vec<IndexEntry> = Vec::with_capacity(most.min(count as usize));
         for _ in 0..count {
-            let before = entries.last().map_or(&[][..], |entry| entry.path(body));
+            let before = entries.last().map_or(&[][..], |entry| &entry.path);
             let entry = reader.entry(version, before).ok_or(Unreadable::Damaged)?;
             entries.push(entry);
         }
@@ -115,9 +104,8 @@ impl GitIndex {
         while reader.at < body.len() {
             let name = reader.take(4).ok_or(Unreadable::Damaged)?;
             let len = reader.number().ok_or(Unreadable::Damaged)?;
-            let start = reader.at;
             let content = reader.take(len as usize).ok_or(Unreadable::Damaged)?;
-            index.keep_extension(name, content, start)?;
+            index.keep_extension(name, content)?;
         }
         Ok(Self { bytes, ..index })
     }
@@ -134,11 +122,9 @@ impl GitIndex {
         }
     }
 
-    fn keep_extension(&mut self, name: &[u8], content: &[u8], start: usize) -> Result<(), Unreadable> {
+    fn keep_extension(&mut self, name: &[u8], content: &[u8]) -> Result<(), Unreadable> {
         match name {
-            // A cached tree that makes no sense is only a cache.
-            b"TREE" => self.cached_tree = Node::parse(content),
-            b"REUC" => self.resolved = Some(start..start + content.len()),
+            b"REUC" => self.resolved = Some(content.to_vec()),
             b"link" => {
                 let why = "is split, which is not supported; run `git update-index --no-split-index` there";
                 return Err(Unreadable::Variant(why));
@@ -159,30 +145,26 @@ impl GitIndex {
         }
         match self.find(path) {
             None => Staged::Nothing,
-            Some(entry) if entry.stage(&self.bytes) != 0 => Staged::Conflict,
+            Some(entry) if entry.stage() != 0 => Staged::Conflict,
             Some(entry) if entry.is_announced() => Staged::Nothing,
-            Some(entry) => Staged::File(entry.pointer(&self.bytes)),
+            Some(entry) => Staged::File(entry.pointer()),
         }
     }
 
     /// What a commit would take, by path: what is not merged yet or only announced is left out.
     pub(crate) fn staged(&self) -> impl Iterator<Item = (&[u8], Pointer)> {
-        let entries = self.entries.iter().filter(|it| it.stage(&self.bytes) == 0 && !it.is_announced());
-        entries.map(|entry| (entry.path(&self.bytes), entry.pointer(&self.bytes)))
+        let entries = self.entries.iter().filter(|it| it.stage() == 0 && !it.is_announced());
+        entries.map(|entry| (&*entry.path, entry.pointer()))
     }
 
     /// Whether the entry says that a file of this age and length is what git checked out for a blob.
     pub(crate) fn is_checkout(&self, path: &str, blob: BlobId, stat: &Stat) -> bool {
-        const MODIFIED: Range<usize> = 8..16;
-        const LEN: Range<usize> = 36..40;
-        let numbers = index_stat(stat).map(u32::to_be_bytes).concat();
+        let [_, _, modified, modified_ns, .., len] = index_stat(stat);
         self.find(path).is_some_and(|entry| {
-            let fixed = entry.fixed(&self.bytes);
-            let same = |range: Range<usize>| fixed[range.clone()] == numbers[range];
-            entry.stage(&self.bytes) == 0
-                && entry.pointer(&self.bytes).blob() == blob
-                && same(MODIFIED)
-                && same(LEN)
+            let [_, _, known_modified, known_ns, .., known_len] = entry.stat;
+            entry.stage() == 0
+                && entry.pointer().blob() == blob
+                && [known_modified, known_ns, known_len] == [modified, modified_ns, len]
         })
     }
 
@@ -196,7 +178,7 @@ impl GitIndex {
         let below = format!("{path}/").into_bytes();
         let next = self.entries.get(self.search(&below));
         let above = path.match_indices('/').map(|(at, _)| &path.as_bytes()[..at]);
-        next.is_some_and(|entry| entry.path(&self.bytes).starts_with(&below))
+        next.is_some_and(|entry| entry.path.starts_with(&below))
             || above.into_iter().any(|above| self.is_at(self.search(above), above))
     }
 
@@ -208,11 +190,11 @@ impl GitIndex {
 
     /// The first entry that is not before a path.
     fn search(&self, path: &[u8]) -> usize {
-        self.entries.partition_point(|entry| entry.path(&self.bytes) < path)
+        self.entries.partition_point(|entry| &*entry.path < path)
     }
 
     fn is_at(&self, index: usize, path: &[u8]) -> bool {
-        self.entries.get(index).is_some_and(|entry| entry.path(&self.bytes) == path)
+        self.entries.get(index).is_some_and(|entry| &*entry.path == path)
     }
 
     /// Puts at a path what a tree has there, with its stat as in [`index_stat`] or zeros when git is to look
@@ -227,24 +209,16 @@ impl GitIndex {
     fn set(&mut self, path: &str, pointer: Pointer, stat: [u32; 10]) {
         let index = self.search(path.as_bytes());
         if self.is_at(index, path.as_bytes()) {
-            self.entries[index].update(&self.bytes, pointer, stat);
+            self.entries[index].update(pointer, stat);
         } else {
             self.entries.insert(index, IndexEntry::new(path, pointer, stat));
         }
-        self.invalidate(path);
     }
 
     fn remove(&mut self, path: &str) {
         let index = self.search(path.as_bytes());
         if self.is_at(index, path.as_bytes()) {
             self.entries.remove(index);
-            self.invalidate(path);
-        }
-    }
-
-    fn invalidate(&mut self, path: &str) {
-        if let Some(root) = &mut self.cached_tree {
-            root.invalidate(path.as_bytes());
         }
     }
 
@@ -252,21 +226,16 @@ impl GitIndex {
         let mut bytes = Vec::with_capacity(self.bytes.len() + GROWTH_LEN);
         bytes.extend_from_slice(b"DIRC");
         bytes.extend_from_slice(&self.version.to_be_bytes());
-        bytes.extend_from_slice(
-            &u32::try_from(self.entries.len()).expect("as many as were read").to_be_bytes(),
-        );
+        bytes.extend_from_slice(&number(self.entries.len()));
         let mut before: &[u8] = &[];
         for entry in &self.entries {
-            entry.encode(&mut bytes, &self.bytes, self.version, before);
-            before = entry.path(&self.bytes);
-        }
-        if let Some(root) = &self.cached_tree {
-            let mut content = Vec::new();
-            root.encode(&mut content);
-            encode_extension(&mut bytes, b"TREE", &content);
+            entry.encode(&mut bytes, self.version, before);
+            before = &entry.path;
         }
         if let Some(content) = &self.resolved {
-            encode_extension(&mut bytes, b"REUC", &self.bytes[content.clone()]);
+            bytes.extend_from_slice(b"REUC");
+            bytes.extend_from_slice(&number(content.len()));
+            bytes.extend_from_slice(content);
         }
         let checksum = if self.skips_hash { Oid::default() } else { Sha1::digest(&bytes).into() };
         bytes.extend_from_slice(&checksum);
@@ -274,12 +243,8 @@ impl GitIndex {
     }
 }
 
-fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
-    bytes.extend_from_slice(name);
-    bytes.extend_from_slice(
-        &u32::try_from(content.len()).expect("as long as it was, or shorter").to_be_bytes(),
-    );
-    bytes.extend_from_slice(content);
+fn number(len: usize) -> [u8; 4] {
+    u32::try_from(len).expect("as many as were read, and a few more").to_be_bytes()
 }
 
 #[cfg(test)]
