@@ -46,6 +46,9 @@ pub(crate) struct Pack {
     pub(crate) index: Vec<u8>,
 }
 
+/// How long the name of a pack is: `pack-` and forty digits.
+pub(crate) const NAME_LEN: usize = 45;
+
 /// Whether this is what a pack is called.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     name.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some())

@@ -5,6 +5,5 @@
 pub(crate) mod geometry;
 pub(crate) mod keep_files;
 pub(crate) mod lost_index;
-pub(crate) mod multi_pack_index;
 pub(crate) mod obsolete;
 pub(crate) mod store;

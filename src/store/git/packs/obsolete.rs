@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::store::git::disk::barrier::remove_if_there;
+use crate::store::git::disk::barrier::{read_if_there, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
-use crate::store::git::object::pack::is_name;
+use crate::store::git::object::pack::{NAME_LEN, is_name};
 use crate::store::git::packs::geometry::Sized;
-use crate::store::git::packs::multi_pack_index;
 use crate::store::git::packs::store::Packs;
 use crate::store::{AtPath as _, StoreError};
 
@@ -115,19 +114,34 @@ impl Packs {
         if self.is_git_collecting() || self.folder().join("multi-pack-index.d").is_dir() {
             return Ok(Vec::new());
         }
-        let Some(counted_on) = multi_pack_index::packs_in(self.folder())? else { return Ok(Vec::new()) };
+        let index = read_if_there(&self.folder().join("multi-pack-index"))?.unwrap_or_default();
+        let counted_on = named_in(&index);
         let is_free = |name: &&String| {
             let attached = ["keep", "bitmap", "promisor", "mtimes"];
-            !attached.iter().any(|ending| self.file(name, ending).exists()) && !counted_on.contains(*name)
+            let is_attached = attached.iter().any(|ending| self.file(name, ending).exists());
+            !is_attached && !counted_on.contains(name.as_bytes())
         };
         Ok(names.iter().filter(is_free).cloned().collect())
     }
+}
+
+/// The packs on which a multi-pack index counts: their names stand in it as they are (gitformat-pack(5), chunk `PNAM`).
+fn named_in(index: &[u8]) -> BTreeSet<&[u8]> {
+    index.windows(NAME_LEN).filter(|bytes| is_name(bytes)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::git::disk::barrier::Barrier;
+
+    #[test]
+    fn a_multi_pack_index_tells_on_which_packs_it_counts() {
+        let names = [format!("pack-{}", "7".repeat(40)), format!("pack-{}", "a8".repeat(20))];
+        let index = format!("MIDX\x01PNAM{}.idx\0{}.idx\0\0pack-9", names[0], names[1]);
+        assert_eq!(named_in(index.as_bytes()), names.iter().map(String::as_bytes).collect());
+        assert_eq!(named_in(b""), BTreeSet::new());
+    }
 
     #[test]
     fn spare_packs_are_many_by_number_or_by_bytes() {
