@@ -36,7 +36,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::open;
@@ -148,11 +148,6 @@ impl Unflushed {
 
     pub(crate) fn appended(file: File, path: PathBuf) -> Self {
         Self { file, path }
-    }
-
-    /// Says when it was changed.
-    pub(crate) fn date(&self, modified: SystemTime) -> Result<(), StoreError> {
-        self.file.set_modified(modified).at("date", &self.path)
     }
 
     /// Has the system begin to write the content, and does not wait. What is no longer needed is written first

@@ -8,15 +8,14 @@
 //!
 //! A kill at any instant leaves everything readable: a loose object is removed once the pack is on disk with its name,
 //! as git does it (`git prune-packed`). While git says in `gc.pid` that it collects, nothing is packed and nothing is
-//! removed. What nothing refers to grows no younger for `git gc`: the pack has the time of the youngest object in it,
-//! and an object that git has touched since it was read stays.
+//! removed. What nothing refers to is as young as its pack then, so `git gc` keeps it for longer and never for less.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
@@ -36,22 +35,8 @@ pub(crate) const LOOSE_LEN_MIN: usize = 100;
 /// How much content is packed at once, in memory; an object that is larger stays loose.
 const LOOSE_BYTES_MAX: usize = 32 << 20;
 
-#[derive(Debug)]
-struct Loose {
-    oid: Oid,
-    path: PathBuf,
-    modified: SystemTime,
-}
-
-impl Loose {
-    /// Removes the file, unless git has said since that it counts on the object.
-    fn remove(&self) -> Result<(), StoreError> {
-        match modified(&self.path) {
-            Ok(now) if now == self.modified => remove_if_there(&self.path),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-}
+/// An object and its file.
+type Loose = (Oid, PathBuf);
 
 /// Packs loose objects, at most as many as fit into one pack; answers whether there were enough.
 pub(crate) fn pack_loose(
@@ -59,27 +44,25 @@ pub(crate) fn pack_loose(
     barrier: &Barrier,
     stop: &AtomicBool,
 ) -> Result<bool, StoreError> {
-    let mut old = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
-    old.retain(|it| it.modified.elapsed().is_ok_and(|age| age >= LOOSE_AGE_MIN));
-    if old.len() < LOOSE_LEN_MIN {
+    let loose = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
+    if loose.len() < LOOSE_LEN_MIN {
         return Ok(false);
     }
-    let (taken, pack) = take(&old, stop);
-    let youngest = taken.iter().map(|it| it.modified).max();
-    if youngest.is_none() || stop.load(Ordering::Relaxed) {
+    let (taken, pack) = take(&loose, stop);
+    if taken.is_empty() || stop.load(Ordering::Relaxed) {
         return Ok(false);
     }
     let pack = pack.finish();
-    drop(packs.write(Purpose::Loose, &pack, youngest, &[], barrier)?);
+    drop(packs.write(Purpose::Loose, &pack, &[], barrier)?);
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
         return Ok(false);
     }
-    taken.iter().try_for_each(|it| it.remove())?;
+    taken.iter().try_for_each(|(_, path)| remove_if_there(path))?;
     Ok(true)
 }
 
-/// The loose objects of a repository; what can't be looked at is none.
+/// The loose objects of a repository that are old enough; what can't be looked at is none.
 fn find(objects: &Path, stop: &AtomicBool) -> Vec<Loose> {
     let mut found = Vec::new();
     for first in 0..=u8::MAX {
@@ -89,17 +72,13 @@ fn find(objects: &Path, stop: &AtomicBool) -> Vec<Loose> {
         let prefix = format!("{first:02x}");
         let Ok(entries) = fs::read_dir(objects.join(&prefix)) else { continue };
         found.extend(entries.flatten().filter_map(|entry| {
-            let digits = format!("{prefix}{}", entry.file_name().to_str()?);
-            let (oid, path) = (unhex(digits.as_bytes())?, entry.path());
-            Some(Loose { oid, modified: modified(&path).ok()?, path })
+            let oid = unhex(format!("{prefix}{}", entry.file_name().to_str()?).as_bytes())?;
+            let metadata = entry.metadata().ok().filter(Metadata::is_file)?;
+            let age = metadata.modified().ok()?.elapsed().ok()?;
+            (age >= LOOSE_AGE_MIN).then(|| (oid, entry.path()))
         }));
     }
     found
-}
-
-fn modified(path: &Path) -> io::Result<SystemTime> {
-    let metadata = fs::symlink_metadata(path)?;
-    if metadata.is_file() { metadata.modified() } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 /// Packs as many as fit; answers which.
@@ -110,15 +89,16 @@ fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuild
         if stop.load(Ordering::Relaxed) || room == 0 {
             break;
         }
-        match read(&it.path, &it.oid, &mut inflater, room) {
+        let (oid, path) = it;
+        match read(path, oid, &mut inflater, room) {
             Ok(Some((kind, content))) => {
                 room -= content.len();
                 taken.push(it);
-                objects.push((kind, it.oid, content));
+                objects.push((kind, *oid, content));
             }
             Ok(None) => (),
             Err(error) => {
-                tracing::debug!(path = %it.path.display(), %error, "a loose object is left as it is");
+                tracing::debug!(path = %path.display(), %error, "a loose object is left as it is");
             }
         }
     }

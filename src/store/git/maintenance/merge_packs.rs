@@ -39,7 +39,7 @@ pub(crate) fn merge_small(
     let parts = chosen(&sized);
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
     let Some(merged) = merge(&files, &packs.parts, stop)? else { return Ok(false) };
-    let whole = packs.write(Purpose::Merge, &merged, None, &[], barrier)?;
+    let whole = packs.write(Purpose::Merge, &merged, &[], barrier)?;
     packs.obsolete().add(parts, &whole.name);
     Ok(true)
 }

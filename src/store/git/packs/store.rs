@@ -26,7 +26,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -208,21 +208,19 @@ impl Packs {
         Ok(packs)
     }
 
-    /// Puts a pack on disk, dated back if need be, and flushes `others` with its files. What it answers with keeps
+    /// Puts a pack on disk, and flushes `others` with its files. What it answers with keeps
     /// the pack until the branch refers to it; nobody needs that of a pack whose objects are elsewhere as well.
     pub(crate) fn write(
         self: &Arc<Self>,
         purpose: Purpose,
         pack: &Pack,
-        modified: Option<SystemTime>,
         others: &[&Unflushed],
         barrier: &Barrier,
     ) -> Result<KeepFile, StoreError> {
         let draft = self.draft(purpose, pack, barrier)?;
         let name = draft.name.clone();
         let [content, index] = &draft.files;
-        let written = modified.map_or(Ok(()), |time| content.date(time));
-        let written = written.and_then(|()| barrier.files(&[&[content, index], others].concat()));
+        let written = barrier.files(&[&[content, index], others].concat());
         let written = written.and_then(|()| self.finish(&draft)).and_then(|()| barrier.folder(&self.folder));
         written.inspect_err(|_| self.drop_drafts(purpose, &name))?;
         Ok(KeepFile { packs: Arc::clone(self), name })

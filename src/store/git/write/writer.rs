@@ -134,7 +134,7 @@ impl Writer {
     /// Puts the pack of a group on disk, durably: only what can be found after a power cut may be named by what may
     /// survive one.
     fn put_with(&self, group: &Group, others: &[&Unflushed]) -> Result<KeepFile, StoreError> {
-        self.packs.write(Purpose::Group, &group.pack, None, others, &self.barrier)
+        self.packs.write(Purpose::Group, &group.pack, others, &self.barrier)
     }
 
     fn step<'a>(

@@ -108,32 +108,6 @@ fn a_collection_that_begins_while_loose_objects_are_packed_finds_them_all() {
 }
 
 #[test]
-fn an_object_that_git_counts_on_anew_while_it_is_packed_stays() {
-    let repo = by_hand();
-    age(&loose(&repo), LOOSE_AGE_MIN);
-    let touched = loose(&repo).pop().unwrap();
-    let mut journal = repo.open();
-    let file = File::open(&touched).unwrap();
-    let now = fs::metadata(repo.path()).unwrap().modified().unwrap();
-    let _hook = repo.on_flush(move |_| file.set_modified(now));
-    tend(&mut journal);
-    assert_eq!(loose(&repo), [touched]);
-    repo.check();
-}
-
-#[test]
-fn a_pack_of_loose_objects_is_as_old_as_the_youngest_of_them() {
-    let repo = by_hand();
-    let (before, all) = (repo.packs(), loose(&repo));
-    age(&all, 2 * LOOSE_AGE_MIN);
-    let modified = |path: &PathBuf| fs::metadata(path).unwrap().modified().unwrap();
-    let youngest = all.iter().map(modified).max().unwrap();
-    tend_once(&repo);
-    let packed = repo.packs().into_iter().find(|pack| !before.contains(pack)).unwrap();
-    assert_eq!(modified(&packed), youngest);
-}
-
-#[test]
 fn a_kill_between_the_pack_and_the_removal_leaves_everything_readable() {
     let repo = by_hand();
     age(&loose(&repo), LOOSE_AGE_MIN);
