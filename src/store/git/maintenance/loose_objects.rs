@@ -122,7 +122,7 @@ fn read(
     len_max: usize,
 ) -> io::Result<Option<(Kind, Vec<u8>)>> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let Found { kind, len, content } = loose::read(&File::open(path)?, inflater, len_max)?;
+    let Found { kind, len, content } = loose::read(File::open(path)?, inflater, len_max)?;
     if kind == Kind::Tag {
         return Err(odd("it is no commit, tree or blob"));
     }

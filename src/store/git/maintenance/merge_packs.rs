@@ -38,7 +38,7 @@ pub(crate) fn merge_small(
     sized.sort_unstable();
     let parts = chosen(&sized);
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
-    let Some(merged) = merge(&files, &packs.parts, stop)? else { return Ok(false) };
+    let Some(merged) = merge(packs.reader(), &files, &packs.parts, stop)? else { return Ok(false) };
     let whole = packs.write(Purpose::Merge, &merged, &[], barrier)?;
     packs.obsolete().add(parts, &whole.name);
     Ok(true)

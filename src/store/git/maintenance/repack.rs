@@ -16,17 +16,20 @@
 //! stays what it is however often packs are merged, and what was merged before is copied.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
-use crate::store::git::maintenance::source_packs::{Damaged, Parts};
+use crate::store::git::maintenance::source_packs::{Packed, Sources};
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{Pack, PackBuilder, distance};
 use crate::store::git::object::tree;
 use crate::store::git::object::zlib;
+use crate::store::git::odb::inflate::damaged;
+use crate::store::git::odb::objects::Objects;
 
 /// The highest rank: one tree in 4,096 has it.
 const RANK_MAX: usize = 3;
@@ -37,30 +40,22 @@ const CHAIN_LEN_MAX: usize = 200;
 /// Makes one pack of several; nothing when it is to stop, or when a pack has been removed meanwhile.
 /// `folder` names the folder whose trees are to be deltas, part by part.
 pub(crate) fn merge(
+    objects: Objects,
     packs: &[PathBuf],
     folder: &[String],
     stop: &AtomicBool,
 ) -> Result<Option<Pack>, StoreError> {
-    let is_stopped = || stop.load(Ordering::Relaxed);
-    let Some(parts) = Parts::read(packs, stop)? else { return Ok(None) };
-    let merged = PackBuilder::deflating(parts.bytes());
-    let mut merger = Merger { parts, merged, depths: HashMap::new() };
-    let rows = merger.rows(folder, stop)?;
-    for row in rows {
-        for (tree, base) in bases(&row) {
-            if is_stopped() {
-                return Ok(None);
-            }
-            merger.add_tree(&tree, base.as_ref()).map_err(|Damaged| merger.parts.damaged(&tree))?;
-        }
+    let Some(sources) = Sources::read(objects, packs, stop)? else { return Ok(None) };
+    let merged = PackBuilder::deflating(sources.bytes());
+    let mut merger = Merger { sources, merged, depths: HashMap::new(), stop };
+    let rows = merger.rows(folder)?;
+    for (tree, base) in rows.iter().flat_map(|row| bases(row)) {
+        merger.each(&tree, |merger| merger.add_tree(&tree, base.as_ref()))?;
     }
-    for oid in merger.parts.order().to_vec() {
-        if is_stopped() {
-            return Ok(None);
-        }
-        merger.copy(&oid).map_err(|Damaged| merger.parts.damaged(&oid))?;
+    for oid in merger.sources.order() {
+        merger.each(&oid, |merger| merger.copy(&oid))?;
     }
-    Ok((!is_stopped()).then(|| merger.merged.finish()))
+    Ok((!merger.is_stopped()).then(|| merger.merged.finish()))
 }
 
 /// For each tree of a row, newest first, the one that it is to be a delta against.
@@ -83,57 +78,66 @@ fn rank(tree: &Oid) -> usize {
     digits.take(RANK_MAX).take_while(|digit| *digit == 0).count()
 }
 
-struct Merger {
-    parts: Parts,
+struct Merger<'a> {
+    sources: Sources,
     merged: PackBuilder,
     // How many deltas an object of the merged pack is away from a whole one.
     depths: HashMap<Oid, usize>,
+    stop: &'a AtomicBool,
 }
 
-impl Merger {
+impl Merger<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Does a part of the work, unless it is to stop; what is wrong with an object is told of its pack.
+    fn each(&mut self, oid: &Oid, work: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<(), StoreError> {
+        if self.is_stopped() {
+            return Ok(());
+        }
+        work(self).map_err(|error| self.sources.failed(oid, error))
+    }
+
     /// The trees of the folder and of those above it, each level newest first; the commits are
     /// packed on the way. When it is to stop, some are missing.
-    fn rows(&mut self, folder: &[String], stop: &AtomicBool) -> Result<Vec<Vec<Oid>>, StoreError> {
-        let mut commits = HashMap::new();
-        let mut followed = HashSet::new();
-        let is_commit =
-            |parts: &Parts, oid: &Oid| parts.get(oid).is_some_and(|it| it.kind == Kind::Commit as u8);
-        let is_stopped = || stop.load(Ordering::Relaxed);
-        for oid in self.parts.order().iter().take_while(|_| !is_stopped()) {
-            let Some(entry) = self.parts.get(oid).filter(|_| is_commit(&self.parts, oid)) else { continue };
-            let raw = self.parts.inflate(entry).map_err(|Damaged| self.parts.damaged(oid))?;
-            let commit = RawCommit::parse(&raw, false).map_err(|_| self.parts.damaged(oid))?;
-            let parent = commit.parents.first().map(|parent| *parent.as_bytes());
-            followed.extend(parent);
-            commits.insert(*oid, (*commit.tree.as_bytes(), parent));
-        }
-        let newest: Vec<Oid> =
-            self.parts.order().iter().filter(|oid| !followed.contains(*oid)).copied().collect();
-        let mut rows = vec![Vec::new(); folder.len() + 1];
-        for start in newest {
-            let mut next = Some(start);
-            while let Some((oid, (tree, parent))) = next.and_then(|oid| commits.remove_entry(&oid)) {
-                if is_stopped() {
-                    return Ok(rows);
+    fn rows(&mut self, folder: &[String]) -> Result<Vec<Vec<Oid>>, StoreError> {
+        let order = self.sources.order();
+        let (mut commits, mut followed) = (HashMap::new(), HashSet::new());
+        for oid in &order {
+            self.each(oid, |merger| {
+                if merger.sources.packed(oid)?.kind == Ok(Kind::Commit) {
+                    let raw = merger.sources.content(oid)?;
+                    let commit = RawCommit::parse(&raw, false).map_err(damaged)?;
+                    let parent = commit.parents.first().map(|parent| *parent.as_bytes());
+                    followed.extend(parent);
+                    commits.insert(*oid, (*commit.tree.as_bytes(), parent));
                 }
-                self.copy(&oid).map_err(|Damaged| self.parts.damaged(&oid))?;
-                self.add_to_rows(&mut rows, tree, folder).map_err(|Damaged| self.parts.damaged(&tree))?;
+                Ok(())
+            })?;
+        }
+        let mut rows = vec![Vec::new(); folder.len() + 1];
+        for newest in order.iter().filter(|oid| !followed.contains(*oid)) {
+            let mut next = Some(*newest);
+            while let Some((oid, (tree, parent))) = next.and_then(|oid| commits.remove_entry(&oid)) {
+                self.each(&oid, |merger| merger.copy(&oid))?;
+                self.each(&tree, |merger| merger.add_to_rows(&mut rows, tree, folder))?;
                 next = parent;
             }
         }
         Ok(rows)
     }
 
-    fn add_to_rows(&mut self, rows: &mut [Vec<Oid>], root: Oid, folder: &[String]) -> Result<(), Damaged> {
+    fn add_to_rows(&mut self, rows: &mut [Vec<Oid>], root: Oid, folder: &[String]) -> io::Result<()> {
         let mut tree = root;
         for (depth, row) in rows.iter_mut().enumerate() {
             // What is not there came with an earlier commit, or is another's.
-            if self.parts.get(&tree).is_none() {
+            if !self.sources.has(&tree) {
                 break;
             }
             row.push(tree);
             let Some(part) = folder.get(depth) else { break };
-            match tree::find(&self.parts.resolve(&tree)?, part.as_bytes()) {
+            match tree::find(&self.sources.content(&tree)?, part.as_bytes()) {
                 Some(pointer) if pointer.is_folder() => tree = pointer.oid,
                 _ => break,
             }
@@ -142,18 +146,16 @@ impl Merger {
     }
 
     /// Adds a tree as a delta against `base`, as it is if it is that already.
-    fn add_tree(&mut self, tree: &Oid, base: Option<&Oid>) -> Result<(), Damaged> {
+    fn add_tree(&mut self, tree: &Oid, base: Option<&Oid>) -> io::Result<()> {
         let depth = base.and_then(|base| self.depths.get(base)).map_or(0, |depth| depth + 1);
         let base = base.filter(|_| depth < CHAIN_LEN_MAX);
-        let entry = *self.parts.get(tree).ok_or(Damaged)?;
-        if entry.base == base.copied() && base.is_some() {
-            self.depths.insert(*tree, depth);
-            return self.copy(tree);
-        }
-        let content = self.parts.resolve(tree)?;
         if let Some(base) = base {
-            let against = self.parts.resolve(base)?;
-            let delta = delta::between(&against, &content).map_err(|_| Damaged)?;
+            if self.sources.packed(tree)?.kind == Err(*base) {
+                self.depths.insert(*tree, depth);
+                return self.copy(tree);
+            }
+            let (against, content) = (self.sources.content(base)?, self.sources.content(tree)?);
+            let delta = delta::between(&against, &content).map_err(io::Error::other)?;
             // Where most has changed, the tree itself is read faster and hardly longer.
             if delta.len() < content.len() / 2 {
                 self.merged.add_delta(*tree, base, &delta);
@@ -162,21 +164,20 @@ impl Merger {
             }
         }
         self.depths.insert(*tree, 0);
-        self.merged.add(Kind::Tree, *tree, &content);
+        self.merged.add(Kind::Tree, *tree, &self.sources.content(tree)?);
         Ok(())
     }
 
     /// Adds an object as it is, its base first.
-    fn copy(&mut self, oid: &Oid) -> Result<(), Damaged> {
+    fn copy(&mut self, oid: &Oid) -> io::Result<()> {
         let mut wanted = vec![*oid];
         while let Some(oid) = wanted.pop() {
             if self.merged.contains(&oid) {
                 continue;
             }
-            let entry = self.parts.get(&oid).ok_or(Damaged)?;
-            let (head, body) = self.parts.packed(entry);
+            let Packed { kind, len, head, body } = self.sources.packed(&oid)?;
             let mut head = head.to_vec();
-            if let Some(base) = entry.base {
+            if let Err(base) = kind {
                 let Some(at) = self.merged.offset(&base) else {
                     wanted.extend([oid, base]);
                     continue;
@@ -184,7 +185,7 @@ impl Merger {
                 head.extend(distance((self.merged.len() - at as usize) as u64));
             }
             if zlib::is_untried(body) {
-                self.merged.put(oid, &head, &self.parts.inflate(entry)?);
+                self.merged.put(oid, &head, &zlib::inflated(body, len)?);
             } else {
                 self.merged.add_packed(oid, &head, body);
             }
@@ -213,7 +214,9 @@ mod tests {
         let path = folder.path().join("x.pack");
         std::fs::write(&path, &pack.pack).unwrap();
         std::fs::write(path.with_extension("idx"), &pack.index).unwrap();
-        let merged = |stop| merge(std::slice::from_ref(&path), &[], &AtomicBool::new(stop)).unwrap();
+        let objects = || Objects::at(folder.path());
+        let merged =
+            |stop| merge(objects(), std::slice::from_ref(&path), &[], &AtomicBool::new(stop)).unwrap();
         assert!(merged(false).is_some());
         assert!(merged(true).is_none());
     }

@@ -10,6 +10,9 @@
 //! 78 9c  00|01 · length · ~length · bytes  …  Adler-32      stored, since that is shorter ("default")
 //! ```
 
+use std::io::{self, Read as _};
+
+use flate2::bufread::ZlibDecoder;
 use flate2::{Compress, Compression, FlushCompress};
 
 /// Compression method 8 with a window of 32 KiB, and a hint at the level that makes a multiple of 31.
@@ -53,12 +56,19 @@ pub(crate) fn is_untried(stream: &[u8]) -> bool {
     stream.starts_with(&FASTEST) && stream.get(2).is_some_and(|block| block & 0b110 == 0)
 }
 
-/// The content of a stream that is stored in one block of this length.
-pub(crate) fn stored(stream: &[u8], len: usize) -> Option<&[u8]> {
-    let [method, _, 1, a, b, _, _, rest @ ..] = stream else { return None };
-    let is_stored = method & 0xf == 8 && usize::from(u16::from_le_bytes([*a, *b])) == len;
-    // Behind it stands the checksum.
-    (is_stored && rest.len() == len + 4).then(|| &rest[..len])
+/// The content of a stream, which is so long.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] for a stream that is something else.
+pub(crate) fn inflated(stream: &[u8], len: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let read = ZlibDecoder::new(stream).take(len.saturating_add(1)).read_to_end(&mut content);
+    if read.is_ok_and(|read| read as u64 == len) {
+        Ok(content)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidData, "a stream is not what it says"))
+    }
 }
 
 /// Deflates one content after another.
@@ -117,17 +127,7 @@ fn adler32(content: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
-    use flate2::read::ZlibDecoder;
-
     use super::*;
-
-    fn inflated(stream: &[u8]) -> Vec<u8> {
-        let mut content = Vec::new();
-        ZlibDecoder::new(stream).read_to_end(&mut content).unwrap();
-        content
-    }
 
     #[test]
     fn stored_and_deflated_contents_come_back_whole() {
@@ -145,11 +145,11 @@ mod tests {
             let (mut stored, mut deflated) = (Vec::new(), Vec::new());
             store(&mut stored, content);
             deflater.deflate(&mut deflated, content);
-            assert!(inflated(&stored) == content && inflated(&deflated) == content);
+            let is_content = |stream: &[u8]| inflated(stream, content.len() as u64).unwrap() == content;
+            assert!(is_content(&stored) && is_content(&deflated));
+            assert!(inflated(&stored, content.len() as u64 + 1).is_err());
             assert!(is_untried(&stored) && deflated.len() <= stored.len());
             assert!(!is_untried(&deflated));
-            assert_eq!(super::stored(&stored, content.len()).is_some(), content.len() <= BLOCK_LEN_MAX);
-            assert!(super::stored(&stored, content.len()).is_none_or(|found| found == content));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use crate::store::git::object::id::Kind;
 use crate::store::git::odb::inflate::{Inflater, damaged};
@@ -24,16 +25,15 @@ pub(crate) struct Found<B = Vec<u8>> {
 ///
 /// [`io::ErrorKind::InvalidData`] for what is no object, or one that was cut short or is longer than it
 /// says.
-pub(crate) fn read(file: &File, inflater: &mut Inflater, len_max: usize) -> io::Result<Found> {
-    inflater.peek(file, 0, u64::MAX)?;
-    inflater.begin(0);
+pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::Result<Found> {
+    inflater.peek(&Arc::new(file), 0, u64::MAX)?;
     let mut begun = Vec::new();
-    let has_ended = inflater.fill(file, &mut begun, HEADER_LEN_MAX)?;
+    inflater.fill(&mut begun, HEADER_LEN_MAX)?;
     let header_len = begun.iter().position(|byte| *byte == 0).ok_or_else(|| damaged("it has no header"))?;
     let (kind, len) =
         parse_header(&begun[..header_len]).ok_or_else(|| damaged("its header makes no sense"))?;
     begun.drain(..=header_len);
-    let content = inflater.content(file, (begun, has_ended), len, len_max)?;
+    let content = inflater.content(begun, len, len_max)?;
     Ok(Found { kind, len, content })
 }
 

@@ -209,7 +209,7 @@ impl Objects {
             }
             let path = loose_path(folder, oid);
             match open::open(&path) {
-                Ok(file) => match loose::read(&file, &mut self.inflater, len_max) {
+                Ok(file) => match loose::read(file, &mut self.inflater, len_max) {
                     Ok(Found { kind, len, content }) => {
                         return Ok(Some(Found { kind, len, content: Arc::new(content) }));
                     }
@@ -250,7 +250,12 @@ impl Objects {
     }
 
     /// Reads what begins there in a pack, put together from deltas where it must be.
-    fn resolve(&mut self, pack: &Arc<Pack>, at: u64, len_max: usize) -> io::Result<Found<Arc<Vec<u8>>>> {
+    pub(crate) fn resolve(
+        &mut self,
+        pack: &Arc<Pack>,
+        at: u64,
+        len_max: usize,
+    ) -> io::Result<Found<Arc<Vec<u8>>>> {
         let pack_id = Arc::as_ptr(pack) as usize;
         let mut deltas: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut at = at;
@@ -261,9 +266,9 @@ impl Objects {
                 break known;
             }
             let head = pack.head(&mut self.inflater, at)?;
-            self.inflater.begin(head.head_len);
+            self.inflater.skip(head.head_len);
             let room = if deltas.is_empty() && head.kind.is_ok() { len_max } else { OBJECT_BYTES_MAX };
-            let content = self.inflater.content(&pack.file, (Vec::new(), false), head.len, room)?;
+            let content = self.inflater.content(Vec::new(), head.len, room)?;
             let base = match head.kind {
                 Ok(kind) => break Found { kind, len: head.len, content: Arc::new(content) },
                 Err(base) => base,

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use sha1::{Digest as _, Sha1};
 
@@ -34,7 +35,7 @@ pub(crate) type Place = (Oid, u64);
 /// A pack whose index has been read.
 #[derive(Debug)]
 pub(crate) struct Pack {
-    pub(crate) file: File,
+    pub(crate) file: Arc<File>,
     /// Where its objects end.
     pub(crate) end: u64,
     pub(crate) sum: [u8; SUM_LEN],
@@ -69,7 +70,7 @@ impl Pack {
     ///
     /// [`io::ErrorKind::InvalidData`] when they are no pack and its index.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = open::open(path)?;
+        let file = Arc::new(open::open(path)?);
         let index = open::read(&path.with_extension("idx"))?;
         let end = file.metadata()?.len().saturating_sub(SUM_LEN as u64);
         let mut head = [0; PACK_HEAD_LEN];

@@ -35,6 +35,7 @@ use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::{Pack, is_name};
 use crate::store::git::odb;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::packs::keep_files::KeepFiles;
 use crate::store::git::packs::obsolete::ObsoletePacks;
 use crate::store::git::repo::layout::Layout;
@@ -124,6 +125,11 @@ impl Packs {
 
     pub(crate) fn objects(&self) -> &Path {
         self.folder.parent().expect("packs are below the objects")
+    }
+
+    /// Reads what is in them.
+    pub(crate) fn reader(&self) -> Objects {
+        Objects::at(self.objects().parent().expect("objects are in the repository"))
     }
 
     pub(crate) fn folder(&self) -> &Path {

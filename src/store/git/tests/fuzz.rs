@@ -23,7 +23,7 @@ const WHOLE_LEN_MAX: usize = 64 * LEN_MAX;
 pub(crate) fn loose_object(bytes: &[u8]) {
     let mut file: File = memfd_create("object", MemfdFlags::CLOEXEC).expect("there is memory").into();
     file.write_all(bytes).expect("there is memory");
-    if let Ok(found) = loose::read(&file, &mut Inflater::default(), LEN_MAX) {
+    if let Ok(found) = loose::read(file, &mut Inflater::default(), LEN_MAX) {
         assert!(found.content.len() <= LEN_MAX);
         object(&found.content);
     }
