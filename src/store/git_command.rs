@@ -1,7 +1,10 @@
 //! The `git` command, for what git does better than we: to talk to a remote, to check everything, to make a copy.
 
+use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use crate::domain::Revision;
 
 /// Variables that would point git at another repository or configuration (`git rev-parse --local-env-vars`).
 const LOCAL_VARIABLES: [&str; 16] = [
@@ -43,7 +46,7 @@ pub(crate) fn git() -> Command {
     command
 }
 
-/// Git, to read in a repository of which nothing is run, and for which nothing that is missing is fetched.
+/// Git, in a repository of which nothing is run, and for which nothing that is missing is fetched.
 pub(crate) fn git_reading(git_dir: &Path) -> Command {
     let mut command = git();
     command.env("GIT_DIR", git_dir).env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "");
@@ -51,4 +54,17 @@ pub(crate) fn git_reading(git_dir: &Path) -> Command {
         command.args(["-c", setting]);
     }
     command
+}
+
+/// The commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`; `None` when nothing is called so.
+///
+/// # Errors
+///
+/// Says why git could not be asked.
+pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revision>> {
+    let mut command = git_reading(git_dir);
+    command.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]);
+    let output = command.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.trim_end().parse().ok().filter(|_| output.status.success()))
 }

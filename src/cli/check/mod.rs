@@ -19,7 +19,8 @@ use crate::cli::{Done, Failure, answer, counted, json_line, note};
 use crate::engine::{self, MirrorOptions, Problem, Snapshot};
 use crate::http::Clock;
 use crate::store::Journal as _;
-use crate::store::git::{Access, GitJournal, Options, rev_parse};
+use crate::store::git::{Access, GitJournal, Options};
+use crate::store::git_command::rev_parse;
 
 /// Look for problems in the collection files
 #[derive(Debug, clap::Args)]
@@ -173,7 +174,7 @@ impl Check {
     fn view(&self, subject: &Subject, journal: &mut GitJournal) -> anyhow::Result<View> {
         let repository = &subject.repository;
         if let Some(name) = &self.rev {
-            let revision = rev_parse::resolve(repository, name)?;
+            let revision = rev_parse(journal.git_dir(), name).context("cannot ask git for the commit")?;
             return revision
                 .map(View::Revision)
                 .with_context(|| format!("there is no commit `{name}` in {}", repository.display()));

@@ -25,7 +25,6 @@ pub use journal::options::Options;
 pub use maintenance::statistics::Statistics;
 #[cfg(test)]
 pub(crate) use read::archive::GitArchive;
-pub use read::rev_parse;
 pub use repo::branch::Access;
 pub(crate) use repo::branch::is_name as is_branch_name;
 pub use repo::init::NewRepository;

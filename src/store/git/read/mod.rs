@@ -13,6 +13,5 @@ pub(crate) mod archive;
 pub(crate) mod diff;
 pub(crate) mod reader;
 pub(crate) mod recent_commits;
-pub mod rev_parse;
 pub(crate) mod trees;
 pub(crate) mod walk;

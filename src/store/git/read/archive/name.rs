@@ -8,7 +8,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs;
 
 /// The fewest digits of an abbreviated id.
-pub(super) const DIGITS_MIN: usize = 7;
+const DIGITS_MIN: usize = 7;
 
 pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Revision, NameError> {
     if name.len() == 40 && is_id(name) {
@@ -34,7 +34,7 @@ fn is_id(name: &str) -> bool {
 }
 
 /// The commit of a ref, if there is such a ref; an annotated tag stands for what it names.
-pub(crate) fn by_ref(
+fn by_ref(
     layout: &Layout,
     objects: &mut Objects,
     prefix: &str,
@@ -61,10 +61,9 @@ fn tagged(tag: &[u8]) -> Option<Oid> {
 
 /// The commit whose id this is or begins with, if there is one. Where an abbreviation fits several
 /// objects the kind decides, as in git.
-pub(crate) fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
+fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
     let mut found = None;
-    let fitting = if is_id(name) { objects.beginning_with(&name.to_ascii_lowercase()) } else { Vec::new() };
-    for oid in fitting {
+    for oid in objects.beginning_with(&name.to_ascii_lowercase()) {
         if objects.kind(&oid)? == Some(Kind::Commit) && found.replace(Revision::new(oid)).is_some() {
             return Err(NameError::Bad(
                 "several commits begin with these digits; write more of them".to_owned(),
