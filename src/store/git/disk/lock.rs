@@ -33,26 +33,29 @@ const RETRY_MS: u64 = 5;
 
 const PRIVATE_PREFIX: &str = "lock-";
 
-/// A lock that we hold; dropped without [`commit`](Self::commit), it is released and nothing
-/// changes.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct LockFile {
-    target: PathBuf,
-    path: PathBuf,
-    private: PathBuf,
-    file: File,
-    is_released: bool,
-}
-
 /// What a lock file is to hold, written under its private name; dropped without
 /// [`take`](Self::take), it is removed.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct LockDraft {
     target: PathBuf,
-    content: Option<Unflushed>,
+    content: Unflushed,
+    private: Private,
 }
+
+/// A lock with a content; dropped without [`commit`](Self::commit), it is released and nothing changes.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    // In this order they are dropped.
+    held: HeldLock,
+    private: Private,
+    target: PathBuf,
+}
+
+/// A private name, which goes with what has it unless that has a lock's name as well.
+#[derive(Debug)]
+struct Private(PathBuf);
 
 impl LockDraft {
     /// Writes what the lock of `target` is to hold; the caller flushes it before the lock is taken,
@@ -60,63 +63,41 @@ impl LockDraft {
     ///
     /// `state` is the folder for the private file, on the same file system.
     pub(crate) fn write(state: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
-        let private = private(state, target);
+        let private = Private(private(state, target));
         make_state_folder(state)?;
-        let content = Some(Unflushed::write(private, content)?);
-        Ok(Self { target: target.to_owned(), content })
+        let content = Unflushed::write(private.0.clone(), content)?;
+        Ok(Self { target: target.to_owned(), content, private })
     }
 
-    pub(crate) fn content(&self) -> &Unflushed {
-        self.content.as_ref().expect("there as long as the lock is not taken")
+    pub(crate) const fn content(&self) -> &Unflushed {
+        &self.content
     }
 
     /// Takes the lock; `wait` is how long to wait for someone else.
-    pub(crate) fn take(mut self, wait: Duration) -> Result<LockFile, StoreError> {
-        let path = lock_of(&self.target);
-        link(self.content().path(), &path, wait)?;
-        let content = self.content.take().expect("there as long as the lock is not taken");
-        let private = content.path().to_owned();
-        let target = std::mem::take(&mut self.target);
-        let file = content.into_file();
-        Ok(LockFile { target, path, private, file, is_released: false })
-    }
-}
-
-impl Drop for LockDraft {
-    fn drop(&mut self) {
-        if let Some(content) = self.content.take()
-            && let Err(error) = remove_if_there(content.path())
-        {
-            tracing::warn!(%error, "a draft of a lock file could not be removed; the next start does it");
-        }
+    pub(crate) fn take(self, wait: Duration) -> Result<LockFile, StoreError> {
+        let Self { target, content, private } = self;
+        let path = lock_of(&target);
+        link(&private.0, &path, wait)?;
+        Ok(LockFile { held: HeldLock { path, file: content.into_file() }, private, target })
     }
 }
 
 impl LockFile {
     /// Makes the content of the lock file the content of what it locks, and releases it.
-    pub(crate) fn commit(mut self) -> Result<(), StoreError> {
-        check(&self.path, &inode(&self.file, &self.path)?)?;
-        fs::rename(&self.path, &self.target).at("rename the lock file to", &self.target)?;
-        self.is_released = true;
+    pub(crate) fn commit(self) -> Result<(), StoreError> {
+        self.held.check()?;
+        fs::rename(&self.held.path, &self.target).at("rename the lock file to", &self.target)?;
+        tell_left(remove_if_there(&self.private.0));
         Ok(())
-    }
-
-    fn release(&self) -> Result<(), StoreError> {
-        if !self.is_released {
-            let ours = inode(&self.file, &self.path)?;
-            remove_if_ours(&self.path, &ours)?;
-            // As long as the lock has its name, its second one tells whose it is.
-            if inode(&self.file, &self.path)?.nlink() > 1 {
-                return Ok(());
-            }
-        }
-        remove_if_there(&self.private)
     }
 }
 
-impl Drop for LockFile {
+impl Drop for Private {
     fn drop(&mut self) {
-        tell_left(self.release());
+        // As long as a lock has its name, its second one tells whose it is.
+        if !fs::symlink_metadata(&self.0).is_ok_and(|there| there.nlink() > 1) {
+            tell_left(remove_if_there(&self.0));
+        }
     }
 }
 
