@@ -48,7 +48,7 @@ impl PlanState {
         new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<(), SubmitError> {
         self.commit_removed_rivals(input, key, new_id);
-        let Some(edit) = input.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
+        let Some(edit) = input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
             return Ok(());
         };
         if !edit.committable {
@@ -84,7 +84,7 @@ impl PlanState {
         key: &Key,
         is_there: impl Fn(&RivalFile) -> bool,
     ) -> Result<(), Refusal> {
-        let mut rivals = input.rivals.get(key).into_iter().flatten();
+        let mut rivals = input.files.rivals.get(key).into_iter().flatten();
         match rivals.find(|rival| rival.files.iter().any(&is_there)) {
             Some(Rival { key: existing, .. }) => {
                 Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() })
@@ -95,12 +95,12 @@ impl PlanState {
 
     /// Commits that a person removed the files of keys that differ from this one in letter case only.
     fn commit_removed_rivals(&mut self, input: &Input<'_>, key: &Key, new_id: &mut dyn FnMut() -> Uuid) {
-        for rival in input.rivals.get(key).into_iter().flatten() {
+        for rival in input.files.rivals.get(key).into_iter().flatten() {
             if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
                 continue;
             }
             let removal = |edit: &&HandEdit| edit.committable && !edit.adds_files();
-            if let Some(edit) = input.by_hand.get(&rival.key).filter(removal) {
+            if let Some(edit) = input.files.by_hand.get(&rival.key).filter(removal) {
                 self.draft_by_hand(input, &rival.key, edit, new_id);
                 self.settled.insert(rival.key.clone());
             }
@@ -148,7 +148,7 @@ impl PlanState {
 
     /// Whether the head, with the drafts so far, has a file under this name.
     fn is_in_head(&self, input: &Input<'_>, name: &str) -> bool {
-        self.is_drafted(name).unwrap_or_else(|| input.blobs.contains_key(name))
+        self.is_drafted(name).unwrap_or_else(|| input.files.blobs.contains_key(name))
     }
 }
 
@@ -166,7 +166,7 @@ impl HandEdit {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, HashMap, HashSet};
+    use std::collections::{BTreeMap, HashMap};
 
     use chrono::DateTime;
 
@@ -174,7 +174,7 @@ mod tests {
     use crate::domain::{Actor, Collection, Command, Event, Kind};
     use crate::engine::handle::{Condition, ConditionalCommand, Submission};
     use crate::engine::plan::edits::{Edits, Sources};
-    use crate::engine::plan::{Plan, plan};
+    use crate::engine::plan::{Files, Plan, plan};
     use crate::engine::projection::Snapshot;
 
     fn key(text: &str) -> Key {
@@ -193,13 +193,13 @@ mod tests {
         let input = Input {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),
-            blobs: HashMap::new(),
+            files: Files {
+                by_hand: if is_removed { BTreeMap::from([(key("a"), removal)]) } else { BTreeMap::new() },
+                rivals: HashMap::from([(key("A"), vec![Rival { key: key("a"), files: vec![file] }])]),
+                ..Files::default()
+            },
             sources: &Sources::default(),
             built_on_bytes_max: usize::MAX,
-            by_hand: if is_removed { BTreeMap::from([(key("a"), removal)]) } else { BTreeMap::new() },
-            rivals: HashMap::from([(key("A"), vec![Rival { key: key("a"), files: vec![file] }])]),
-            files_of: HashMap::new(),
-            special: HashSet::new(),
             folder: "collections",
             person: Actor::new("Mara", "mara@example.org"),
             now: DateTime::UNIX_EPOCH,

@@ -1,6 +1,6 @@
 //! What a plan needs from the disk, read before it is made, so that planning itself is pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::engine::Options;
 use crate::engine::handle::Job;
 use crate::engine::mirror::Mirror;
 use crate::engine::plan::edits::Sources;
-use crate::engine::plan::{Bases, HandEdit, Input, Rival, RivalFile};
+use crate::engine::plan::{Bases, Files, HandEdit, Input, Rival, RivalFile};
 use crate::store::{Journal, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure. Contents are read as far as
@@ -21,11 +21,7 @@ pub(crate) fn input<'a, J: Journal>(
     jobs: &[Job],
     sources: &'a mut Sources,
 ) -> Result<Input<'a>, StoreError> {
-    let mut by_hand = BTreeMap::new();
-    let mut rivals = HashMap::new();
-    let mut files_of = HashMap::new();
-    let mut special = HashSet::new();
-    let mut blobs = HashMap::new();
+    let mut files = Files::default();
     for (job, change) in jobs.iter().flat_map(|job| job.submission.changes.iter().map(move |it| (job, it))) {
         let key = change.command.key();
         // A last good version is nothing to build on, and may be nowhere any more.
@@ -36,39 +32,35 @@ pub(crate) fn input<'a, J: Journal>(
         }
         let found = rivals_of(mirror, key);
         for key in std::iter::once(key).chain(found.iter().map(|rival| &rival.key)) {
-            if !by_hand.contains_key(key)
+            if !files.by_hand.contains_key(key)
                 && let Some(edit) = hand_edit(mirror, options, key)?
             {
-                by_hand.insert(key.clone(), edit);
+                files.by_hand.insert(key.clone(), edit);
             }
         }
         if !found.is_empty() {
-            rivals.insert(key.clone(), found);
+            files.rivals.insert(key.clone(), found);
         }
-        files_of.insert(key.clone(), mirror.files_of(key));
+        files.of.insert(key.clone(), mirror.files_of(key));
         for name in names_with_rivals(mirror, key) {
             if let Some(blob) = mirror.committed_blob(&name) {
                 if job.submission.dry_run {
                     sources.fetch(blob, || mirror.content(blob))?;
                 }
-                blobs.insert(name, blob);
+                files.blobs.insert(name, blob);
             }
         }
         if mirror.is_special(key) {
-            special.insert(key.clone());
+            files.special.insert(key.clone());
         }
     }
     let bases = bases_of(mirror, jobs)?;
-    let person = if by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
+    let person = if files.by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
     Ok(Input {
         bases,
-        blobs,
+        files,
         sources,
         built_on_bytes_max: options.writer.operations_bytes_max,
-        by_hand,
-        rivals,
-        files_of,
-        special,
         folder: &options.mirror.folder,
         person,
         now: (options.mirror.clock)(),

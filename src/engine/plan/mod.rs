@@ -37,27 +37,34 @@ pub(crate) struct Input<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// The older versions that updates may be merged over, by the tag that names them.
     pub(crate) bases: Bases,
-    /// The ids of what the head has under the names of the keys concerned.
-    pub(crate) blobs: HashMap<String, BlobId>,
+    /// What stands for the keys concerned.
+    pub(crate) files: Files,
     /// The contents that updates build on and dry runs show, as far as they have been read.
     pub(crate) sources: &'a Sources,
     /// How many bytes the files that one submission builds on may have together.
     pub(crate) built_on_bytes_max: usize,
-    /// The hand edits that have to be committed before a key can be written.
-    pub(crate) by_hand: BTreeMap<Key, HandEdit>,
-    /// The keys that differ from those concerned in letter case only, by the key concerned.
-    pub(crate) rivals: HashMap<Key, Vec<Rival>>,
-    /// Every file that stands for a key at the head or in the work tree, if not just the served one.
-    pub(crate) files_of: HashMap<Key, Vec<String>>,
-    /// Keys with a symbolic link, a folder or the like in the place of their file: those are a
-    /// person's to remove.
-    pub(crate) special: HashSet<Key>,
     /// The folder, as a path inside the repository.
     pub(crate) folder: &'a str,
     /// The author of hand edits.
     pub(crate) person: Actor,
     /// When the commits are made.
     pub(crate) now: DateTime<Utc>,
+}
+
+/// What stands for some keys at the head and in the work tree.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// The ids of what the head has under their names.
+    pub(crate) blobs: HashMap<String, BlobId>,
+    /// The hand edits that have to be committed before a key can be written.
+    pub(crate) by_hand: BTreeMap<Key, HandEdit>,
+    /// The keys that differ from them in letter case only, by the key concerned.
+    pub(crate) rivals: HashMap<Key, Vec<Rival>>,
+    /// Every file that stands for a key at the head or in the work tree, if not just the served one.
+    pub(crate) of: HashMap<Key, Vec<String>>,
+    /// Keys with a symbolic link, a folder or the like in the place of their file: those are a
+    /// person's to remove.
+    pub(crate) special: HashSet<Key>,
 }
 
 /// The saved files of one key that nobody committed.

@@ -46,7 +46,7 @@ pub(super) fn of(
 
 /// What the head has under a name.
 fn at_head<'i>(input: &Input<'i>, name: &str) -> Result<Option<&'i [u8]>, Halt> {
-    let Some(blob) = input.blobs.get(name) else { return Ok(None) };
+    let Some(blob) = input.files.blobs.get(name) else { return Ok(None) };
     let content = input.sources.get(*blob).ok_or(Halt::Unfinished)?;
     Ok(Some(content.as_slice()))
 }

@@ -81,7 +81,7 @@ impl PlanState {
         }
         commit.fold(|name| match self.drafted.get(name) {
             Some(drafted) => *drafted,
-            None => input.blobs.get(name).copied(),
+            None => input.files.blobs.get(name).copied(),
         });
         if commit.files.is_empty() {
             // A hand edit is committed for the sake of what is written over it.
@@ -203,7 +203,7 @@ impl PlanState {
 
     /// Whether an undo that brings a file back would do so over what somebody has saved since it was planned.
     fn overwrites(&self, input: &Input<'_>, restore: &Restore) -> bool {
-        let is_saved = || input.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
+        let is_saved = || input.files.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
         let is_undo = matches!(restore.reverses, Reverses::Event(_));
         is_undo && restore.exact.is_some() && !self.settled.contains(&restore.key) && is_saved()
     }
@@ -222,7 +222,7 @@ impl PlanState {
             Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
             Command::Create(_) | Command::Update { .. } => false,
         };
-        let is_special = input.special.contains(key);
+        let is_special = input.files.special.contains(key);
         if self.settled.contains(key) || (replaces && !is_special) {
             return Ok(());
         }
@@ -306,7 +306,7 @@ impl PlanState {
             let made = commit.files.get(name).map(Option::is_some);
             let drafted = || self.drafted.get(name).map(Option::is_some);
             made.or_else(drafted)
-                .unwrap_or_else(|| input.files_of.get(key).is_some_and(|files| files.contains(name)))
+                .unwrap_or_else(|| input.files.of.get(key).is_some_and(|files| files.contains(name)))
         };
         let [yaml, yml] = names_of(key).map(|name| {
             let content = if written.is_in(&name) {
@@ -421,7 +421,7 @@ impl PlanState {
     /// Removes every file that stands for the key; those that are gone already drop out of the commit.
     fn delete(&mut self, input: &Input<'_>, key: &Key, commit: &mut Commit) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
-        let spare = input.files_of.get(key).into_iter().flatten().cloned();
+        let spare = input.files.of.get(key).into_iter().flatten().cloned();
         for name in served.into_iter().chain(spare) {
             commit.files.insert(name, None);
         }
