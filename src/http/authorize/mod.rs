@@ -25,6 +25,8 @@
 //! }
 //! ```
 
+mod action;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
@@ -35,8 +37,10 @@ use std::sync::Arc;
 use warp::http::header::WWW_AUTHENTICATE;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::domain::{Actor, Collection, Grant, Key, Patch};
+use crate::domain::{Actor, Grant, Key};
 use crate::engine::{Problem, VisibleKeys};
+pub use crate::http::authorize::action::Action;
+pub(crate) use crate::http::authorize::action::{ACTIONS, Actions};
 
 /// The answer to "who" under way.
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
@@ -124,169 +128,6 @@ impl Identity {
         Self::new(Actor::anonymous(), [Grant::everything()])
     }
 }
-
-/// What is about to happen; more will be added.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum Action<'a> {
-    /// List the collections; see [`Allowed::seeing`] for showing some of them only.
-    List,
-    /// Read one collection.
-    Read {
-        /// The collection, which need not exist.
-        key: &'a Key,
-    },
-    /// Create a collection.
-    Create {
-        /// The key that the request names, if it could be read; without one the request will be
-        /// refused with 400 even if it is allowed.
-        key: Option<&'a Key>,
-        /// The new collection, if the request describes a valid one.
-        content: Option<&'a Collection>,
-    },
-    /// Change a collection.
-    Update {
-        /// The collection, which need not exist.
-        key: &'a Key,
-        /// The changes, if they could be read.
-        content: Option<&'a Patch>,
-    },
-    /// Delete a collection.
-    Delete {
-        /// The collection, which need not exist.
-        key: &'a Key,
-    },
-    /// Follow what is served, all collections or one; see [`Allowed::seeing`]. It is asked again as
-    /// [`StreamEvents`](Self::StreamEvents) is.
-    Follow {
-        /// The collection, if only one is followed; it need not exist.
-        key: Option<&'a Key>,
-    },
-    /// Read what is wrong in the repository.
-    ReadProblems,
-    /// List the collections as they were (`asOf`); see [`Allowed::seeing`].
-    ListPast,
-    /// Read one collection as it was (`asOf`).
-    ReadPast {
-        /// The collection, which need not exist.
-        key: &'a Key,
-    },
-    /// Read events, a page of them; see [`Allowed::seeing`] for showing those of some keys only.
-    ListEvents {
-        /// The collection, if only the events of one are asked for; it need not exist.
-        key: Option<&'a Key>,
-    },
-    /// Follow events as they happen; see [`Allowed::seeing`]. It is asked again, with the head of the
-    /// same request, before more is sent: for each batch of events that are read together, which is
-    /// mostly one commit, and for each heartbeat. A denial ends the stream.
-    StreamEvents {
-        /// The collection, if only the events of one are asked for; it need not exist.
-        key: Option<&'a Key>,
-    },
-    /// Read one event.
-    ReadEvent {
-        /// The event's collection; `None` when there is no such event, which will be answered 404
-        /// if it is allowed.
-        key: Option<&'a Key>,
-    },
-    /// Read what differs between two revisions; see [`Allowed::seeing`].
-    ReadDifference,
-    /// Read which events gave a collection its values.
-    ReadBlame {
-        /// The collection, which need not exist.
-        key: &'a Key,
-    },
-    /// Read the token that names what is served now; see [`Allowed::seeing`].
-    ReadSyncToken,
-    /// Poll for changes; see [`Allowed::seeing`].
-    ReadChanges,
-    /// Undo one event.
-    UndoEvent {
-        /// The event's collection; `None` when there is no such event, which will be answered 404
-        /// if it is allowed.
-        key: Option<&'a Key>,
-    },
-    /// Bring a collection back to what it was.
-    Restore {
-        /// The collection, which need not exist.
-        key: &'a Key,
-    },
-    /// Read what the service can do.
-    ReadCapabilities,
-    /// Read the OpenAPI document.
-    ReadOpenApi,
-    /// Operate the service itself: its remote, its webhooks.
-    Operate,
-}
-
-/// The names of all actions, by number.
-pub(crate) const ACTIONS: [&str; 21] = [
-    "list",
-    "read",
-    "create",
-    "update",
-    "delete",
-    "follow",
-    "read-problems",
-    "list-past",
-    "read-past",
-    "list-events",
-    "stream-events",
-    "read-event",
-    "read-difference",
-    "read-blame",
-    "read-sync-token",
-    "read-changes",
-    "undo-event",
-    "restore",
-    "read-capabilities",
-    "read-openapi",
-    "operate",
-];
-
-impl Action<'_> {
-    /// Whether it changes collections.
-    pub(crate) const fn is_write(&self) -> bool {
-        matches!(
-            self,
-            Self::Create { .. }
-                | Self::Update { .. }
-                | Self::Delete { .. }
-                | Self::UndoEvent { .. }
-                | Self::Restore { .. }
-        )
-    }
-
-    /// The number of one, for whoever counts them.
-    pub(crate) const fn number(&self) -> usize {
-        match self {
-            Self::List => 0,
-            Self::Read { .. } => 1,
-            Self::Create { .. } => 2,
-            Self::Update { .. } => 3,
-            Self::Delete { .. } => 4,
-            Self::Follow { .. } => 5,
-            Self::ReadProblems => 6,
-            Self::ListPast => 7,
-            Self::ReadPast { .. } => 8,
-            Self::ListEvents { .. } => 9,
-            Self::StreamEvents { .. } => 10,
-            Self::ReadEvent { .. } => 11,
-            Self::ReadDifference => 12,
-            Self::ReadBlame { .. } => 13,
-            Self::ReadSyncToken => 14,
-            Self::ReadChanges => 15,
-            Self::UndoEvent { .. } => 16,
-            Self::Restore { .. } => 17,
-            Self::ReadCapabilities => 18,
-            Self::ReadOpenApi => 19,
-            Self::Operate => 20,
-        }
-    }
-}
-
-/// Tells some actions from all others.
-pub(crate) type Actions = fn(&Action<'_>) -> bool;
 
 /// The head of the request that wants something.
 #[derive(Debug, Clone, Copy)]
