@@ -1,11 +1,7 @@
 //! One request under way: its head, and what its handler may do with it.
 
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,19 +12,20 @@ use warp::http::{HeaderMap, Method, StatusCode};
 use crate::domain::{Actor, Key, Revision, hex};
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
-use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
+use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity};
 use crate::http::budgets::Budgets;
 use crate::http::budgets::answers::{self, AnswerRoom};
 use crate::http::budgets::bodies::Sender;
 use crate::http::budgets::room::Taker;
-use crate::http::context::{Clock, Context, Guard};
+use crate::http::context::Context;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate;
 use crate::http::jsonapi::negotiate::{Accepted, Dialect};
 use crate::http::jsonapi::query::{AS_OF, Query};
-use crate::http::metrics::{Metrics, NOWHERE, Place};
+use crate::http::metrics::{NOWHERE, Place};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
+use crate::http::request::caller::{Caller, ask, identify};
 use crate::http::request::head::Head;
 use crate::http::request::id;
 use crate::http::request::id::RequestId;
@@ -509,90 +506,6 @@ impl Drop for Counted<'_, '_> {
             metrics.end(place);
         }
     }
-}
-
-/// Whoever sent a request whose answer goes on: is asked about again and again.
-pub(crate) struct Caller {
-    guard: Guard,
-    metrics: Option<Arc<Metrics>>,
-    head: Arc<Head>,
-    id: RequestId,
-    clock: Clock,
-}
-
-impl Caller {
-    /// Asks the hook again, as if the request came now.
-    ///
-    /// # Errors
-    ///
-    /// What the hook answers; 401 when the session of the request has ended.
-    pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
-        let known = match self.head.has_ended(self.clock.now()) {
-            false => identify(&self.guard, &self.head, &self.id).await,
-            true => Err(Denied::unauthenticated("The session has ended.")),
-        };
-        let answer = match known {
-            Ok(_) => ask(&self.guard, &self.head, &self.id, action).await,
-            Err(denied) => Err(denied),
-        };
-        self.metrics.iter().for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
-        answer
-    }
-
-    /// Notes that the stream ends, whoever reads it.
-    pub(crate) fn note_dropped(&self) {
-        self.metrics.iter().for_each(|metrics| metrics.dropped.add_one());
-    }
-
-    pub(crate) fn request_id(&self) -> &str {
-        self.id.as_str()
-    }
-}
-
-/// Asks the hook who it is, if there is one.
-async fn identify(guard: &Guard, head: &Head, id: &RequestId) -> Result<Identity, Denied> {
-    let Guard::With(authorizer) = guard else { return Ok(Identity::anybody()) };
-    let head = request_head(head, id);
-    // The call itself may panic as well as the future that it makes.
-    let asked = async { authorizer.identify(&head).await };
-    caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
-}
-
-/// Asks the hook whether they may, if there is one.
-async fn ask(guard: &Guard, head: &Head, id: &RequestId, action: Action<'_>) -> Result<Allowed, Denied> {
-    let Guard::With(authorizer) = guard else { return Ok(Allowed::anonymous()) };
-    let head = request_head(head, id);
-    let asked = async { authorizer.authorize(&head, action).await };
-    caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
-}
-
-fn request_head<'a>(head: &'a Head, id: &'a RequestId) -> RequestHead<'a> {
-    RequestHead {
-        method: &head.method,
-        path: head.path(),
-        query: head.query(),
-        headers: &head.headers,
-        remote: head.line.remote(),
-        request_id: id.as_str(),
-    }
-}
-
-/// The future panicked.
-pub(crate) struct Panicked;
-
-/// Keeps a panic from taking the connection with it; it is logged here, where it is answered.
-pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
-    let mut future = pin!(future);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(poll) => poll.map(Ok),
-        Err(payload) => {
-            let text = payload.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            tracing::error!(panic = text.unwrap_or("without a text"), "BUG: answering a request panicked");
-            Poll::Ready(Err(Panicked))
-        }
-    })
-    .await
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 pub(crate) mod body;
 pub(crate) mod call;
+pub(crate) mod caller;
+pub(crate) mod caught;
 pub(crate) mod head;
 pub(crate) mod id;
 pub(crate) mod idempotency;

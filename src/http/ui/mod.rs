@@ -36,7 +36,8 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
-use crate::http::request::call::{Call, Panicked, caught};
+use crate::http::request::call::Call;
+use crate::http::request::caught::{Panicked, caught};
 use crate::http::ui::frame::Visit;
 use crate::http::ui::session::Sessions;
 
