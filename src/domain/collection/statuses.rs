@@ -1,0 +1,78 @@
+//! `unpublishedStatuses`, whose entries have shorthands.
+
+use crate::domain::collection::attribute::{Attribute, Shorthand};
+use crate::domain::collection::value::Value;
+use crate::domain::collection::value_of;
+use crate::domain::{Segment, Violation};
+
+/// The statuses that have no name.
+pub(super) fn nameless(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
+    let Some(Value::Map(statuses)) = value_of(attributes, &Attribute::UnpublishedStatuses) else {
+        return Vec::new();
+    };
+    let nameless = statuses.iter().filter(|(_, entry)| name_of(entry).is_none());
+    let violation = |(status, _): &(String, Value)| {
+        Violation::at(Attribute::UnpublishedStatuses.as_str(), "a status needs a `name`")
+            .below([Segment::Name(status.clone())])
+    };
+    nameless.map(violation).collect()
+}
+
+/// The name of an entry of `unpublishedStatuses`.
+fn name_of(entry: &Value) -> Option<&Value> {
+    let Value::Map(members) = entry else { return None };
+    members.iter().find(|(member, _)| member == "name").map(|(_, name)| name)
+}
+
+type Entries = Vec<(String, Value)>;
+
+/// Changes the entries of `unpublishedStatuses`, which are added when absent and go with the last.
+fn change_statuses(attributes: &mut Vec<(Attribute, Value)>, change: impl FnOnce(&mut Entries)) {
+    let at = attributes.iter().position(|(present, _)| *present == Attribute::UnpublishedStatuses);
+    let mut entries = match at.map(|at| attributes.swap_remove(at)) {
+        Some((_, Value::Map(entries))) => entries.into_vec(),
+        Some((_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_))) => {
+            unreachable!("BUG: `unpublishedStatuses` passed its check without being a map")
+        }
+        None => Vec::new(),
+    };
+    change(&mut entries);
+    if !entries.is_empty() {
+        attributes.push((Attribute::UnpublishedStatuses, Value::Map(entries.into())));
+    }
+}
+
+/// Adds the status of a shorthand unless an explicit entry has won already.
+pub(super) fn add_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
+    change_statuses(attributes, |entries| {
+        if !entries.iter().any(|(status, _)| status == shorthand.status()) {
+            entries.push(status_of(shorthand, directory));
+        }
+    });
+}
+
+/// Sets the directory of a shorthand's status and keeps its name, if it has one.
+pub(super) fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
+    change_statuses(attributes, |entries| {
+        match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
+            Some((_, entry)) => {
+                let name = name_of(entry).cloned().unwrap_or_else(|| shorthand.status_name().into());
+                *entry = status_entry(directory, name);
+            }
+            None => entries.push(status_of(shorthand, directory)),
+        }
+    });
+}
+
+/// Takes the status of a shorthand away, and the whole attribute with the last one.
+pub(super) fn remove_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand) {
+    change_statuses(attributes, |entries| entries.retain(|(status, _)| status != shorthand.status()));
+}
+
+fn status_of(shorthand: Shorthand, directory: Value) -> (String, Value) {
+    (shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into()))
+}
+
+pub(super) fn status_entry(directory: Value, name: Value) -> Value {
+    Value::Map([("directory".to_owned(), directory), ("name".to_owned(), name)].into())
+}
