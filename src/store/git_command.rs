@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use chrono::{DateTime, TimeDelta, Utc};
+
 use crate::domain::Revision;
 
 /// Variables that would point git at another repository or configuration (`git rev-parse --local-env-vars`).
@@ -67,4 +69,42 @@ pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revisio
     let output = command.stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     Ok(said.trim_end().parse().ok().filter(|_| output.status.success()))
+}
+
+/// Removes a ref, wherever it stands.
+///
+/// # Errors
+///
+/// Says what git said.
+pub(crate) fn delete_ref(git_dir: &Path, name: &str) -> io::Result<()> {
+    let output = git_reading(git_dir).args(["update-ref", "--no-deref", "-d", name]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(said)) }
+}
+
+/// How old an entry of a reflog gets in a repository, as its own configuration says (`gc.reflogExpire`); `None` for
+/// ever, and where that makes no sense or there is no git to ask.
+///
+/// # Errors
+///
+/// Says why git could not be asked.
+pub(crate) fn reflog_age(git_dir: &Path, now: DateTime<Utc>) -> io::Result<Option<TimeDelta>> {
+    let mut command = git_reading(git_dir);
+    command.args([
+        "config",
+        "--local",
+        "--type=expiry-date",
+        "--default=90.days",
+        "--get",
+        "gc.reflogExpire",
+    ]);
+    let output = match command.output() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        output => output?,
+    };
+    // Seconds since 1970: none for ever, and more than there are for `now`.
+    let until: Option<u64> = String::from_utf8_lossy(&output.stdout).trim_end().parse().ok();
+    let until = until.filter(|until| output.status.success() && *until > 0);
+    let age = |until| now.timestamp().saturating_sub(i64::try_from(until).unwrap_or(i64::MAX)).max(0);
+    Ok(until.map(age).map(TimeDelta::seconds))
 }

@@ -5,6 +5,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Utc};
 use rustix::fs::{FileType, Stat};
 
 /// The longest tick of a clock that counts finer than seconds (100 ticks a second), twice.
@@ -82,4 +83,9 @@ pub(crate) fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
 pub(crate) fn now_ns() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// The same as a date.
+pub(crate) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp_nanos(i64::try_from(now_ns()).unwrap_or(i64::MAX))
 }

@@ -283,12 +283,12 @@ impl Journal for GitJournal {
 
     fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
         self.check_writable()?;
-        kept::current(&self.layout, now, &self.writer.barrier)
+        kept::current(&self.layout, now)
     }
 
     fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
         self.check_writable()?;
-        kept::let_go(&self.layout, kept, &self.writer.barrier)
+        kept::let_go(&self.layout, kept)
     }
 
     fn has_merges(&self) -> bool {

@@ -150,10 +150,8 @@ impl GitJournal {
         self.checkout.recover_write(&mut self.reader, &self.writer.packs.kept_objects()?)?;
         self.checkout.load_recent(&mut self.reader, self.writer.committer.actor.email())?;
         let Layout { git_dir, common_dir, .. } = &*self.layout;
-        let [index, head, packed] =
-            [git_dir.join("index"), git_dir.join("HEAD"), common_dir.join("packed-refs")]
-                .map(|target| lock::lock_of(&target));
-        let roots = [index, head, packed, common_dir.join("refs")];
+        let [index, head] = ["index", "HEAD"].map(|name| lock::lock_of(&git_dir.join(name)));
+        let roots = [index, head, common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         self.maintenance.remove_left()?;
         for state in [self.layout.state(), self.layout.work_tree_state()] {

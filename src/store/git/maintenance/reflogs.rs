@@ -18,11 +18,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::stamp::now_ns;
+use crate::store::git::disk::stamp::now;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::git_process::Ended;
-use crate::store::git::repo::kept::{EXPIRE_DEFAULT, expired_until};
-use crate::store::git::repo::layout;
+use crate::store::git::repo::kept::reflog_age;
 
 /// By how much the oldest entry has to be too old before a reflog is rewritten, which takes as long as it is.
 const SLACK: TimeDelta = TimeDelta::hours(1);
@@ -30,18 +29,16 @@ const SLACK: TimeDelta = TimeDelta::hours(1);
 /// Lets go what is too old; answers whether there was something.
 pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<bool, StoreError> {
     let layout = graph.layout();
-    let setting = layout::reflog_expire(layout)?.unwrap_or_else(|| EXPIRE_DEFAULT.to_owned());
-    let now = DateTime::from_timestamp_nanos(i64::try_from(now_ns()).unwrap_or(i64::MAX));
-    let Some(until) = expired_until(&setting, now) else { return Ok(false) };
+    let Some(age) = reflog_age(layout)? else { return Ok(false) };
     let branch = graph.archive.branch.name.as_str();
     let logs =
         [(layout.common_dir.join("logs").join(branch), branch), (layout.git_dir.join("logs/HEAD"), "HEAD")];
-    let is_old = |log: &Path| oldest(log).is_some_and(|at| at <= until - SLACK);
+    let is_old = |log: &Path| oldest(log).is_some_and(|at| now() - at >= age + SLACK);
     let old: Vec<&str> = logs.iter().filter(|(log, _)| is_old(log)).map(|(_, name)| *name).collect();
     if old.is_empty() {
         return Ok(false);
     }
-    let ages = [format!("--expire={setting}"), format!("--expire-unreachable={setting}")];
+    let ages = ["expire", "expire-unreachable"].map(|it| format!("--{it}={}.seconds.ago", age.num_seconds()));
     let words = ["reflog", "expire", &ages[0], &ages[1]].into_iter().chain(old);
     let is_done = matches!(graph.git.run(&words.collect::<Vec<_>>())?, Ended::Well);
     if is_done {

@@ -214,11 +214,6 @@ fn find_work_tree(
     }
 }
 
-/// For how long reflogs are kept, as the repository's own configuration says it now (`gc.reflogExpire`).
-pub(crate) fn reflog_expire(layout: &Layout) -> Result<Option<String>, StoreError> {
-    Ok(Config::read(&layout.git_dir, &layout.common_dir)?.text("gc.reflogexpire"))
-}
-
 /// Whether there is a configuration; one that is no file or far too large is refused.
 fn is_readable(path: &Path) -> Result<bool, StoreError> {
     let unfit = |why| Err(StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why)));

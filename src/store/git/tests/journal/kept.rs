@@ -78,7 +78,7 @@ fn what_was_kept_for_long_enough_is_let_go_packed_or_not() {
     let young = journal.keep(first, now() + TimeDelta::days(1)).unwrap();
     let expires = kept.at + TimeDelta::days(90);
     let before = repo.git(&["show-ref", "-d"]);
-    assert_eq!(journal.kept(expires - TimeDelta::seconds(1)).unwrap(), [kept, young.clone()]);
+    assert_eq!(journal.kept(expires - TimeDelta::minutes(1)).unwrap(), [kept, young.clone()]);
     assert_eq!(journal.kept(expires).unwrap(), [young]);
     let after: String =
         before.lines().filter(|line| !line.contains(NAME)).map(|line| format!("{line}\n")).collect();
