@@ -7,16 +7,18 @@
 //! SHA-1 of all that, or zeros (index.skipHash)
 //! ```
 //!
-//! Of the extensions, the resolved conflicts (`REUC`) are kept, and those that are caches or describe the
-//! entries' places or the work tree's state (`TREE`, `EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes
-//! them again. One whose name begins with a small letter must be understood to touch the index at all;
-//! there are two, the split index and the sparse index, and both are refused.
+//! Of the extensions, the cached tree (`TREE`) is kept with the changed paths marked invalid, so that git does not
+//! compare all folders again after each write, the resolved conflicts (`REUC`) are kept, and those that describe the
+//! entries' places or the work tree's state (`EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes them again. One
+//! whose name begins with a small letter must be understood to touch the index at all; there are two, the split index
+//! and the sparse index, and both are refused.
 
 use rustix::fs::Stat;
 use sha1::{Digest as _, Sha1};
 
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
+use crate::store::git::index::cached_tree::Node;
 use crate::store::git::index::entry::{Cursor, FIXED_LEN, IndexEntry};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
@@ -40,6 +42,7 @@ pub(crate) struct GitIndex {
     bytes: Vec<u8>,
     version: u32,
     entries: Vec<IndexEntry>,
+    cached_tree: Option<Node>,
     /// The conflicts that were resolved, as git notes them.
     resolved: Option<Vec<u8>>,
     skips_hash: bool,
@@ -73,7 +76,14 @@ impl Staged {
 
 impl GitIndex {
     pub(crate) const fn empty() -> Self {
-        Self { bytes: Vec::new(), version: 2, entries: Vec::new(), resolved: None, skips_hash: false }
+        Self {
+            bytes: Vec::new(),
+            version: 2,
+            entries: Vec::new(),
+            cached_tree: None,
+            resolved: None,
+            skips_hash: false,
+        }
     }
 
     /// What it was read from, before it was changed.
@@ -124,6 +134,8 @@ impl GitIndex {
 
     fn keep_extension(&mut self, name: &[u8], content: &[u8]) -> Result<(), Unreadable> {
         match name {
+            // A cached tree that makes no sense is only a cache.
+            b"TREE" => self.cached_tree = Node::parse(content),
             b"REUC" => self.resolved = Some(content.to_vec()),
             b"link" => {
                 let why = "is split, which is not supported; run `git update-index --no-split-index` there";
@@ -207,6 +219,7 @@ impl GitIndex {
     }
 
     fn set(&mut self, path: &str, pointer: Pointer, stat: [u32; 10]) {
+        self.invalidate(path);
         let index = self.search(path.as_bytes());
         if self.is_at(index, path.as_bytes()) {
             self.entries[index].update(pointer, stat);
@@ -219,6 +232,13 @@ impl GitIndex {
         let index = self.search(path.as_bytes());
         if self.is_at(index, path.as_bytes()) {
             self.entries.remove(index);
+            self.invalidate(path);
+        }
+    }
+
+    fn invalidate(&mut self, path: &str) {
+        if let Some(root) = &mut self.cached_tree {
+            root.invalidate(path.as_bytes());
         }
     }
 
@@ -232,15 +252,22 @@ impl GitIndex {
             entry.encode(&mut bytes, self.version, before);
             before = &entry.path;
         }
+        if let Some(root) = &self.cached_tree {
+            encode_extension(&mut bytes, b"TREE", &root.encode());
+        }
         if let Some(content) = &self.resolved {
-            bytes.extend_from_slice(b"REUC");
-            bytes.extend_from_slice(&number(content.len()));
-            bytes.extend_from_slice(content);
+            encode_extension(&mut bytes, b"REUC", content);
         }
         let checksum = if self.skips_hash { Oid::default() } else { Sha1::digest(&bytes).into() };
         bytes.extend_from_slice(&checksum);
         bytes
     }
+}
+
+fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
+    bytes.extend_from_slice(name);
+    bytes.extend_from_slice(&number(content.len()));
+    bytes.extend_from_slice(content);
 }
 
 fn number(len: usize) -> [u8; 4] {

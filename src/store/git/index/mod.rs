@@ -2,6 +2,7 @@
 //!
 //! Nothing here looks at the work tree or decides which entries have to change.
 
+pub(crate) mod cached_tree;
 mod entry;
 pub(crate) mod file;
 pub(crate) mod git_index;
