@@ -96,6 +96,20 @@ fn who_comes_after_a_large_request_is_answered_before_it() {
 }
 
 #[test]
+fn who_comes_after_many_requests_of_somebody_else_does_not_wait_for_all_of_them() {
+    let (journal, running) = with_large_files(options());
+    let of = |name: &str, command| Submission { author: Actor::new(name, ""), ..submission(vec![command]) };
+    let mut asked: Vec<_> = all_changed("Large").into_iter().map(|command| of("Mara", command)).collect();
+    asked.push(of("Ben", rename("posts", "Small")));
+    let revisions = send(&running, asked).into_iter().map(revision_of);
+    let mut places: Vec<_> = revisions.map(|revision| place(&journal, revision)).collect();
+    let small = places.pop().unwrap();
+    assert!(places.is_sorted(), "what one asks for is done in order: {places:?}");
+    assert!(small <= places[FILES / 2], "{small} of {places:?}");
+    running.stop();
+}
+
+#[test]
 fn what_others_change_meanwhile_is_built_on() {
     let (journal, running) = with_large_files(options());
     let patch = Patch::new([("directory".to_owned(), "content/first".into())]);

@@ -101,8 +101,7 @@ impl<J: Journal> Writer<J> {
                 received.hints.add(Hint::Branch);
             }
             self.act(received.hints.merged());
-            let mut jobs = self.waiting.take();
-            jobs.extend(received.jobs);
+            let jobs = self.waiting.take(received.jobs);
             self.commit(jobs, received.stop);
             self.replay(received.questions);
             if received.stop {
@@ -288,7 +287,7 @@ impl<J: Journal> Writer<J> {
             if !last || self.waiting.is_empty() {
                 break;
             }
-            jobs = self.waiting.take();
+            jobs = self.waiting.take(VecDeque::new());
         }
     }
 

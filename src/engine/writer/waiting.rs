@@ -1,8 +1,9 @@
 //! The jobs that wait, and what for.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
+use crate::domain::Actor;
 use crate::engine::handle::{Job, SubmitError};
 use crate::engine::plan::edits::Progress;
 
@@ -29,13 +30,17 @@ impl Waiting {
         self.rest.is_empty() && self.large.is_empty() && (self.held.is_empty() || self.held_until.is_some())
     }
 
-    /// Those that are carried out before what comes now.
-    pub(crate) fn take(&mut self) -> VecDeque<Job> {
+    /// Those that are carried out now, with what has come.
+    pub(crate) fn take(&mut self, received: VecDeque<Job>) -> VecDeque<Job> {
         let mut jobs = std::mem::take(&mut self.deferred);
         if self.held_until.is_none() {
             jobs.append(&mut self.held);
         }
-        jobs.append(&mut self.rest);
+        if self.rest.is_empty() {
+            jobs.extend(received);
+        } else {
+            jobs.extend(in_turns(self.rest.drain(..).chain(received)));
+        }
         jobs
     }
 
@@ -48,6 +53,20 @@ impl Waiting {
     pub(crate) fn add_large(&mut self, jobs: impl IntoIterator<Item = Job>, len_max: usize) {
         add(&mut self.large, jobs, len_max);
     }
+}
+
+/// The first job of each author, then the second of each, and so on: who asks for much is waited for by nobody else
+/// for longer than one of theirs takes.
+fn in_turns(jobs: impl Iterator<Item = Job>) -> impl Iterator<Item = Job> {
+    let mut counts: HashMap<Actor, usize> = HashMap::new();
+    let counted = jobs.map(|job| {
+        let count = counts.entry(job.submission.author.clone()).or_default();
+        *count += 1;
+        (*count, job)
+    });
+    let mut counted: Vec<_> = counted.collect();
+    counted.sort_by_key(|(count, _)| *count);
+    counted.into_iter().map(|(_, job)| job)
 }
 
 fn add(waiting: &mut VecDeque<Job>, jobs: impl IntoIterator<Item = Job>, len_max: usize) {
