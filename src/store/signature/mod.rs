@@ -158,7 +158,7 @@ pub enum NotChecked {
     /// are.
     #[error("signatures with keys of the kind {0} are not checked; `git verify-commit` does")]
     Algorithm(String),
-    /// The commit that it would stand in is too large to be read whole.
+    /// Its commit is too large to be read whole.
     #[error("the signature of a commit of {0} bytes is not checked; `git verify-commit` does")]
     TooLarge(u64),
 }

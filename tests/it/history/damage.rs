@@ -209,19 +209,25 @@ async fn verify_says_which_commit_is_too_large_to_be_checked_and_goes_on() {
     server.stop();
     let seed = server.repo().tip("main").unwrap();
     let tree = server.repo().git(&["rev-parse", "main^{tree}"]);
-    let commit = |parent: &str, message: &str| {
+    let commit = |parent: &str, headers: &str, message: &str| {
         put_commit(
             &server,
-            &format!("tree {tree}\nparent {parent}\nauthor {WHO}\ncommitter {WHO}\n\n{message}\n"),
+            &format!("tree {tree}\nparent {parent}\nauthor {WHO}\ncommitter {WHO}\n{headers}\n{message}\n"),
         )
     };
-    let large = commit(&seed, &format!("Large\n\n{}", "x".repeat(65 << 20)));
-    let next = commit(&large, "Next");
+    let long = |subject: &str| format!("{subject}\n\n{}", "x".repeat(65 << 20));
+    let unsigned = commit(&seed, "", &long("Large"));
+    let signed = commit(&unsigned, "gpgsig -----BEGIN SSH SIGNATURE-----\n", &long("Larger"));
+    let next = commit(&signed, "", "Next");
     let told = verified(&server, 0);
-    let lines: Vec<_> = told.lines().collect();
-    let at = lines.iter().position(|line| line.starts_with(&large[..10])).expect(&told);
-    assert!(lines[at].ends_with("Large") && lines[at + 1].contains("is not checked"), "{told}");
-    assert!(lines[at + 2].starts_with(&next[..10]) && lines[at + 2].ends_with("Next"), "{told}");
+    let expected = [
+        format!("{} person unsigned ok Large", &unsigned[..10]),
+        format!("{} person signed, not checked ok Larger", &signed[..10]),
+        format!("{} person unsigned ok Next", &next[..10]),
+    ];
+    let lines: Vec<_> = told.lines().filter(|line| !line.starts_with(' ')).skip(1).collect();
+    assert_eq!(lines, expected);
+    assert!(told.contains("is not checked; `git verify-commit` does"), "{told}");
 }
 
 #[tokio::test]

@@ -20,6 +20,9 @@ use crate::domain::{Actor, Revision};
 use crate::store::git::object::encoding;
 use crate::store::{Commit, RawSignature, TreeId};
 
+/// How the header with the signature begins.
+const SIGNATURE: &[u8] = b"gpgsig ";
+
 /// What the message of a commit ends with that is too large to be read whole.
 const CUT: &str = "\n\n[This commit is very large: the rest of this message is left out]";
 
@@ -58,6 +61,8 @@ pub(crate) struct RawCommit<'a> {
     pub(crate) parents: Vec<Revision>,
     /// What `git fsck --strict` says of its headers, if anything.
     pub(crate) flaw: Option<&'static str>,
+    /// Whether it has a signature; see [`signature`].
+    pub(crate) is_signed: bool,
     author: &'a [u8],
     committer: &'a [u8],
     message: &'a [u8],
@@ -87,6 +92,7 @@ impl<'a> RawCommit<'a> {
             tree: TreeId::new(*tree.as_bytes()),
             parents,
             flaw: flaw(&rest),
+            is_signed: rest.iter().any(|line| line.starts_with(SIGNATURE)),
             author: of(b"author "),
             committer: of(b"committer "),
             message,
@@ -152,7 +158,7 @@ pub(crate) fn signature(bytes: &[u8]) -> Option<RawSignature> {
     let mut inside = Inside::Other;
     for line in header.split_inclusive(|byte| *byte == b'\n') {
         let continued = line.strip_prefix(b" ");
-        let text = line.strip_prefix(b"gpgsig ");
+        let text = line.strip_prefix(SIGNATURE);
         inside = match (continued.is_some(), text.is_some()) {
             (true, _) => inside,
             (false, true) => Inside::Signature,

@@ -70,7 +70,12 @@ impl Archive for GitArchive {
     }
 
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
-        Ok(signature(&self.objects().raw_commit(revision)?))
+        let mut objects = self.objects();
+        // Its beginning tells whether all of it has to be read.
+        match objects.commit(revision, |commit| commit.is_signed)? {
+            true => Ok(signature(&objects.raw_commit(revision)?)),
+            false => Ok(None),
+        }
     }
 
     fn tree_flaw(&self, revision: Revision, known: &mut Vec<TreeId>) -> Result<Option<String>, StoreError> {
