@@ -1,5 +1,7 @@
 //! Every page, in light and dark, wide and narrow: accessible, valid and light.
 
+use std::path::PathBuf;
+
 use crate::browser::{Browser, LOOKS, Script};
 use crate::checks::Checked;
 use crate::scene::{client, guarded, lived_in, open, sign_in};
@@ -92,23 +94,41 @@ async fn every_page_that_says_no_or_nothing_yet_is_accessible_and_valid() {
     pages.finish().await;
 }
 
+/// A folder in whose place something else stands, until this is dropped.
+struct Misplaced {
+    folder: PathBuf,
+    aside: PathBuf,
+}
+
+impl Misplaced {
+    fn new(folder: PathBuf, aside: PathBuf) -> Self {
+        std::fs::rename(&folder, &aside).unwrap();
+        std::fs::write(&folder, "no folder").unwrap();
+        Self { folder, aside }
+    }
+}
+
+impl Drop for Misplaced {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.folder).unwrap();
+        std::fs::rename(&self.aside, &self.folder).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_page_that_can_not_be_shown_yet_says_so_and_comes_by_itself() {
     let mut server = TestServer::setup("small").bare().start().await;
     server.stop();
     let blob = server.repo().git(&["rev-parse", "HEAD:collections/posts.yaml"]);
     let folder = server.repo().git_folder().join("objects").join(&blob[..2]);
-    let aside = server.folder().join("aside");
-    std::fs::rename(&folder, &aside).unwrap();
-    std::fs::write(&folder, "no folder").unwrap();
+    let misplaced = Misplaced::new(folder, server.folder().join("aside"));
     server.start_again_unready();
     let Some(browser) = Browser::open(&server, Script::Runs).await else { return };
     let Some(mut pages) = Checked::new(&browser, "starting") else { return };
     pages.visit("list", "/?sort=name").await;
     browser.shows("Not yet").await;
     pages.finish().await;
-    std::fs::remove_file(&folder).unwrap();
-    std::fs::rename(&aside, &folder).unwrap();
+    drop(misplaced);
     browser.shows("1 to 3 of 3").await;
     assert_eq!(browser.path().await, "/?sort=name");
 }
