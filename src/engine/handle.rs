@@ -232,6 +232,16 @@ pub enum SubmitError {
         /// The file, as a path inside the repository.
         path: String,
     },
+    /// The file has an uncommitted edit that could not be read whole, so it can't be committed.
+    #[error("change {index}: {path} has an uncommitted edit of more than {bytes_max} bytes or in the making")]
+    UnreadEdit {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// The file, as a path inside the repository.
+        path: String,
+        /// How many bytes are read of a file.
+        bytes_max: usize,
+    },
     /// The files that the changes build on are too much for one submission.
     #[error("change {index}: the files that are changed together have more than {bytes_max} bytes")]
     TooMuch {

@@ -58,6 +58,10 @@ impl BlobId {
 /// that is too large is seen to be.
 pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 
+/// A file of the work tree with more bytes is not read whole, which could take any time: it can't be a
+/// collection's, and everybody would wait for it. So it can't be committed for a person either.
+pub(crate) const FILE_BYTES_READ_MAX: usize = 1 << 20;
+
 /// What stands under a name in the collections folder of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeEntry {
@@ -192,7 +196,7 @@ pub struct Edit {
 /// What stands under a name in the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saved {
-    /// A regular file; content over the asked-for limit is cut there, and `blob` is of the whole.
+    /// A regular file; what is longer than a collection's may be is cut behind that length, and `blob` is of the whole.
     File {
         /// The id that the content would have in git.
         blob: BlobId,
@@ -299,8 +303,8 @@ pub trait Journal: Send + 'static {
     /// Waits until nobody else holds the index of the work tree, as long as [`append`](Self::append) does.
     fn wait_for_git(&mut self) -> Result<(), StoreError>;
 
-    /// This content from where it stands unchanged under this name in the work tree, for a
-    /// repository that has lost it; `None` if it doesn't, or is too large for a collection.
+    /// This content, to its last byte, from where it stands unchanged under this name in the work tree; `None` if
+    /// it doesn't, or is too large to be read whole.
     fn copy_of(&mut self, _name: &str, _blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }

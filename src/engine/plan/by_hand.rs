@@ -17,7 +17,7 @@ use crate::engine::plan::fold::Commit;
 use crate::engine::plan::state::PlanState;
 use crate::engine::plan::{HandEdit, Input};
 use crate::format::message::{self, ByHand};
-use crate::store::{BlobId, Draft};
+use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
 
 /// A key that differs from one concerned in letter case only.
 #[derive(Debug, Clone)]
@@ -54,6 +54,10 @@ impl PlanState {
         if !edit.committable {
             let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
             return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", input.folder) });
+        }
+        if let Some(name) = &edit.unread {
+            let path = format!("{}/{name}", input.folder);
+            return Err(SubmitError::UnreadEdit { index, path, bytes_max: FILE_BYTES_READ_MAX });
         }
         let is_new = !names_of(key).iter().any(|name| self.is_in_head(input, name));
         if edit.adds_files() && is_new {
@@ -189,7 +193,8 @@ mod tests {
     fn create_beside(is_removed: bool) -> Plan {
         let file = RivalFile { name: "a.yaml".into(), is_committed: true, stands: !is_removed };
         let files = vec![("a.yaml".to_owned(), None)];
-        let removal = HandEdit { files, event: Some(Event::Deleted(collection("a"))), committable: true };
+        let event = Some(Event::Deleted(collection("a")));
+        let removal = HandEdit { files, event, committable: true, unread: None };
         let input = Input {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),

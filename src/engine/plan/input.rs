@@ -11,7 +11,7 @@ use crate::engine::handle::Job;
 use crate::engine::mirror::Mirror;
 use crate::engine::plan::edits::Sources;
 use crate::engine::plan::{Bases, Files, HandEdit, Input, Rival, RivalFile};
-use crate::store::{Journal, Saved, StoreError};
+use crate::store::{FILE_BYTES_KEPT_MAX, Journal, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure. Contents are read as far as
 /// the turn has time for them.
@@ -83,8 +83,22 @@ fn hand_edit<J: Journal>(
     };
     let committable = options.mirror.serve_uncommitted && !edits.iter().any(is_special);
     let event = mirror.event_by_hand(key)?;
-    let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
-    Ok(Some(HandEdit { files, event, committable }))
+    let (mut files, mut unread) = (Vec::with_capacity(edits.len()), None);
+    for (name, saved) in edits {
+        let content = match saved {
+            Saved::File { blob, bytes } if bytes.len() >= FILE_BYTES_KEPT_MAX => {
+                let whole = mirror.journal.copy_of(&name, blob)?;
+                if whole.is_none() {
+                    unread = Some(name.clone());
+                }
+                Some(whole.unwrap_or(bytes))
+            }
+            Saved::File { bytes, .. } => Some(bytes),
+            Saved::Gone | Saved::Special(_) => None,
+        };
+        files.push((name, content));
+    }
+    Ok(Some(HandEdit { files, event, committable, unread }))
 }
 
 /// The keys that differ from this one in letter case only, with their files.
@@ -139,13 +153,6 @@ fn bases_of<J: Journal>(mirror: &mut Mirror<J>, jobs: &[Job]) -> Result<Bases, S
     })?;
     bases.extend(found);
     Ok(bases)
-}
-
-fn content_of(saved: Saved) -> Option<Vec<u8>> {
-    match saved {
-        Saved::File { bytes, .. } => Some(bytes),
-        Saved::Gone | Saved::Special(_) => None,
-    }
 }
 
 /// The keys that jobs are about.

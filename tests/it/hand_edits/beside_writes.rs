@@ -98,6 +98,60 @@ async fn deleting_an_edited_key_keeps_the_edit_in_the_history() {
 }
 
 #[tokio::test]
+async fn an_edit_that_is_too_large_for_a_collection_is_committed_to_its_last_byte_before_its_key_is_deleted()
+{
+    for committed in ["posts", "new"] {
+        let server = TestServer::on("small").await;
+        let file = format!("collections/{committed}.yaml");
+        let edited = large(200_000);
+        server.repo().save(&file, &edited);
+        is_a_problem(&server, &file).await;
+        server.delete(committed).await.is(204);
+        assert_eq!(server.repo().subjects()[0], format!("Delete {committed}"));
+        assert_eq!(server.repo().git(&["show", &format!("HEAD^:{file}")]), edited.trim_end());
+        assert!(!server.repo().has(&file));
+        assert_eq!(server.repo().status(), "");
+        server.delete(committed).await.is(404);
+    }
+}
+
+#[tokio::test]
+async fn a_second_file_that_is_too_large_is_committed_to_its_last_byte_before_an_update() {
+    let server = TestServer::on("small").await;
+    let (file, edited) = ("collections/posts.yml", large(200_000));
+    server.repo().save(file, &edited);
+    is_a_problem(&server, file).await;
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    assert_eq!(server.repo().git(&["show", &format!("HEAD:{file}")]), edited.trim_end());
+    assert_eq!((server.repo().read(file), server.repo().status()), (edited, String::new()));
+}
+
+#[tokio::test]
+async fn an_edit_that_is_larger_than_what_is_read_of_a_file_is_a_person_s_to_commit() {
+    let server = TestServer::on("small").await;
+    server.repo().save(POSTS, &large(1 << 20));
+    is_a_problem(&server, POSTS).await;
+    let detail = server.delete("posts").await.is(409).detail();
+    assert!(detail.contains(POSTS) && detail.contains("1048576 bytes"), "{detail}");
+    assert_eq!(server.repo().subjects(), ["Seed"]);
+    server.repo().commit("Too much");
+    server.delete("posts").await.is(204);
+    assert_eq!(server.repo().subjects(), ["Delete posts", "Too much", "Seed"]);
+}
+
+/// A file with a comment of so many bytes.
+fn large(comment_bytes: usize) -> String {
+    format!("type: document\n#{}\n", "x".repeat(comment_bytes))
+}
+
+async fn is_a_problem(server: &TestServer, path: &str) {
+    eventually("the edit is known", async || {
+        server.get("/problems").await.is(200).ids().iter().any(|id| id == path).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_write_before_the_watcher_has_spoken_loses_nothing_either() {
     let server = TestServer::on("small").await;
     for round in 0..20 {

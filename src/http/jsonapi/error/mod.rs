@@ -260,6 +260,13 @@ impl From<SubmitError> for ApiError {
                     "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
                 ),
             ),
+            SubmitError::UnreadEdit { index: _, path, bytes_max } => Self::new(
+                Code::CONFLICT,
+                format!(
+                    "The file {path} was edited by hand and can't be committed as it is: it has more than {bytes_max} \
+                     bytes, or was saved again just now; commit or undo the edit first, or try again"
+                ),
+            ),
             SubmitError::TooMuch { index: _, bytes_max } => Self::from(
                 ErrorObject::new(
                     Code::PAYLOAD_TOO_LARGE,
@@ -361,6 +368,7 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Broken { index, .. }
         | SubmitError::NoFile { index, .. }
         | SubmitError::EditedByHand { index, .. }
+        | SubmitError::UnreadEdit { index, .. }
         | SubmitError::TooMuch { index, .. } => Some(*index),
         SubmitError::KeyReused
         | SubmitError::Busy

@@ -171,7 +171,7 @@ impl Journal for GitJournal {
 
     fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         let Found::Folder(folder) = Folder::collections(&self.layout, false)? else { return Ok(None) };
-        let content = folder.read(name)?.filter(|content| content.oid == blob);
+        let content = folder.read_whole(name)?.filter(|content| content.oid == blob);
         Ok(content.map(|content| content.bytes))
     }
 

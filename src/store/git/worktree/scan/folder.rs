@@ -16,11 +16,7 @@ use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::stamp::{Stamp, kind};
 use crate::store::git::object::id::BlobHasher;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{AtPath as _, BlobId, FILE_BYTES_KEPT_MAX, StoreError};
-
-/// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
-/// everybody would wait for it.
-const FILE_BYTES_HASHED_MAX: u64 = 1 << 20;
+use crate::store::{AtPath as _, BlobId, FILE_BYTES_KEPT_MAX, FILE_BYTES_READ_MAX, StoreError};
 
 /// How often a file is read again when it changes meanwhile.
 const READS_MAX: usize = 3;
@@ -120,7 +116,16 @@ impl Folder {
     ///
     /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
     pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
-        let name = name.as_ref();
+        self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX)
+    }
+
+    /// The same, keeping all of it; `None` as well when it [is not read whole](is_unread).
+    pub(crate) fn read_whole(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
+        let content = self.read_keeping(name.as_ref(), FILE_BYTES_READ_MAX)?;
+        Ok(content.filter(|content| !is_unread(&content.stat)))
+    }
+
+    fn read_keeping(&self, name: &OsStr, bytes_max: usize) -> Result<Option<Content>, StoreError> {
         for _ in 0..READS_MAX {
             let fd = match self.open_file(name) {
                 Ok(fd) => fd,
@@ -133,7 +138,7 @@ impl Folder {
                 return Ok(None);
             }
             let mut file = File::from(fd);
-            let content = read_content(&mut file, stat).at("read", &self.path.join(name))?;
+            let content = read_content(&mut file, stat, bytes_max).at("read", &self.path.join(name))?;
             let after =
                 rustix::fs::fstat(file.as_fd()).map_err(|errno| self.failed("look at", name, errno))?;
             if let Some(content) = content.filter(|_| Stamp::of(&after) == Stamp::of(&stat)) {
@@ -171,16 +176,17 @@ pub(crate) struct Content {
     /// The id that the whole content has in git; of a file that [is not read whole](is_unread) an id that
     /// nothing has in git, and that is another one when the file changes.
     pub(crate) oid: BlobId,
-    /// At most [`FILE_BYTES_KEPT_MAX`] of it.
+    /// At most [`FILE_BYTES_KEPT_MAX`] of it, unless all was asked for.
     pub(crate) bytes: Vec<u8>,
 }
 
 pub(crate) fn is_unread(stat: &Stat) -> bool {
-    u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_HASHED_MAX)
+    u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_READ_MAX as u64)
 }
 
-/// Reads as many bytes as the file had when it was opened; `None` when it has become shorter.
-fn read_content(file: &mut File, stat: Stat) -> io::Result<Option<Content>> {
+/// Reads as many bytes as the file had when it was opened, and keeps so many of them at most; `None` when it has
+/// become shorter.
+fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Option<Content>> {
     let len = u64::try_from(stat.st_size).unwrap_or(0);
     if is_unread(&stat) {
         let mut bytes = Vec::new();
@@ -204,7 +210,7 @@ fn read_content(file: &mut File, stat: Stat) -> io::Result<Option<Content>> {
             return Ok(None);
         }
         hasher.update(&piece[..read]);
-        kept.extend_from_slice(&piece[..read.min(FILE_BYTES_KEPT_MAX - kept.len())]);
+        kept.extend_from_slice(&piece[..read.min(bytes_max - kept.len())]);
         left -= read as u64;
     }
     Ok(Some(Content { stat, oid: hasher.finish(), bytes: kept }))
