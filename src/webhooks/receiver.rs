@@ -69,7 +69,17 @@ impl Following {
         };
         loop {
             self.count_lag().await;
-            let message = match subscription.next().await {
+            let mut followed = subscription.next().await;
+            if let Ok(Some(Followed::Reset(_))) = followed {
+                // It may have passed over what is nothing to the receiver; what counts is the noted place.
+                let noted = self.state.lock().unwrap_or_else(PoisonError::into_inner).position;
+                subscription = self.follow_after(noted);
+                followed = match subscription.next_known().await {
+                    Ok(None) => continue,
+                    known => known,
+                };
+            }
+            let message = match followed {
                 Ok(Some(Followed::Event(event))) => {
                     (Message::event(&event, &self.allowed()), Some(event.position))
                 }
@@ -107,11 +117,15 @@ impl Following {
             (None, None) => view.head().map(Position::from),
         };
         self.note(position).await;
+        Ok(self.follow_after(position))
+    }
+
+    fn follow_after(&self, position: Option<Position>) -> Subscription {
         let subscription = match position {
             Some(position) => self.history.subscribe(Some(position), self.filter()),
             None => self.history.subscribe_from_start(self.filter()),
         };
-        Ok(subscription.however_slow())
+        subscription.however_slow()
     }
 
     fn filter(&self) -> Filter {

@@ -240,6 +240,31 @@ async fn a_rewritten_branch_is_told_once_with_both_revisions() {
 }
 
 #[tokio::test]
+async fn a_branch_that_goes_on_from_the_noted_commit_is_no_reset_whatever_else_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::listen();
+    let server = setup(&listed(folder.path(), &[(&receiver, ", keys: ['blog-*']")])).start().await;
+    at_head(&server).await;
+    let told = server.create(&document("blog-a", json!({}))).await.is(201).header("collectory-revision");
+    receiver.gets(1).await;
+    let beside = crate::support::Repo::at(folder.path().join("beside"));
+    server.repo().git(&["worktree", "add", "--quiet", "--detach", beside.path().to_str().unwrap(), &told]);
+    beside.write("collections/blog-c.yaml", "type: document\n");
+    let other = beside.commit("Beside what was written meanwhile");
+    for key in ["x", "y"] {
+        server.create(&document(key, json!({}))).await.is(201);
+    }
+    server.repo().git(&["reset", "--quiet", "--hard", &other]);
+    receiver.gets(2).await;
+    server.create(&document("z", json!({}))).await.is(201);
+    server.repo().git(&["reset", "--quiet", "--hard", "HEAD^"]);
+    server.serves(&other).await;
+    server.create(&document("blog-d", json!({}))).await.is(201);
+    let got = receiver.gets(3).await;
+    assert_eq!((got.len(), keys(&got)), (3, vec!["blog-a", "blog-c", "blog-d"]));
+}
+
+#[tokio::test]
 async fn private_addresses_are_refused_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::listen();
