@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{each, first_parents, told};
-use crate::support::{RawRequest, TestServer};
+use crate::support::{RawRequest, TestServer, program, run_to_end};
 
 #[tokio::test]
 async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
@@ -83,6 +83,26 @@ async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
             assert_eq!(source["parameter"], "asOf", "{name}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_commit_that_the_branch_reaches_may_be_named_from_one_that_it_does_not() {
+    let server = TestServer::on("small").await;
+    let seed = server.repo().head();
+    server.repo().git(&["checkout", "--quiet", "-b", "topic"]);
+    server.repo().write("collections/posts.yaml", "type: document\nname: Topic\n");
+    let topic = server.repo().commit("Topic");
+    server.repo().git(&["checkout", "--quiet", "main"]);
+    server.delete("posts").await.is(204);
+    for named in ["topic~1".to_owned(), format!("{topic}%5E")] {
+        let then = server.get(&format!("/collections/posts?asOf={named}")).await.is(200);
+        assert_eq!(then.header("collectory-revision"), seed, "{named}");
+    }
+    server.get("/collections/posts?asOf=topic").await.is(404);
+    let body = json!({"data": {"type": "restore", "attributes": {"revision": "topic^"}}});
+    server.request("POST", "/collections/posts/restore").document(&body).send().await.is(201);
+    let mut verify = program(server.repo().path());
+    run_to_end(verify.args(["verify", "--repo", ".", "--head-was", "topic~1"])).exits(0);
 }
 
 #[tokio::test]

@@ -48,6 +48,16 @@ impl Forks {
         self.0.get_prev(&commit).map(|(_, fork)| *fork)
     }
 
+    /// The commit so many first parents before another one, if there are so many here.
+    pub(crate) fn back(&self, commit: u32, steps: u32) -> Option<u32> {
+        let (mut at, mut left) = (commit, steps);
+        while let Some((number, fork)) = self.0.get_prev(&at).filter(|(number, _)| left > at - **number) {
+            left -= at - number + 1;
+            at = fork.onto?;
+        }
+        at.checked_sub(left)
+    }
+
     /// Whether a commit is along first parents.
     pub(crate) fn is_main(&self, commit: u32) -> bool {
         self.before(commit).is_none_or(|fork| fork.is_main)
@@ -96,6 +106,10 @@ mod tests {
         assert_eq!(past(6), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!((forks.first_beyond(4), forks.first_beyond(2)), (1, 3));
         assert_eq!([2, 3, 4, 5, 6].map(|commit| forks.is_main(commit)), [true, false, false, true, true]);
+        let line = |from: u32| (0..7).map_while(|steps| forks.back(from, steps)).collect::<Vec<_>>();
+        assert_eq!(line(2), [2, 1, 0]);
+        assert_eq!(line(4), [4, 3, 0]);
+        assert_eq!(line(6), [6, 5, 2, 1, 0]);
     }
 
     #[test]

@@ -46,23 +46,27 @@ impl View {
                 NameError::Store(error) => error.into(),
             })?,
         };
-        if !self.reaches(named)? {
-            return Err(HistoryError::NotOnBranch(text.to_owned()));
-        }
-        self.first_parent(named, steps)?.ok_or_else(unknown)
+        // Where the name stands is of no interest: the branch may well reach a commit before it.
+        let meant = self.first_parent(named, steps)?.ok_or_else(unknown)?;
+        if self.reaches(meant)? { Ok(meant) } else { Err(HistoryError::NotOnBranch(text.to_owned())) }
     }
 
-    /// The commit so many first parents back.
+    /// The commit so many first parents back; of the history of the branch the index knows it.
     fn first_parent(&self, revision: Revision, steps: u32) -> Result<Option<Revision>, HistoryError> {
-        if let Some(commit) = self.index.find(revision) {
-            return Ok(commit.checked_sub(steps).map(|commit| self.index.commit(commit).revision));
+        let mut at = revision;
+        for left in (0..=steps).rev() {
+            if let Some(commit) = self.index.find(at) {
+                let back = self.index.forks().back(commit, left);
+                return Ok(back.map(|commit| self.index.commit(commit).revision));
+            }
+            self.check_asker()?;
+            let Some(commit) = self.shared.archive.commit(at)? else { return Ok(None) };
+            if left > 0 {
+                let Some(parent) = commit.parents.first() else { return Ok(None) };
+                at = *parent;
+            }
         }
-        let mut at = Some(revision);
-        for _ in 0..steps {
-            let Some(revision) = at else { break };
-            at = self.shared.archive.commit(revision)?.and_then(|commit| commit.parents.first().copied());
-        }
-        Ok(at)
+        Ok(Some(at))
     }
 }
 

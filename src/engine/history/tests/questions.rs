@@ -134,6 +134,20 @@ fn a_commit_that_the_branch_does_not_reach_is_unknown_by_whatever_name() {
 }
 
 #[test]
+fn parents_are_counted_from_wherever_a_name_stands_and_the_commit_that_they_lead_to_counts() {
+    let (repo, revisions) = small();
+    repo.point("refs/heads/main", revisions[2]);
+    repo.point("refs/tags/ahead", revisions[4]);
+    let view = read(&repo);
+    for text in ["ahead^^".to_owned(), format!("{}~2", revisions[4]), format!("{}^", revisions[3])] {
+        assert_eq!(view.resolve(&text).unwrap(), revisions[2], "{text}");
+    }
+    assert_eq!(view.resolve("ahead~4").unwrap(), revisions[0]);
+    assert!(matches!(view.resolve("ahead~1"), Err(HistoryError::NotOnBranch(_))));
+    assert!(matches!(view.resolve("ahead~5"), Err(HistoryError::UnknownRevision(_))));
+}
+
+#[test]
 fn differences_are_by_collection_and_as_text_and_go_both_ways() {
     let (repo, revisions) = small();
     let view = read(&repo);
