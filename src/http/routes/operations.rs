@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use warp::http::StatusCode;
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 
-use crate::domain::{Actor, Command, Key, Kind, Value};
+use crate::domain::{Actor, Command, Key, Kind, Refusal, Value};
 use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, SubmitError};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::document::kind_of;
@@ -57,22 +57,36 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     let has_data: Vec<bool> =
         batch.changes.iter().map(|change| !matches!(change.command, Command::Delete { .. })).collect();
     let preferences = asked.preferences;
-    let written = submit::submit(call, batch.changes, author, asked).await.map_err(|error| {
-        let index = index_of(&error);
-        let is_condition = matches!(error, SubmitError::Condition { .. });
-        let error = ApiError::from(error);
-        let Some(index) = index else { return error };
-        let error = match (is_condition, has_data[index]) {
-            (true, _) => error.at(IF_MATCH_POINTER),
-            (false, true) => error,
-            (false, false) => error.without_pointers(),
-        };
-        error.below(&pointer(index))
-    })?;
+    let written = match submit::submit(call, batch.changes, author, asked).await {
+        Ok(written) => written,
+        Err(error) => return Err(refused(call, error, &has_data).await),
+    };
     let results = document::results(written.outcomes.iter().map(shown), &call.context.settings.base_path);
     let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
     let reply = reply.of_revision(written.revision);
     submit::with_preferences(call, reply, results, written, preferences).await
+}
+
+/// What the writer refuses, told of the operation that it is about.
+async fn refused(call: &Call<'_>, error: SubmitError, has_data: &[bool]) -> ApiError {
+    let index = index_of(&error);
+    let is_condition = matches!(error, SubmitError::Condition { .. });
+    let mut deletion = None;
+    if let SubmitError::Refused { refusal: Refusal::UnknownKey(key), .. } = &error {
+        deletion = Box::pin(call.deletion_of(key)).await;
+    }
+    let error = ApiError::from(error);
+    let error = match deletion {
+        Some(deletion) => error.with_more(&deletion),
+        None => error,
+    };
+    let Some(index) = index else { return error };
+    let error = match (is_condition, has_data[index]) {
+        (true, _) => error.at(IF_MATCH_POINTER),
+        (false, true) => error,
+        (false, false) => error.without_pointers(),
+    };
+    error.below(&pointer(index))
 }
 
 fn pointer(index: usize) -> String {

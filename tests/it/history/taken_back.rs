@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{first_parents, told};
-use crate::support::{JSON_API, RawRequest, TestServer};
+use crate::support::{JSON_API, RawRequest, TestServer, document};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -232,6 +232,13 @@ async fn who_may_audit_is_told_what_became_of_a_collection() {
         assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
         assert!(detail.contains(&head), "{detail}");
     }
+    let operation = json!({"op": "update", "data": document("pages", json!({"name": "x"}))["data"]});
+    let gone = server.operations(json!([operation])).await.is(404);
+    let (code, source) = gone.error();
+    assert_eq!((code.as_str(), &source["pointer"]), ("not_found", &json!("/atomic:operations/0")));
+    let detail = gone.detail();
+    assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
+    assert!(detail.contains(&head), "{detail}");
     let revision = "0".repeat(40);
     let no_such_time = server.get(&format!("/collections/pages?asOf={revision}")).await.is(404);
     assert_eq!(no_such_time.detail(), format!("The served branch has no revision `{revision}`."));
