@@ -27,11 +27,12 @@ impl Directory {
     ///
     /// Says what was found and what would be right, in one sentence for the caller.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > Self::BYTES_MAX {
+        let path = text.strip_suffix('/').unwrap_or(text);
+        if path.len() > Self::BYTES_MAX {
             return Err(format!(
                 "a directory has at most {} bytes, this one has {}",
                 Self::BYTES_MAX,
-                text.len()
+                path.len()
             ));
         }
         if text.is_empty() {
@@ -52,7 +53,6 @@ impl Directory {
         if matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic()) {
             return Err(format!("{:?} begins with a drive letter; write a relative path", shown(text)));
         }
-        let path = text.strip_suffix('/').unwrap_or(text);
         for part in path.split('/') {
             match part {
                 "" => {
@@ -103,15 +103,18 @@ mod tests {
         ] {
             assert_eq!(Directory::parse(text).map(String::from), Ok(kept.to_owned()), "{text:?}");
         }
-        assert!(Directory::parse(&"d".repeat(Directory::BYTES_MAX)).is_ok());
+        let longest = "d".repeat(Directory::BYTES_MAX);
+        assert_eq!(Directory::parse(&longest).map(String::from), Ok(longest.clone()));
+        assert_eq!(Directory::parse(&format!("{longest}/")).map(String::from), Ok(longest));
     }
 
     #[test]
     fn whatever_could_lead_elsewhere_is_refused() {
         let long = "d".repeat(Directory::BYTES_MAX + 1);
+        let longer = format!("{long}/");
         for text in [
             "", "/", "/etc", "..", ".", "../x", "x/..", "x/../y", "x/./y", "x//y", "x//", "a\\b", "C:",
-            "c:/x", "c:x", "a\nb", "a\0", "a\u{85}b", &long,
+            "c:/x", "c:x", "a\nb", "a\0", "a\u{85}b", &long, &longer,
         ] {
             assert!(Directory::parse(text).is_err(), "{text:?}");
         }
