@@ -77,7 +77,7 @@ fn in_header(headers: &HeaderMap, name: &'static str, read: fn(&[u8]) -> Option<
     }
     match read(value.as_bytes()) {
         Some(text) => Ok(Some(text.trim().to_owned())),
-        None => wrong("the reason is not UTF-8 once its percent signs are decoded"),
+        None => wrong("the reason is not percent-encoded UTF-8; a percent sign itself is written `%25`"),
     }
 }
 
@@ -87,7 +87,10 @@ fn utf8_or_latin1(bytes: &[u8]) -> Option<String> {
 }
 
 fn percent_decoded(bytes: &[u8]) -> Option<String> {
-    percent_decode(bytes).decode_utf8().ok().map(Into::into)
+    let is_byte =
+        |behind: &[u8]| matches!(behind, [a, b, ..] if [a, b].iter().all(|it| it.is_ascii_hexdigit()));
+    let is_encoded = bytes.split(|byte| *byte == b'%').skip(1).all(is_byte);
+    percent_decode(bytes).decode_utf8().ok().filter(|_| is_encoded).map(Into::into)
 }
 
 /// What else is in `meta` is of no interest, and what is wrong with the body is told by whoever wants it.
@@ -128,13 +131,17 @@ mod tests {
         let why = r#"{"meta":{"reason":"why"}}"#;
         let long = "x".repeat(REASON_BYTES_MAX);
         let too_long = "x".repeat(REASON_BYTES_MAX + 1);
-        let cases: [Case<'_>; 19] = [
+        let cases: [Case<'_>; 23] = [
             (&[], "", Ok(None)),
             (&[(PLAIN, b"  ")], "", Ok(None)),
             (&[(PLAIN, "Fr\u{fc}hjahrsputz".as_bytes())], "", some("Fr\u{fc}hjahrsputz")),
             (&[(PLAIN, b"Fr\xfchjahrsputz")], "", some("Fr\u{fc}hjahrsputz")),
             (&[(ENCODED, b"%E6%97%A5+%E6%9C%AC%20")], "", some("\u{65e5}+\u{672c}")),
             (&[(ENCODED, b"%ff")], "", Err(1)),
+            (&[(ENCODED, b"100%25")], "", some("100%")),
+            (&[(ENCODED, b"%zz")], "", Err(1)),
+            (&[(ENCODED, b"100%")], "", Err(1)),
+            (&[(ENCODED, b"%4")], "", Err(1)),
             (&[(PLAIN, long.as_bytes())], "", some(&long)),
             (&[(PLAIN, too_long.as_bytes())], "", Err(1)),
             (&[(PLAIN, &[0xfc; REASON_BYTES_MAX])], "", Err(1)),
