@@ -18,6 +18,8 @@ pub(crate) struct Line {
     pub(crate) places: HashMap<String, Vec<usize>>,
     pub(crate) states: Vec<State>,
     pub(crate) by_id: HashMap<String, Vec<usize>>,
+    /// The places to which the branch has come by a move that took commits back.
+    pub(crate) taken_back: Vec<usize>,
 }
 
 /// A commit: what stands there, whose child it is, and which call made it.
@@ -57,10 +59,19 @@ impl Line {
 
     fn through(repo: &Repo, heads: &[String]) -> Self {
         let commits = commits(repo);
-        let mut line = Self { places: HashMap::new(), states: vec![State::new()], by_id: HashMap::new() };
+        let mut line = Self {
+            places: HashMap::new(),
+            states: vec![State::new()],
+            by_id: HashMap::new(),
+            taken_back: Vec::new(),
+        };
         let mut at = None;
         for head in heads {
-            for revision in way(&commits, at, head) {
+            let way = way(&commits, at, head);
+            if way.first().is_some_and(|first| at.is_some() && commits[first].parent.as_ref() != at) {
+                line.taken_back.push(line.states.len());
+            }
+            for revision in way {
                 let commit = &commits[&revision];
                 let place = line.states.len();
                 line.states.push(commit.state.clone());
@@ -91,10 +102,14 @@ impl Line {
         }
     }
 
-    /// Whether a name was given so long ago that what has changed since need not be looked for any more.
+    /// Whether a name was given so long ago that what has changed since need not be looked for any more, or a version
+    /// since then may have been taken back, which may be the one that a merge begins with.
     fn is_long_ago(&self, name: &str, place: usize) -> bool {
         let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
-        given.is_none_or(|given| given + LOOKED_THROUGH <= place)
+        given.is_none_or(|given| {
+            given + LOOKED_THROUGH <= place
+                || self.taken_back.iter().any(|at| (given + 1..=place).contains(at))
+        })
     }
 
     /// Whether a refusal would be right at a place.

@@ -192,6 +192,7 @@ fn false_answers_are_found() {
         places: [("r1", 1), ("r2", 2)].map(|(revision, place)| (revision.to_owned(), vec![place])).into(),
         states: vec![state(&[]), state(&[("a", "c0n0")]), state(&[("a", "c0n1")])],
         by_id: [("c0n0", 1), ("c0n1", 2)].map(|(id, place)| (id.to_owned(), vec![place])).into(),
+        taken_back: Vec::new(),
     };
     let start = Instant::now();
     let call = |id: &str, from: u64, to: u64, asked: Asked, answered: Answered| Call {
@@ -222,6 +223,7 @@ fn false_answers_are_found() {
     assert!(!with(call("c1n0", 22, 40, Asked::List, seen("r2", "c0n0"))), "a list of nowhere");
     assert!(!with(call("c1n0", 40, 50, Asked::Read("a"), Answered::Refused)), "it was there");
     assert!(!with(call("c1n0", 40, 50, Asked::Update("a", Some("c0n1".into())), Answered::Refused)));
+    assert!(!with(call("c1n0", 40, 50, Asked::Merge("a", "c0n1".into()), Answered::Refused)));
     assert!(!with(call("c1n0", 40, 50, Asked::Delete("a"), done("r2"))), "a write that is lost");
     let with_saves = |others: [Call; 2]| {
         // Saved after 12 ms and never committed, since it was replaced by what the second commit has.
