@@ -23,7 +23,7 @@ use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::odb::inflate::Inflater;
 use crate::store::git::odb::loose::{self, Found};
-use crate::store::git::packs::store::{Packs, Purpose};
+use crate::store::git::packs::store::Packs;
 
 /// Younger objects are left alone: whoever is writing them may not be done.
 pub(crate) const LOOSE_AGE_MIN: Duration = Duration::from_secs(600);
@@ -53,7 +53,7 @@ pub(crate) fn pack_loose(
         return Ok(false);
     }
     let pack = pack.finish();
-    drop(packs.write(Purpose::Loose, &pack, &[], barrier)?);
+    drop(packs.write(&pack, &[], barrier)?);
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
         return Ok(false);

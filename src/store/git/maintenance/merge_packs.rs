@@ -20,7 +20,7 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::repack::merge;
 use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
-use crate::store::git::packs::store::{PACKS_MAX, Packs, Purpose};
+use crate::store::git::packs::store::{PACKS_MAX, Packs};
 
 /// Merges small packs of ours once, if there are too many; answers whether that was done.
 pub(crate) fn merge_small(
@@ -39,7 +39,7 @@ pub(crate) fn merge_small(
     let parts = chosen(&sized);
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
     let Some(merged) = merge(packs.reader(), &files, &packs.parts, stop)? else { return Ok(false) };
-    let whole = packs.write(Purpose::Merge, &merged, &[], barrier)?;
+    let whole = packs.write(&merged, &[], barrier)?;
     packs.obsolete().add(parts, &whole.name);
     Ok(true)
 }

@@ -22,7 +22,7 @@ use git2::{ErrorClass, Indexer};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
-use crate::store::git::packs::store::{Packs, Purpose};
+use crate::store::git::packs::store::Packs;
 
 impl Packs {
     /// Mends what was left by whoever was here before, also packs that were in the making.
@@ -83,7 +83,7 @@ impl Packs {
             Err(error) if is_damage(&error) => return Ok(false),
             Err(source) => return Err(StoreError::at("make the index of", &pack, source)),
         };
-        let draft = Unflushed::write(self.draft_path(Purpose::Index, "idx"), &index)?;
+        let draft = Unflushed::write(self.draft_path(name, "idx"), &index)?;
         barrier.files(&[&draft])?;
         self.give_name(&draft, name, "idx")?;
         barrier.folder(self.folder())?;

@@ -77,36 +77,6 @@ pub(crate) struct Packs {
     pub(crate) large_len: AtomicUsize,
 }
 
-/// A pack whose files are written and not flushed yet; its index has no name, so to git it is not there.
-struct PackDraft {
-    name: String,
-    files: [Unflushed; 2],
-}
-
-/// For what a pack is written; each has its own names for files in the making.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// What a write has made.
-    Group,
-    /// What was in several packs of ours.
-    Merge,
-    /// What was loose.
-    Loose,
-    /// An index that was lost.
-    Index,
-}
-
-impl Purpose {
-    const fn draft(self) -> &'static str {
-        match self {
-            Self::Group => "collectory-new",
-            Self::Merge => "collectory-merged",
-            Self::Loose => "collectory-loose",
-            Self::Index => "collectory-index",
-        }
-    }
-}
-
 impl Packs {
     pub(crate) fn open(layout: &Layout, barrier: &Barrier) -> Self {
         let (folder, state) = (layout.packs(), layout.state());
@@ -218,39 +188,33 @@ impl Packs {
     /// the pack until the branch refers to it; nobody needs that of a pack whose objects are elsewhere as well.
     pub(crate) fn write(
         self: &Arc<Self>,
-        purpose: Purpose,
         pack: &Pack,
         others: &[&Unflushed],
         barrier: &Barrier,
     ) -> Result<KeepFile, StoreError> {
-        let draft = self.draft(purpose, pack, barrier)?;
-        let name = draft.name.clone();
-        let [content, index] = &draft.files;
-        let written = barrier.files(&[&[content, index], others].concat());
-        let written = written.and_then(|()| self.finish(&draft)).and_then(|()| barrier.folder(&self.folder));
-        written.inspect_err(|_| self.drop_drafts(purpose, &name))?;
+        barrier.make_folder(self.objects(), &self.folder)?;
+        let name = new_name();
+        // A full disk must not stay full because of us.
+        self.put(&name, pack, others, barrier).inspect_err(|_| self.drop_unfinished(&name))?;
         Ok(KeepFile { packs: Arc::clone(self), name })
     }
 
-    fn draft(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
-        barrier.make_folder(self.objects(), &self.folder)?;
-        let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
-        let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
-        let name = new_name();
-        if files.is_err() {
-            // A full disk must not stay full because of us.
-            self.drop_drafts(purpose, &name);
-        }
-        Ok(PackDraft { name, files: files? })
-    }
-
-    /// Gives a pack its name and a mark, now that its content is on disk.
-    fn finish(&self, draft: &PackDraft) -> Result<(), StoreError> {
-        self.keep_files.put(&draft.name)?;
-        self.ours().insert(draft.name.clone());
-        // Readers look for the index first, so the pack gets its name before.
-        let mut named = draft.files.iter().zip(["pack", "idx"]);
-        named.try_for_each(|(file, ending)| self.give_name(file, &draft.name, ending))
+    fn put(
+        &self,
+        name: &str,
+        pack: &Pack,
+        others: &[&Unflushed],
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let write = |ending, bytes| Unflushed::write(self.draft_path(name, ending), bytes);
+        let (content, index) = (write("pack", &pack.pack)?, write("idx", &pack.index)?);
+        barrier.files(&[&[&content, &index], others].concat())?;
+        // The mark is there before the pack, and the pack before the index, for which readers look first.
+        self.keep_files.put(name)?;
+        self.ours().insert(name.to_owned());
+        self.give_name(&content, name, "pack")?;
+        self.give_name(&index, name, "idx")?;
+        barrier.folder(&self.folder)
     }
 
     /// Gives a file of a pack its name.
@@ -266,9 +230,9 @@ impl Packs {
     }
 
     /// Removes files in the making after trouble; what can't be removed now is at the next start.
-    fn drop_drafts(&self, purpose: Purpose, name: &str) {
+    fn drop_unfinished(&self, name: &str) {
         for ending in ["pack", "idx"] {
-            drop(remove_if_there(&self.draft_path(purpose, ending)));
+            drop(remove_if_there(&self.draft_path(name, ending)));
         }
         if !self.file(name, "idx").exists() {
             drop(remove_if_there(&self.file(name, "pack")));
@@ -276,8 +240,8 @@ impl Packs {
         }
     }
 
-    pub(super) fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
-        self.folder.join(format!("{}-{ending}", purpose.draft()))
+    pub(super) fn draft_path(&self, name: &str, ending: &str) -> PathBuf {
+        self.folder.join(format!("{DRAFT_PREFIX}{name}-{ending}"))
     }
 
     pub(crate) fn file(&self, name: &str, ending: &str) -> PathBuf {

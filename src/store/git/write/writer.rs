@@ -17,7 +17,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::barrier::{Barrier, Unflushed};
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::LockDraft;
-use crate::store::git::packs::store::{KeepFile, Packs, Purpose};
+use crate::store::git::packs::store::{KeepFile, Packs};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::refs::Move;
@@ -134,7 +134,7 @@ impl Writer {
     /// Puts the pack of a group on disk, durably: only what can be found after a power cut may be named by what may
     /// survive one.
     fn put_with(&self, group: &Group, others: &[&Unflushed]) -> Result<KeepFile, StoreError> {
-        self.packs.write(Purpose::Group, &group.pack, others, &self.barrier)
+        self.packs.write(&group.pack, others, &self.barrier)
     }
 
     fn step<'a>(

@@ -197,19 +197,15 @@ fn after_a_power_cut_our_marks_are_found_and_a_person_s_stay() {
     assert!(!ours.exists() && theirs.exists());
 }
 
-/// Does something when a file in the folder of the packs is about to be flushed.
-fn at_the_flush_of(repo: &Repo, name: &'static str, mut act: impl FnMut() + Send + 'static) -> Hook {
+/// Does something when a pack in the making is about to be flushed.
+fn at_the_flush_of_a_pack(repo: &Repo, mut act: impl FnMut() + Send + 'static) -> Hook {
     repo.on_flush(move |path| {
-        if path.ends_with(name) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("collectory-") && name.ends_with("-pack") {
             act();
         }
         Ok(())
     })
-}
-
-/// Does something when the merged pack is about to be flushed.
-fn while_merging(repo: &Repo, act: impl FnMut() + Send + 'static) -> Hook {
-    at_the_flush_of(repo, "collectory-merged-pack", act)
 }
 
 #[test]
@@ -217,7 +213,7 @@ fn git_takes_no_pack_in_the_making_for_one() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let _hook = at_the_flush_of(&repo, "collectory-new-pack", {
+    let _hook = at_the_flush_of_a_pack(&repo, {
         let path = repo.path().to_owned();
         move || drop(git_in(&path, &["multi-pack-index", "write"]))
     });
@@ -230,7 +226,7 @@ fn git_takes_no_pack_in_the_making_for_one() {
 fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
     let (repo, mut journal) = crowded();
     let kept = repo.packs().pop().unwrap();
-    let _hook = while_merging(&repo, {
+    let _hook = at_the_flush_of_a_pack(&repo, {
         let mark = kept.with_extension("keep");
         move || fs::write(&mark, "mine").unwrap()
     });
@@ -244,7 +240,7 @@ fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
 fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
     let (repo, mut journal) = crowded();
     let collecting = repo.path().join("gc.pid");
-    let hook = while_merging(&repo, {
+    let hook = at_the_flush_of_a_pack(&repo, {
         let collecting = collecting.clone();
         move || fs::write(&collecting, "1 elsewhere").unwrap()
     });
@@ -262,7 +258,7 @@ fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
 #[test]
 fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
     let (repo, mut journal) = crowded();
-    let _hook = while_merging(&repo, {
+    let _hook = at_the_flush_of_a_pack(&repo, {
         let path = repo.path().to_owned();
         move || drop(git_in(&path, &["multi-pack-index", "write"]))
     });
@@ -278,7 +274,7 @@ fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
     let repo = Repo::new();
     let mut journal = repo.open();
     add_packs(&mut journal);
-    let hook = while_merging(&repo, || panic!("as a test asked for"));
+    let hook = at_the_flush_of_a_pack(&repo, || panic!("as a test asked for"));
     tend(&mut journal);
     drop(hook);
     add_packs(&mut journal);
