@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there};
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::index::rollback::Rollback;
 use crate::store::{AtPath as _, StoreError};
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
@@ -60,15 +59,9 @@ impl IndexFile {
         IndexDraft::make(&self.state)
     }
 
-    /// Puts the index with the new entries in its place; see `rollback`. The guard of the write is dropped when
-    /// nothing is ahead any more.
-    pub(crate) fn put_ahead<'a, G>(
-        &'a self,
-        next: &'a GitIndex,
-        guard: Option<G>,
-    ) -> Result<Rollback<'a, G>, StoreError> {
-        let draft = self.draft()?.write(&self.path, &next.encode())?;
-        Rollback::put([&self.path, &self.state], draft, next.before(), guard)
+    /// Puts these bytes in its place; whoever calls has its lock.
+    pub(super) fn replace(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.draft()?.write(&self.path, bytes)?.put(&self.path).map(drop)
     }
 
     /// Puts a new index in place, releases its lock, and remembers that it is ours.
@@ -120,14 +113,14 @@ pub(crate) struct IndexDraft {
 }
 
 impl IndexDraft {
-    pub(crate) fn make(state: &Path) -> Result<Self, StoreError> {
+    fn make(state: &Path) -> Result<Self, StoreError> {
         let path = state.join(DRAFT);
         let file = make_file(&path).at("make", &path)?;
         Ok(Self { path, file: Some(file) })
     }
 
     /// Writes what is to be in the place of the index; whoever calls has the lock.
-    pub(crate) fn write(self, index: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
+    fn write(self, index: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
         let time = fs::metadata(index).and_then(|old| old.modified()).unwrap_or_else(|_| before_now());
         let mut file = self.file();
         let written =
@@ -137,7 +130,7 @@ impl IndexDraft {
     }
 
     /// Puts it in the place of the index; returns the open file.
-    pub(crate) fn put(mut self, index: &Path) -> Result<File, StoreError> {
+    fn put(mut self, index: &Path) -> Result<File, StoreError> {
         fs::rename(&self.path, index).at("replace", index)?;
         Ok(self.file.take().expect("there until it is put in its place"))
     }

@@ -11,19 +11,18 @@
 //! go back by the rule of `worktree::apply::catch_up`, which finds the commit that was under way.
 
 use std::mem;
-use std::path::Path;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::index::file::IndexDraft;
+use crate::store::git::index::file::IndexFile;
+use crate::store::git::index::git_index::GitIndex;
 
 /// A new index whose branch may not have moved yet; dropped without [`keep`](Self::keep), the old
 /// one comes back.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Rollback<'a, G> {
-    index: &'a Path,
-    state: &'a Path,
+    index: &'a IndexFile,
     /// What the old one held; nothing where there was none.
     before: Option<&'a [u8]>,
     guard: Option<G>,
@@ -31,16 +30,15 @@ pub(crate) struct Rollback<'a, G> {
 }
 
 impl<'a, G> Rollback<'a, G> {
-    /// Puts a draft in the place of the index, which holds `before`; the caller holds its lock. The guard of the
-    /// write is dropped when nothing is ahead any more.
+    /// Puts an index with new entries in the place of the one that it was read from; the caller holds its lock. The
+    /// guard of the write is dropped when nothing is ahead any more.
     pub(crate) fn put(
-        [index, state]: [&'a Path; 2],
-        draft: IndexDraft,
-        before: Option<&'a [u8]>,
+        index: &'a IndexFile,
+        next: &'a GitIndex,
         guard: Option<G>,
     ) -> Result<Self, StoreError> {
-        drop(draft.put(index)?);
-        Ok(Self { index, state, before, guard, is_kept: false })
+        index.replace(&next.encode())?;
+        Ok(Self { index, before: next.before(), guard, is_kept: false })
     }
 
     /// The branch has moved: the new index is the right one. The guard that is returned is to be dropped when
@@ -51,12 +49,7 @@ impl<'a, G> Rollback<'a, G> {
     }
 
     fn put_back(&self) -> Result<(), StoreError> {
-        match self.before {
-            Some(before) => {
-                IndexDraft::make(self.state)?.write(self.index, before)?.put(self.index).map(drop)
-            }
-            None => remove_if_there(self.index),
-        }
+        self.before.map_or_else(|| remove_if_there(&self.index.path), |before| self.index.replace(before))
     }
 }
 
@@ -74,36 +67,30 @@ impl<G> Drop for Rollback<'_, G> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
 
     use super::*;
-
-    /// A folder with an index and a state folder.
-    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let (index, state) = (folder.path().join("index"), folder.path().join("desk"));
-        fs::write(&index, "old").unwrap();
-        fs::create_dir(&state).unwrap();
-        (folder, index, state)
-    }
-
-    fn put<'a>(index: &'a Path, state: &'a Path) -> Result<Rollback<'a, ()>, StoreError> {
-        let draft = IndexDraft::make(state)?.write(index, b"new")?;
-        Rollback::put([index, state], draft, Some(b"old"), None)
-    }
+    use crate::store::git::object::tree::Pointer;
 
     #[test]
     fn the_old_index_comes_back_unless_the_new_one_is_kept() {
-        let (_folder, index, state) = place();
-        for (is_kept, expected) in [(false, "old"), (true, "new")] {
-            let ahead = put(&index, &state).unwrap();
-            assert_eq!(fs::read_to_string(&index).unwrap(), "new");
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("desk");
+        fs::create_dir(&state).unwrap();
+        let index = IndexFile::new(folder.path(), state.clone());
+        let old = GitIndex::empty().encode();
+        fs::write(&index.path, &old).unwrap();
+        let mut next = index.read().unwrap().unwrap();
+        next.put("a", Some(Pointer { mode: 0o100_644, oid: [7; 20] }), [0; 10]);
+        let new = next.encode();
+        for (is_kept, expected) in [(false, &old), (true, &new)] {
+            let ahead = Rollback::put(&index, &next, Some(())).unwrap();
+            assert_eq!(fs::read(&index.path).unwrap(), new);
             if is_kept {
-                assert_eq!(ahead.keep(), None);
+                assert_eq!(ahead.keep(), Some(()));
             } else {
                 drop(ahead);
             }
-            assert_eq!(fs::read_to_string(&index).unwrap(), expected);
+            assert_eq!(&fs::read(&index.path).unwrap(), expected);
             assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
         }
     }

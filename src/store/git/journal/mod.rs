@@ -218,7 +218,7 @@ impl Journal for GitJournal {
         let published = self.writer.publish(expected, &group, drafts, |made| {
             keep_file = Some(made);
             lock.as_ref().map_or(Ok(()), HeldLock::check)?;
-            rollback = next.as_ref().map(|next| index.put_ahead(next, keep_file.take())).transpose()?;
+            rollback = next.as_ref().map(|next| Rollback::put(index, next, keep_file.take())).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.writer.has_come_to(&group) {
