@@ -120,7 +120,7 @@ fn read(
     oid: &Oid,
     inflater: &mut Inflater,
     len_max: usize,
-) -> io::Result<Option<(Kind, Vec<u8>)>> {
+) -> io::Result<Option<(Kind, Arc<Vec<u8>>)>> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let Found { kind, len, content } = loose::read(File::open(path)?, inflater, len_max)?;
     if kind == Kind::Tag {

@@ -22,8 +22,8 @@ const DAMAGED: &str = "the pack is damaged; `git fsck --full` tells more";
 
 pub(crate) struct Sources {
     packs: Vec<Source>,
-    /// In which pack an object is, and as which one there.
-    found: HashMap<Oid, (usize, usize)>,
+    /// In which pack an object is, and as which one there; in few bytes, since there are many.
+    found: HashMap<Oid, (u32, u32)>,
     objects: Objects,
 }
 
@@ -73,8 +73,8 @@ impl Sources {
     }
 
     fn add(&mut self, source: Source) {
-        let number = self.packs.len();
-        for (index, (oid, _)) in source.places.iter().enumerate() {
+        let number = self.packs.len() as u32;
+        for (index, (oid, _)) in (0..).zip(&source.places) {
             self.found.entry(*oid).or_insert((number, index));
         }
         self.packs.push(source);
@@ -94,34 +94,39 @@ impl Sources {
     }
 
     pub(crate) fn packed(&self, oid: &Oid) -> io::Result<Packed<'_>> {
-        let found = self.found.get(oid).and_then(|(number, index)| self.packs[*number].packed(*index));
-        found.ok_or_else(|| damaged(DAMAGED))
+        let (source, index) = self.find(oid)?;
+        source.packed(index).ok_or_else(|| damaged(DAMAGED))
     }
 
     /// The content of an object, put together from deltas where it must be.
     pub(crate) fn content(&mut self, oid: &Oid) -> io::Result<Arc<Vec<u8>>> {
-        let (number, index) = *self.found.get(oid).ok_or_else(|| damaged(DAMAGED))?;
-        let source = &self.packs[number];
-        let found = self.objects.resolve(&source.pack, source.places[index].1, OBJECT_BYTES_MAX)?;
+        let (source, index) = self.find(oid)?;
+        let (pack, at) = (Arc::clone(&source.pack), source.places[index].1);
+        let found = self.objects.resolve(&pack, at, OBJECT_BYTES_MAX)?;
         if found.content.len() as u64 == found.len { Ok(found.content) } else { Err(damaged(DAMAGED)) }
     }
 
+    fn find(&self, oid: &Oid) -> io::Result<(&Source, usize)> {
+        let (number, index) = self.found.get(oid).ok_or_else(|| damaged(DAMAGED))?;
+        Ok((&self.packs[*number as usize], *index as usize))
+    }
+
     /// Says in which pack something is wrong.
-    pub(crate) fn failed(&self, oid: &Oid, source: io::Error) -> StoreError {
-        let number = self.found.get(oid).map_or(0, |(number, _)| *number);
-        StoreError::at("merge", &self.packs[number].path, source)
+    pub(crate) fn failed(&self, oid: &Oid, error: io::Error) -> StoreError {
+        let path = self.find(oid).map_or(&self.packs[0].path, |(source, _)| &source.path);
+        StoreError::at("merge", path, error)
     }
 }
 
 impl Source {
     fn read(path: &Path) -> io::Result<Self> {
-        let pack = Pack::open(path)?;
+        let mut pack = Pack::open(path)?;
         let mut bytes = vec![0; usize::try_from(pack.end).unwrap_or(usize::MAX)];
         pack.file.read_exact_at(&mut bytes, 0)?;
         if pack.is_doubtful || Sha1::digest(&bytes)[..] != pack.sum {
             return Err(damaged(DAMAGED));
         }
-        Ok(Self { path: path.to_owned(), places: pack.by_place(), pack: Arc::new(pack), bytes })
+        Ok(Self { path: path.to_owned(), places: pack.take_places(), pack: Arc::new(pack), bytes })
     }
 
     fn packed(&self, index: usize) -> Option<Packed<'_>> {

@@ -12,11 +12,11 @@ const HEADER_LEN_MAX: usize = 28;
 
 /// An object, or as much of it as was asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Found<B = Vec<u8>> {
+pub(crate) struct Found {
     pub(crate) kind: Kind,
     pub(crate) len: u64,
     /// Its content, cut where it was to be.
-    pub(crate) content: B,
+    pub(crate) content: Arc<Vec<u8>>,
 }
 
 /// Reads a loose object, at most `len_max` bytes of its content.
@@ -33,7 +33,7 @@ pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::R
     let (kind, len) =
         parse_header(&begun[..header_len]).ok_or_else(|| damaged("its header makes no sense"))?;
     begun.drain(..=header_len);
-    let content = inflater.content(begun, len, len_max)?;
+    let content = Arc::new(inflater.content(begun, len, len_max)?);
     Ok(Found { kind, len, content })
 }
 

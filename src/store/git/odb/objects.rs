@@ -39,7 +39,7 @@ pub(crate) struct Objects {
     known: Option<Arc<Known>>,
     inflater: Inflater,
     /// What deltas are against, by its place in which pack.
-    bases: Cache<(usize, u64), Found<Arc<Vec<u8>>>>,
+    bases: Cache<(usize, u64), Found>,
     /// In which pack something was found last.
     last_pack: usize,
 }
@@ -58,6 +58,11 @@ impl Objects {
     /// Reads objects where no other reader is.
     pub(crate) fn at(common_dir: &Path) -> Self {
         Self::new(&Arc::new(Database::new(common_dir)))
+    }
+
+    /// The same, keeping less or more of what deltas are against.
+    pub(crate) fn keeping(self, bytes_min: usize) -> Self {
+        Self { bases: Cache::new(bytes_min), ..self }
     }
 
     /// Where the objects are, for other readers.
@@ -159,7 +164,7 @@ impl Objects {
     }
 
     /// An object that has to be there, and of this kind.
-    fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<Found<Arc<Vec<u8>>>, StoreError> {
+    fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<Found, StoreError> {
         let found = self.read(oid, len_max).map_err(|error| match error {
             StoreError::Damaged { damage, .. } => damage_of(kind, oid, damage),
             error => error,
@@ -173,7 +178,7 @@ impl Objects {
     }
 
     /// An object, at most `len_max` bytes of it; `None` if there is none.
-    fn read(&mut self, oid: &Oid, len_max: usize) -> Result<Option<Found<Arc<Vec<u8>>>>, StoreError> {
+    fn read(&mut self, oid: &Oid, len_max: usize) -> Result<Option<Found>, StoreError> {
         let known = self.known();
         if let Ok(Some(found)) = self.read_in(&known, oid, len_max) {
             return Ok(Some(found));
@@ -186,12 +191,7 @@ impl Objects {
     }
 
     /// Tries every place where an object is: what is damaged in one may be whole in another.
-    fn read_in(
-        &mut self,
-        known: &Known,
-        oid: &Oid,
-        len_max: usize,
-    ) -> Result<Option<Found<Arc<Vec<u8>>>>, StoreError> {
+    fn read_in(&mut self, known: &Known, oid: &Oid, len_max: usize) -> Result<Option<Found>, StoreError> {
         let mut fault = None;
         for folder in &known.folders {
             let len = folder.packs.len();
@@ -210,9 +210,7 @@ impl Objects {
             let path = loose_path(folder, oid);
             match open::open(&path) {
                 Ok(file) => match loose::read(file, &mut self.inflater, len_max) {
-                    Ok(Found { kind, len, content }) => {
-                        return Ok(Some(Found { kind, len, content: Arc::new(content) }));
-                    }
+                    Ok(found) => return Ok(Some(found)),
                     Err(error) => fault = Some(error),
                 },
                 Err(error) if error.kind() == io::ErrorKind::NotFound => (),
@@ -229,13 +227,7 @@ impl Objects {
     }
 
     /// Reads an object from a pack; what a doubtful index has led to is held against its name.
-    fn unpack(
-        &mut self,
-        pack: &Arc<Pack>,
-        at: u64,
-        oid: &Oid,
-        len_max: usize,
-    ) -> io::Result<Found<Arc<Vec<u8>>>> {
+    fn unpack(&mut self, pack: &Arc<Pack>, at: u64, oid: &Oid, len_max: usize) -> io::Result<Found> {
         if !pack.is_doubtful {
             return self.resolve(pack, at, len_max);
         }
@@ -250,12 +242,7 @@ impl Objects {
     }
 
     /// Reads what begins there in a pack, put together from deltas where it must be.
-    pub(crate) fn resolve(
-        &mut self,
-        pack: &Arc<Pack>,
-        at: u64,
-        len_max: usize,
-    ) -> io::Result<Found<Arc<Vec<u8>>>> {
+    pub(crate) fn resolve(&mut self, pack: &Arc<Pack>, at: u64, len_max: usize) -> io::Result<Found> {
         let pack_id = Arc::as_ptr(pack) as usize;
         let mut deltas: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut at = at;

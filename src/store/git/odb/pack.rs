@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,9 +99,9 @@ impl Pack {
         Some(self.places[at].1)
     }
 
-    /// Every object and where it begins, by place.
-    pub(crate) fn by_place(&self) -> Vec<Place> {
-        let mut places = self.places.clone();
+    /// Every object and where it begins, by place, for who looks for none by name.
+    pub(crate) fn take_places(&mut self) -> Vec<Place> {
+        let mut places = mem::take(&mut self.places);
         places.sort_unstable_by_key(|(_, at)| *at);
         places
     }

@@ -50,6 +50,9 @@ const CROWD_LEN: usize = 100;
 /// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
 const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
 
+/// So many bytes are enough for who follows the versions of a tree.
+const READER_BYTES_MIN: usize = 1 << 20;
+
 /// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
 /// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
 const DRAFT_PREFIX: &str = "collectory-";
@@ -97,9 +100,10 @@ impl Packs {
         self.folder.parent().expect("packs are below the objects")
     }
 
-    /// Reads what is in them.
+    /// Reads what is in them, one tree after another.
     pub(crate) fn reader(&self) -> Objects {
-        Objects::at(self.objects().parent().expect("objects are in the repository"))
+        let objects = Objects::at(self.objects().parent().expect("objects are in the repository"));
+        objects.keeping(READER_BYTES_MIN)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -175,7 +179,7 @@ impl Packs {
         for name in self.keep_files.all().iter().filter(|name| self.is_whole(name)) {
             let path = self.file(name, "pack");
             match odb::pack::Pack::open(&path) {
-                Ok(pack) => packs.push(pack.by_place().into_iter().map(|(oid, _)| oid).collect()),
+                Ok(mut pack) => packs.push(pack.take_places().into_iter().map(|(oid, _)| oid).collect()),
                 // It is damaged, or gone meanwhile.
                 Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::NotFound) => (),
                 Err(source) => return Err(StoreError::at("read", &path, source)),
