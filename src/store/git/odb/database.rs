@@ -15,7 +15,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::store::StoreError;
 use crate::store::git::disk::open;
@@ -23,9 +23,6 @@ use crate::store::git::odb::pack::Pack;
 
 /// How many folders borrow from another in a row, as in git (`link_alt_odb_entries` in `odb.c`).
 const BORROWED_DEPTH_MAX: usize = 5;
-
-/// What changed longer ago than this has another time when it changes again, on any file system.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// The objects of a repository, for any number of threads.
 #[derive(Debug)]
@@ -48,14 +45,7 @@ pub(crate) struct ObjectFolder {
     pub(crate) path: PathBuf,
     held: Vec<Held>,
     pub(crate) packs: Vec<Arc<Pack>>,
-    stamp: FolderStamp,
-}
-
-/// What tells whether the packs of a folder and what it borrows are still those.
-#[derive(Debug, PartialEq)]
-struct FolderStamp {
     modified: [Option<SystemTime>; 2],
-    is_settled: bool,
 }
 
 /// A pack that was looked at; `None` when it is damaged.
@@ -84,9 +74,10 @@ impl Database {
         self.unless(Known::seems_current)
     }
 
-    /// What there is, for who has not found something: looked at anew unless nothing can have changed.
+    /// What there is, for who has not found something: looked at anew, since of two changes in one instant the times
+    /// tell one.
     pub(crate) fn again(&self) -> Arc<Known> {
-        self.unless(Known::is_current)
+        self.unless(|_| false)
     }
 
     /// Whether it has packs that refer to what only a remote has (`pack-*.promisor`).
@@ -110,13 +101,7 @@ impl Database {
 
 impl Known {
     fn seems_current(&self) -> bool {
-        self.folders.iter().all(|folder| FolderStamp::of(&folder.path).modified == folder.stamp.modified)
-    }
-
-    fn is_current(&self) -> bool {
-        self.unreadable.is_none()
-            && self.folders.iter().all(|folder| folder.stamp.is_settled)
-            && self.seems_current()
+        self.folders.iter().all(|folder| modified(&folder.path) == folder.modified)
     }
 
     /// Fails when something could not be looked into that may hold what was not found.
@@ -143,13 +128,13 @@ impl Known {
 
     /// Takes a folder up, and answers which it borrows from.
     fn look_into(&mut self, path: &Path, before: &[Held]) -> Vec<PathBuf> {
-        let stamp = FolderStamp::of(path);
+        let modified = modified(path);
         if let Err(source) = fs::read_dir(path) {
             self.miss("open the folder", path, source);
         }
         let held = self.look_at_packs(&path.join("pack"), before);
         let packs = held.iter().filter_map(|held| held.pack.clone()).collect();
-        self.folders.push(ObjectFolder { path: path.to_owned(), held, packs, stamp });
+        self.folders.push(ObjectFolder { path: path.to_owned(), held, packs, modified });
         let list = path.join("info/alternates");
         match open::read(&list) {
             Ok(list) => {
@@ -233,13 +218,8 @@ fn identity(metadata: &Metadata) -> (u64, u64, Option<SystemTime>) {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
-impl FolderStamp {
-    fn of(folder: &Path) -> Self {
-        let modified = ["pack", "info/alternates"]
-            .map(|name| fs::metadata(folder.join(name)).and_then(|metadata| metadata.modified()).ok());
-        #[expect(clippy::disallowed_methods, reason = "compared with the file system's, which no test sets")]
-        let now = SystemTime::now();
-        let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age > SETTLED_AFTER);
-        Self { modified, is_settled: modified.into_iter().flatten().all(is_old) }
-    }
+/// When the packs of a folder and what it borrows have changed last.
+fn modified(folder: &Path) -> [Option<SystemTime>; 2] {
+    ["pack", "info/alternates"]
+        .map(|name| fs::metadata(folder.join(name)).and_then(|metadata| metadata.modified()).ok())
 }
