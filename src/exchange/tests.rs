@@ -71,6 +71,17 @@ fn every_fixture_becomes_what_the_table_says() {
 }
 
 #[test]
+fn a_blank_that_is_missing_behind_a_colon_is_told_where_it_is_missing() {
+    let told = |item: &str| outcome(format!("collections:\n  - {item}\n").as_bytes(), &options(false));
+    let name = "write a blank after the colon: `name: a`\n";
+    assert_eq!(told("name:a\n    folder: x"), format!("2:9: {name}"));
+    assert_eq!(told("name:a\n    folder:x"), format!("2:9: {name}"));
+    assert_eq!(told("{name:a, folder:x}"), format!("2:10: {name}"));
+    assert_eq!(told("{name:a, folder: x}"), format!("2:10: {name}"));
+    assert_eq!(told("{name: a, folder:x}"), "2:21: write a blank after the colon: `folder: x`\n");
+}
+
+#[test]
 fn no_secret_of_a_backend_is_taken_over() {
     let file = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/decap/secrets.yml")).unwrap();
     assert!(String::from_utf8_lossy(&file).contains("hunter2"));

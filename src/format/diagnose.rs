@@ -12,8 +12,10 @@ use std::ops::Range;
 
 use crate::domain::VALUE_DEPTH_MAX;
 use crate::format::diagnose::line::{Line, LineFault};
+use crate::format::lookalike::{SIGNS, closing_quote};
 use crate::format::place::{Place, place};
-use crate::format::tree::{Failure, Found, Parsed};
+use crate::format::scalar::Style;
+use crate::format::tree::{Failure, Found, Node, Parsed};
 use crate::format::{PROBLEMS_PER_FILE_MAX, scalar, tree};
 
 /// What is wrong in a text that is no YAML, and what can be read of the rest.
@@ -52,9 +54,10 @@ pub(crate) fn read(text: &str) -> Diagnosis {
             it.parsed = tree::parse(&it.text);
         }
         let failure = it.parsed.failure.take();
-        let Some(mistake) = foreign.or_else(|| failure.map(|failure| mistake(&it.text, &failure))) else {
-            break;
-        };
+        let mistake = foreign
+            .or_else(|| failure.map(|failure| mistake(&it.text, &failure)))
+            .or_else(|| single(&it.text, it.parsed.root.as_ref()?));
+        let Some(mistake) = mistake else { break };
         if !it.mend(mistake) {
             break;
         }
@@ -180,6 +183,13 @@ fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
         })
 }
 
+/// The first mistake of lines that read as one text, since no blank follows a colon.
+fn single(text: &str, root: &Node) -> Option<Mistake> {
+    let (_, style) = root.as_scalar().filter(|(text, _)| text.contains(SIGNS))?;
+    let Range { start: behind, end: at } = root.span;
+    (style == Style::Plain).then(|| slipped(text, &Failure { at, behind, open: None })).flatten()
+}
+
 /// The brackets that were opened behind what was understood, and not closed where the parser stumbled.
 fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
     let (mut open, mut quote, mut last) = (Vec::new(), None, '\n');
@@ -223,13 +233,29 @@ fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
         );
         return Mistake { found: found(open, message), lines: lines(end), instead: first.blank_value() };
     }
-    let message = match &text[failure.at..] {
+    let (at, message) = match &text[failure.at..] {
         rest if rest.starts_with([']', '}']) => {
-            format!("`{}` closes what `{bracket}` has opened; write `{closing}`", &rest[..1])
+            let message = format!("`{}` closes what `{bracket}` has opened; write `{closing}`", &rest[..1]);
+            (failure.at, message)
         }
-        _ => format!("a comma is missing before this, or `{bracket}` is not closed with `{closing}`"),
+        _ => item(text, open, failure).unwrap_or_else(|| {
+            let message =
+                format!("a comma is missing before this, or `{bracket}` is not closed with `{closing}`");
+            (failure.at, message)
+        }),
     };
-    Mistake { found: found(failure.at, message), lines: lines(line.span().end), instead: first.blank_value() }
+    Mistake { found: found(at, message), lines: lines(line.span().end), instead: first.blank_value() }
+}
+
+/// What is wrong with the item in brackets at which the parser stumbled.
+fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
+    let line = Line::at(text, failure.at);
+    let from = failure.behind.max(open + 1).max(line.start).min(failure.at);
+    let of_item = line.item(from - line.start, failure.at - line.start);
+    of_item.map(|(at, message)| (line.start + at, message)).or_else(|| {
+        let (at, message) = closing_quote(text.get(open + 1..line.span().end)?)?;
+        Some((open + 1 + at, message))
+    })
 }
 
 /// A line that is indented as nothing around it.

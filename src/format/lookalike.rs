@@ -5,6 +5,12 @@
 
 use crate::domain::{Value, shown};
 
+/// What is taken for the colon between a name and its value.
+pub(crate) const SIGNS: [char; 3] = [':', '：', '='];
+
+/// The quotes of a text processor.
+const QUOTES: [char; 9] = ['“', '”', '„', '‟', '«', '»', '‘', '’', '‚'];
+
 /// Whether a character looks like a blank and is none to YAML.
 pub(crate) fn is_odd_blank(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200b}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
@@ -20,9 +26,48 @@ pub(crate) fn odd_blank(c: char) -> String {
 
 /// What to say of a text in the quotes of a text processor.
 pub(crate) fn typographic(text: &str) -> Option<String> {
-    let quotes = ['“', '”', '„', '‟', '«', '»', '‘', '’', '‚'];
-    let inner = text.strip_prefix(quotes)?.trim_end_matches(quotes);
+    let inner = text.strip_prefix(QUOTES)?.trim_end_matches(QUOTES).trim_end_matches(['"', '\'']);
     Some(format!("typographic quotes stand here; type `\"` in their place: {}", Value::from(shown(inner))))
+}
+
+/// Where such a quote stands at the end of a line, or of an item in brackets, and what to say of it.
+pub(crate) fn closing_quote(text: &str) -> Option<(usize, String)> {
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with([',', ']', '}']);
+    let mut quotes = text.match_indices(QUOTES);
+    let (at, _) = quotes.find(|(at, quote)| ends(text[at + quote.len()..].trim_start()))?;
+    Some((at, "a typographic quote stands here; type `\"` in its place".to_owned()))
+}
+
+/// Whether something can be the name of an attribute, in quotes or not.
+pub(crate) fn is_name(text: &str) -> bool {
+    let text = text.trim_matches(['"', '\'']);
+    let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.starts_with(char::is_alphabetic) && text.chars().all(inner)
+}
+
+/// Where a name and its value read as one text, for want of a colon or of a blank behind it, and what to type.
+pub(crate) fn glued(text: &str) -> Option<(usize, String)> {
+    let (at, sign) = text.char_indices().find(|(_, c)| SIGNS.contains(c))?;
+    let (name, rest) = (text[..at].trim_end(), &text[at + sign.len_utf8()..]);
+    if !is_name(name) {
+        return None;
+    }
+    let value = rest.trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace());
+    let example = format!("`{}: {}`", shown(name), shown(value));
+    Some(match (sign, rest.chars().next()) {
+        (':', Some(c)) if is_odd_blank(c) => (at + 1, odd_blank(c)),
+        (':', _) => (at, format!("write a blank after the colon: {example}")),
+        ('：', _) => (at, format!("a full-width colon stands here; type `:` and a blank: {example}")),
+        _ => (at, format!("write a colon and a blank in place of `=`: {example}")),
+    })
+}
+
+/// The first line of what reads as one text and was to be several lines: attributes, or items of a list.
+pub(crate) fn first_line(text: &str) -> &str {
+    let begins = |word: &str| word.starts_with('-') || word.contains([':', '：']);
+    let mut blanks = text.match_indices(' ');
+    let next = blanks.find(|(at, _)| text[at + 1..].split(' ').next().is_some_and(begins));
+    &text[..next.map_or(text.len(), |(at, _)| at)]
 }
 
 /// What in a text that is wrong was hardly meant: at which byte, and what to type instead.

@@ -9,7 +9,7 @@ use crate::format::diagnose::Diagnosis;
 use crate::format::place::{Place, place, places};
 use crate::format::read::locate::{located, start_of, suspected};
 use crate::format::scalar::Style;
-use crate::format::tree::{Content, Found, Layout, Node, Parsed};
+use crate::format::tree::{Content, Entry, Found, Layout, Node, Parsed};
 use crate::format::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX, diagnose, plain, scalar, tree};
 
 /// The byte order mark that some editors put at the start of a file.
@@ -78,9 +78,11 @@ pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node)
     }
 }
 
-/// Whether the type may have stood in a line that could not be read.
+/// Whether the type may have stood in a line that could not be read, or under a name in the wrong quotes.
 fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
+    let is_suspect = |entry: &Entry| entry.name().contains("type") && suspected(&entry.key).is_some();
     text.lines().enumerate().any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
+        || diagnosis.parsed.root.iter().flat_map(Node::entries).any(is_suspect)
 }
 
 /// All that is wrong: in the lines that could not be read, in the form, and in the attributes.
@@ -221,7 +223,7 @@ impl Reader {
         attributes.collect()
     }
 
-    fn member(&mut self, entry: &tree::Entry, wanted: Wanted) -> (String, Value) {
+    fn member(&mut self, entry: &Entry, wanted: Wanted) -> (String, Value) {
         let name = entry.name().to_owned();
         self.path.push(Segment::Name(name.clone()));
         if let Some((text, Style::Plain)) = entry.key.as_scalar() {

@@ -3,7 +3,7 @@
 use super::super::Source;
 use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, keyed, media};
 use crate::domain::{Directory, Key, Kind, Segment, Value};
-use crate::format::foreign::{Content, Node};
+use crate::format::foreign::{Content, Node, hint};
 
 /// What has a home, or none here and never will.
 const NOT_EXTRA: [&str; 10] = [
@@ -40,10 +40,11 @@ pub(super) fn take(
     place: usize,
     context: &Context<'_>,
 ) {
+    let wrong = |message: String| hint::glued(node).unwrap_or_else(|| node.at.fault(message));
     if !node.is_map() {
         return source
             .faults
-            .push(node.at.fault(format!("collection {place}: expected a map with `name` and `folder`")));
+            .push(wrong(format!("collection {place}: expected a map with `name` and `folder`")));
     }
     let name = node.given("name").and_then(Node::as_text);
     let called = name.map_or_else(|| format!("collection-{place}"), str::to_owned);
@@ -51,12 +52,11 @@ pub(super) fn take(
         Folder::Of(folder) => folder,
         Folder::Skipped(why) => return source.skipped.push((called, why.to_owned())),
         Folder::Wrong => {
-            let message = format!("{called}: it has neither a `folder` nor `files`");
-            return source.faults.push(node.at.fault(message));
+            return source.faults.push(wrong(format!("{called}: it has neither a `folder` nor `files`")));
         }
     };
     let Some(name) = name else {
-        return source.faults.push(node.at.fault(format!("collection {place}: it has no `name`")));
+        return source.faults.push(wrong(format!("collection {place}: it has no `name`")));
     };
     let name_at = node.given("name").map_or(node.at, |name| name.at);
     let (key, original) = keyed(source, name, place, name_at, context);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::domain::{Value, shown};
-use crate::format::lookalike::{is_odd_blank, odd_blank, typographic};
+use crate::format::lookalike::{SIGNS, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic};
 
 /// A line and where it stands.
 #[derive(Debug, Clone, Copy)]
@@ -25,13 +25,6 @@ pub(crate) struct LineFault {
 /// What to write for a text that needs quotes.
 fn quoted(text: &str) -> String {
     Value::from(shown(text)).to_string()
-}
-
-/// Whether something can be the name of an attribute, in quotes or not.
-fn is_name(text: &str) -> bool {
-    let text = text.trim_matches(['"', '\'']);
-    let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !text.is_empty() && text.starts_with(char::is_alphabetic) && text.chars().all(inner)
 }
 
 /// A text behind its leading blanks, and how many bytes those take.
@@ -106,6 +99,12 @@ impl<'t> Line<'t> {
         .filter(|line| !line.says_nothing())
     }
 
+    /// The next line that says something, as one of a text that begins with it.
+    fn below(self, text: &'t str) -> Option<Line<'t>> {
+        let below = text.get(self.span().end + 1..).unwrap_or_default();
+        below.lines().map(|text| Line { start: 0, text }).find(|line| !line.says_nothing())
+    }
+
     /// Up to the dash of an item, and the rest.
     fn split(&self) -> (usize, &'t str) {
         let mut at = self.indent();
@@ -128,14 +127,17 @@ impl<'t> Line<'t> {
             return None;
         }
         let (from, rest) = self.split();
-        self.indented_oddly().or_else(|| self.dash(from, rest)).or_else(|| match colon(rest) {
+        let begins =
+            self.indented_oddly().or_else(|| self.dash(from, rest)).or_else(|| self.open_quote(from, rest));
+        begins.or_else(|| match colon(rest) {
             Some(at) => {
                 let instead = self.blank_value();
                 let is_name = at > 0 && is_name(rest[..at].trim_end());
                 let value = from + if is_name { at + 1 } else { 0 };
                 self.value(value).map(|(at, message)| LineFault { at: self.start + at, message, instead })
             }
-            None if from > self.indent() => {
+            // An item is a text of its own, unless an attribute stands below it.
+            None if from > self.indent() && self.below(text).is_none_or(|below| below.indent() != from) => {
                 let instead = self.blank_value();
                 self.value(from).map(|(at, message)| LineFault { at: self.start + at, message, instead })
             }
@@ -165,30 +167,34 @@ impl<'t> Line<'t> {
         follows.then(|| LineFault { at: self.start + from, message: message(), instead })
     }
 
+    /// A quote before a name that is never closed.
+    fn open_quote(&self, from: usize, rest: &str) -> Option<LineFault> {
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        if rest[1..].contains(quote) {
+            return None;
+        }
+        let (at, message) = self.value(from)?;
+        let instead = format!("{}{}", &self.text[..from], &rest[1..]);
+        Some(LineFault { at: self.start + at, message, instead })
+    }
+
     /// A name that no colon follows as it should.
     fn colon(&self, from: usize, rest: &str, text: &str) -> Option<LineFault> {
-        let signs = [':', '：', '='];
-        let (at, sign) = rest.char_indices().find(|(_, c)| signs.contains(c)).unzip();
+        let at = rest.find(SIGNS);
         let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
         let name = rest[..end].trim_end();
-        let value = rest[end..].trim_start_matches(|c: char| signs.contains(&c) || c.is_whitespace());
-        if !is_name(name) {
-            return at.is_some().then(|| rest.find(char::is_whitespace)).flatten().and_then(|end| {
-                let (name, value) = rest.split_at(end);
-                is_name(name).then(|| self.no_colon(from + end, name, value.trim(), text))
-            });
+        let value = rest[end..].trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace());
+        if let Some((at, message)) = glued(rest) {
+            let instead = self.named(name, value, text);
+            return Some(LineFault { at: self.start + from + at, message, instead });
         }
-        let example = format!("`{}: {}`", shown(name), shown(value));
-        let (at, message) = match (sign, rest[end..].chars().nth(1)) {
-            (Some(':'), Some(c)) if is_odd_blank(c) => (end + 1, odd_blank(c)),
-            (Some(':'), _) => (end, format!("write a blank after the colon: {example}")),
-            (Some('：'), _) => {
-                (end, format!("a full-width colon stands here; type `:` and a blank: {example}"))
-            }
-            (Some(_), _) => (end, format!("write a colon and a blank in place of `=`: {example}")),
-            (None, _) => return Some(self.no_colon(from + name.len(), name, value, text)),
-        };
-        Some(LineFault { at: self.start + from + at, message, instead: self.named(name, value, text) })
+        if is_name(name) {
+            return Some(self.no_colon(from + name.len(), name, value, text));
+        }
+        at.and_then(|_| rest.find(char::is_whitespace)).and_then(|end| {
+            let (name, value) = rest.split_at(end);
+            is_name(name).then(|| self.no_colon(from + end, name, value.trim(), text))
+        })
     }
 
     fn no_colon(&self, at: usize, name: &str, value: &str, text: &str) -> LineFault {
@@ -201,15 +207,28 @@ impl<'t> Line<'t> {
     /// The line as it may have been meant.
     fn named(&self, name: &str, value: &str, text: &str) -> String {
         let (from, _) = self.split();
-        let below = text.get(self.span().end + 1..).unwrap_or_default();
-        let below = below.lines().map(|text| Line { start: 0, text }).find(|line| !line.says_nothing());
-        let has_below = below.is_some_and(|below| below.indent() > self.indent());
+        let has_below = self.below(text).is_some_and(|below| below.indent() > self.indent());
         let value = match value {
             "document" | "media" => value,
             _ if has_below => "",
             _ => "x",
         };
         format!("{}{name}: {value}", &self.text[..from])
+    }
+
+    /// What is wrong with an item in brackets at which reading ended; its text begins at `from`.
+    pub(crate) fn item(&self, from: usize, at: usize) -> Option<(usize, String)> {
+        let rest = self.text.get(at..)?;
+        let text = self.text.get(from..)?;
+        let end = rest.find([',', ']', '}']).map_or(self.text.len(), |end| at + end);
+        let item = Line { text: &self.text[..end], ..*self };
+        match rest.chars().next()? {
+            quote @ ('"' | '\'') if !rest[1..].contains(quote) => self.value(at),
+            '@' | '`' | '%' | '*' => item.value(at),
+            ':' if rest[1..].starts_with([' ', '\t']) => item.unquoted(from),
+            ':' => glued(text).map(|(at, message)| (from + at, message)),
+            _ => None,
+        }
     }
 
     /// What is wrong with a value that stands from a byte of the line on, and where in the line.
@@ -258,7 +277,11 @@ impl<'t> Line<'t> {
                 _ => {}
             }
         }
-        Some((at, "this quote is never closed; write `\"` at the end of the text".to_owned()))
+        let (from, wrong) = (at + 1, closing_quote(&self.text[at + 1..]));
+        Some(wrong.map_or_else(
+            || (at, "this quote is never closed; write `\"` at the end of the text".to_owned()),
+            |(at, message)| (from + at, message),
+        ))
     }
 
     fn single_quoted(&self, at: usize) -> Option<(usize, String)> {

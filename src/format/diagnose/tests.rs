@@ -43,6 +43,43 @@ fn a_colon_is_told_where_it_stands_or_should() {
 }
 
 #[test]
+fn a_colon_is_told_in_a_file_of_one_line_too() {
+    let blank = "write a blank after the colon: `type: document`";
+    assert_diagnosed("type:document\n", &[&format!("1:5: {blank}")]);
+    assert_diagnosed("type:document", &[&format!("1:5: {blank}")]);
+    assert_diagnosed(
+        "type：document\n",
+        &["1:5: a full-width colon stands here; type `:` and a blank: `type: document`"],
+    );
+    assert_diagnosed("type:\u{a0}document\n", &["1:6: a no-break space stands here; type a blank"]);
+    assert_diagnosed(
+        "type:document\nname:Posts\n",
+        &[&format!("1:5: {blank}"), "2:5: write a blank after the colon: `name: Posts`"],
+    );
+}
+
+#[test]
+fn a_colon_is_told_where_the_line_reads_as_a_text() {
+    let statuses = |rest: &str, expected: &str| {
+        assert_diagnosed(&format!("type: document\nunpublishedStatuses:{rest}\n"), &[expected]);
+    };
+    let directory = "write a blank after the colon: `directory: x`";
+    statuses(" {draft: {directory:x, name: z}}", &format!("2:40: {directory}"));
+    statuses(
+        " {draft: {directory：x, name: z}}",
+        "2:40: a full-width colon stands here; type `:` and a blank: `directory: x`",
+    );
+    statuses(
+        " {draft:{directory: x, name: z}}",
+        "2:28: write a blank after the colon: `draft: {directory: x, name: z}}`",
+    );
+    let draft = |rest: &str, expected: &str| statuses(&format!("\n  draft:{rest}"), expected);
+    draft("\n    directory:x", &format!("4:14: unpublishedStatuses.draft: {directory}"));
+    draft("\n    directory:x\n    name:z", &format!("4:14: unpublishedStatuses.draft: {directory}"));
+    draft("x", "3:8: unpublishedStatuses: write a blank after the colon: `draft: x`");
+}
+
+#[test]
 fn a_text_that_needs_quotes_is_told_so() {
     line("name: Posts: the best", "2:12: a text with `: ` needs quotes: \"Posts: the best\"");
     line("name: *bold*", "2:7: a text that begins with `*` needs quotes: \"*bold*\"");
@@ -60,6 +97,18 @@ fn a_text_that_needs_quotes_is_told_so() {
         "name: &amp x",
         "2:7: a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed",
     );
+}
+
+#[test]
+fn a_text_in_brackets_that_needs_quotes_is_told_so() {
+    let item = |list: &str, expected: &str| {
+        assert_diagnosed(&format!("type: media\naccept: {list}\nrecursive: true\n"), &[expected]);
+    };
+    item("[*]", "2:10: a text that begins with `*` needs quotes: \"*\"");
+    item("[*/*]", "2:10: a text that begins with `*` needs quotes: \"*/*\"");
+    item("[.pdf, */*, .gif]", "2:16: a text that begins with `*` needs quotes: \"*/*\"");
+    item("[@x]", "2:10: a text that begins with `@` needs quotes: \"@x\"");
+    item("[a: b: c]", "2:14: a text with `: ` needs quotes: \"b: c\"");
 }
 
 #[test]
@@ -82,7 +131,28 @@ fn quotes_are_told_where_they_stand() {
         "name: “Posts: more”",
         "2:7: typographic quotes stand here; type `\"` in their place: \"Posts: more\"",
     );
+    line("\"name: Posts", "2:1: this quote is never closed; write `\"` at the end of the text");
+    line("'name: Posts", "2:1: this quote is never closed; write `'` at the end of the text");
     line("“name”: Posts", "2:1: typographic quotes stand here; type `\"` in their place: \"name\"");
+}
+
+#[test]
+fn the_wrong_quote_is_told_where_it_stands() {
+    let wrong = "a typographic quote stands here; type `\"` in its place";
+    line("name: \"Posts”", &format!("2:13: {wrong}"));
+    for list in ["[\"image/png“]", "[\"image/png“, \"image/gif\"]", "[\"image/png“, .gif]"] {
+        let text = format!("type: media\naccept: {list}\nrecursive: true\n");
+        assert_diagnosed(&text, &[&format!("2:20: {wrong}")]);
+    }
+    assert_diagnosed("type: media\naccept:\n- \"image/png“\n", &[&format!("3:13: {wrong}")]);
+    assert_diagnosed(
+        "type: media\naccept: [“image/png\"]\n",
+        &["2:10: accept[0]: typographic quotes stand here; type `\"` in their place: \"image/png\""],
+    );
+    assert_diagnosed(
+        "“type”: document\n",
+        &["1:1: typographic quotes stand here; type `\"` in their place: \"type\""],
+    );
 }
 
 #[test]
@@ -137,6 +207,10 @@ fn blanks_and_indentation_are_told() {
     );
     assert_diagnosed(
         "type: media\naccept:\n  -image/png\n",
+        &["3:3: accept: write a blank after the dash: `- image/png`"],
+    );
+    assert_diagnosed(
+        "type: media\naccept:\n  -image/png\n  -image/gif\n",
         &["3:3: accept: write a blank after the dash: `- image/png`"],
     );
     assert_diagnosed(

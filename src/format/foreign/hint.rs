@@ -1,6 +1,8 @@
 //! What a file that can't be read looks like, and what to do about it.
 
 use crate::domain::{Value, shown};
+use crate::format::foreign::{Content, Node};
+use crate::format::lookalike::{self, first_line};
 use crate::format::{Fault, diagnose};
 
 /// The fault of a text that is no YAML; `line` is where the parser gave up, from 1.
@@ -14,6 +16,18 @@ pub(super) fn unreadable(text: &str, line: usize) -> Fault {
 /// A fault in what the YAML says, told of a template as what it is.
 pub(super) fn closer(text: &str, fault: Fault) -> Fault {
     template(text, fault.line).or_else(|| unquoted(text, fault.line)).unwrap_or(fault)
+}
+
+/// The blank that is missing behind a colon in a text that was to be a map, or in a name of a map in brackets that
+/// has no value.
+pub(crate) fn glued(node: &Node) -> Option<Fault> {
+    let bare = node.entries().filter(|(_, value)| value.is_null());
+    bare.map(|(name, _)| name).chain([node]).find_map(|node| {
+        let Content::Plain(text) = &node.content else { return None };
+        let (at, message) = lookalike::glued(first_line(text))?;
+        let column = node.at.column + text[..at].chars().count();
+        Some(Fault { line: node.at.line, column, message })
+    })
 }
 
 /// What a static site generator makes the configuration of.

@@ -7,7 +7,7 @@
 //! map, a second document. Every node knows where it stands, so that a fault can say so.
 
 mod build;
-mod hint;
+pub(crate) mod hint;
 mod node;
 #[cfg(test)]
 mod tests;

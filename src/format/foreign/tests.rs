@@ -91,6 +91,10 @@ fn a_file_that_cannot_be_read_says_what_it_looks_like() {
     }
     let blank = value("backend:\n  name:git-gateway\n  branch: main\n");
     assert!(blank.starts_with("2:") && blank.contains("blank"), "{blank}");
+    assert_eq!(
+        value("collections:\n  - name:a\n    folder: x\n"),
+        "2:9: write a blank after the colon: `name: a`"
+    );
     assert!(value("a: [1, 2\nb: 3\n").contains("never closed"));
 }
 

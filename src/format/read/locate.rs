@@ -1,7 +1,7 @@
 //! Where in a file a rule of the domain is broken, and how to say it of what is written there.
 
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, shown};
-use crate::format::lookalike::suspect;
+use crate::format::lookalike::{first_line, glued, suspect};
 use crate::format::scalar::Style;
 use crate::format::tree::{Found, Node};
 use crate::format::{scalar, tree};
@@ -14,8 +14,12 @@ pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
     {
         return match suspected(&entry.key) {
             Some((at, message)) => Found { at: entry.key.span.start + at, message },
-            None => Found { at: entry.key.span.start, message: violation.to_string() },
+            None => glued_name(entry)
+                .unwrap_or_else(|| Found { at: entry.key.span.start, message: violation.to_string() }),
         };
+    }
+    if let Some(found) = node.entries().iter().find_map(glued_name) {
+        return found;
     }
     // Of too many attributes the first one too many is shown.
     let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
@@ -23,6 +27,7 @@ pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
     let at = surplus.map_or_else(|| entry.map_or(node.span.start, start_of), |entry| entry.key.span.start);
     let (offset, message) = suspected(node)
         .or_else(|| dashed(violation, node).map(|message| (0, message)))
+        .or_else(|| glued_text(violation, node))
         .unwrap_or_else(|| (0, as_written(&violation.message, node)));
     Found { at: at + offset, message: Violation { path: violation.path.clone(), message }.to_string() }
 }
@@ -50,11 +55,26 @@ pub(crate) fn suspected(node: &Node) -> Option<(usize, String)> {
 /// What to say of a text that was to be a list and has no blank behind its dash.
 fn dashed(violation: &Violation, node: &Node) -> Option<String> {
     let (text, style) = node.as_scalar()?;
-    let item = text.strip_prefix('-').filter(|_| style == Style::Plain)?;
+    let item = first_line(text).strip_prefix('-').filter(|_| style == Style::Plain)?;
     violation
         .message
         .starts_with("expected a list")
         .then(|| format!("write a blank after the dash: `- {}`", shown(item)))
+}
+
+/// What to say of a text that was to be a map and has no blank behind a colon.
+fn glued_text(violation: &Violation, node: &Node) -> Option<(usize, String)> {
+    let (text, style) = node.as_scalar()?;
+    let is_map = style == Style::Plain && violation.message.starts_with("expected a map");
+    is_map.then(|| glued(first_line(text))).flatten()
+}
+
+/// What to say of `{name:value}`: a name in brackets that has no value, for want of a blank.
+fn glued_name(entry: &tree::Entry) -> Option<Found> {
+    let (text, style) = entry.key.as_scalar()?;
+    let has_none = style == Style::Plain && entry.value.span.is_empty();
+    let (at, message) = has_none.then(|| glued(text)).flatten()?;
+    Some(Found { at: entry.key.span.start + at, message })
 }
 
 /// Where an entry's value begins; a value on lines of its own, or none, is shown at its name.
