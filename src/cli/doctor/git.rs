@@ -5,6 +5,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, bail};
 
 use crate::cli::doctor::{Finding, Fix, Repo};
+use crate::store::git::staged;
 use crate::store::git_command::git_reading;
 
 /// The oldest git that a shared branch can do with: it knows `core.fsync`.
@@ -17,6 +18,11 @@ const LINES_MAX: usize = 20;
 const FSCK_RUNS_MAX: usize = 3;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+    if let (Some(_), Err(error)) = (&repo.work_tree, staged(&repo.git_dir.join("index"), "")) {
+        let fix = Fix::Person("have git make it an ordinary one, by what is named".into());
+        let why = "nothing is written beside an index that can't be kept up, since the next commit by hand would take it back";
+        findings.push(Finding::wrong("git-index", format!("{:#}", anyhow::Error::new(error)), why, fix));
+    }
     match said(repo, &["--version"]) {
         Err(error) => {
             let fix = Fix::Person("install git, 2.36 or newer".into());

@@ -146,6 +146,23 @@ fn packs_whose_objects_are_in_another_one_are_told() {
 }
 
 #[test]
+fn an_index_that_can_not_be_kept_up_is_told_with_the_command_that_mends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    repo.git(&["update-index", "--split-index"]);
+    doctor(&repo, &[]).exits(0);
+    repo.git(&["update-index", "--no-split-index"]);
+    repo.write("other/page.md", "A page\n");
+    repo.commit("Add a page");
+    repo.git(&["sparse-checkout", "set", "--cone", "--sparse-index", "collections"]);
+    let finished = doctor(&repo, &[]).exits(1);
+    assert!(finished.stdout.starts_with("wrong: git-index: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("run `git sparse-checkout disable` there"), "{}", finished.stdout);
+    repo.git(&["sparse-checkout", "disable"]);
+    doctor(&repo, &[]).exits(0);
+}
+
+#[test]
 fn what_git_calls_damage_once_and_not_again_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());

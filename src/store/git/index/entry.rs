@@ -69,6 +69,13 @@ impl IndexEntry {
         }
     }
 
+    /// The entry under the name of another one.
+    pub(super) fn named(mut self, other: Self) -> Self {
+        self.flags = (self.flags & !NAME_MASK) | (other.flags & NAME_MASK);
+        self.path = other.path;
+        self
+    }
+
     /// Appends it as it stands in an index of this version; `before` is the path of the entry before.
     pub(super) fn encode(&self, out: &mut Vec<u8>, version: u32, before: &[u8]) {
         let start = out.len();

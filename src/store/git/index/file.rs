@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there};
 use crate::store::git::disk::lock::HeldLock;
-use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::index::git_index::{GitIndex, Unreadable};
 use crate::store::{AtPath as _, StoreError};
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
@@ -80,7 +80,12 @@ impl IndexFile {
 
 /// What an index says; `None` when there is none, or none that can be edited.
 pub(crate) fn read(path: &Path) -> Result<Option<GitIndex>, StoreError> {
-    Ok(read_if_there(path)?.and_then(|bytes| GitIndex::parse(bytes).ok()))
+    Ok(read_if_there(path)?.and_then(|bytes| parse(path, bytes).ok()))
+}
+
+/// What the bytes of an index say, with what it shares with others where it is split.
+pub(crate) fn parse(path: &Path, bytes: Vec<u8>) -> Result<GitIndex, Unreadable> {
+    GitIndex::parse_with(bytes, |name| read_if_there(&path.with_file_name(name)).ok().flatten())
 }
 
 /// The index file that we wrote last.

@@ -10,8 +10,8 @@
 //! Of the extensions, the cached tree (`TREE`) is kept with the changed paths marked invalid, so that git does not
 //! compare all folders again after each write, the resolved conflicts (`REUC`) are kept, and those that describe the
 //! entries' places or the work tree's state (`EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes them again. One
-//! whose name begins with a small letter must be understood to touch the index at all; there are two, the split index
-//! and the sparse index, and both are refused.
+//! whose name begins with a small letter must be understood to touch the index at all; there are two, the split index,
+//! which is read as the whole that it stands for (see `split`), and the sparse index, which is refused.
 
 use rustix::fs::Stat;
 use sha1::{Digest as _, Sha1};
@@ -20,11 +20,15 @@ use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
 use crate::store::git::index::entry::{Cursor, FIXED_LEN, IndexEntry};
+use crate::store::git::index::split;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
 
 /// What new entries may take before an index in the making has to move.
 const GROWTH_LEN: usize = 4 << 10;
+
+/// The checksum at its end.
+pub(super) const CHECKSUM_LEN: usize = 20;
 
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,12 +44,14 @@ pub(crate) enum Unreadable {
 #[derive(Debug)]
 pub(crate) struct GitIndex {
     bytes: Vec<u8>,
-    version: u32,
-    entries: Vec<IndexEntry>,
+    pub(super) version: u32,
+    pub(super) entries: Vec<IndexEntry>,
     cached_tree: Option<Node>,
     /// The conflicts that were resolved, as git notes them.
     resolved: Option<Vec<u8>>,
     skips_hash: bool,
+    /// Of a part of a split index: what it takes from the other part.
+    pub(super) link: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +89,7 @@ impl GitIndex {
             cached_tree: None,
             resolved: None,
             skips_hash: false,
+            link: None,
         }
     }
 
@@ -92,8 +99,25 @@ impl GitIndex {
     }
 
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Unreadable> {
-        let end = bytes.len().checked_sub(20).ok_or(Unreadable::Damaged)?;
-        let (body, checksum) = bytes.split_at(end);
+        Self::parse_with(bytes, |_| None)
+    }
+
+    /// The same of one that may be split; `shared` tells the file of a name that stands beside it.
+    pub(crate) fn parse_with(
+        bytes: Vec<u8>,
+        shared: impl FnOnce(&str) -> Option<Vec<u8>>,
+    ) -> Result<Self, Unreadable> {
+        let index = Self::parse_part(&bytes)?;
+        let Some(link) = &index.link else { return Ok(Self { bytes, ..index }) };
+        let why = "is split, and the part that it shares can't be read; `git status` tells more";
+        let shared = split::shared(link).and_then(|name| shared(&name));
+        let whole = shared.and_then(|shared| split::whole(&shared, index)).ok_or(Unreadable::Variant(why))?;
+        Ok(Self { bytes, ..whole })
+    }
+
+    /// An index, or one of the parts of a split one, its bytes left out.
+    pub(super) fn parse_part(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(Unreadable::Damaged)?;
         let mut reader = Cursor { bytes: body, at: 0 };
         if reader.take(4) != Some(b"DIRC") {
             return Err(Unreadable::Damaged);
@@ -109,7 +133,7 @@ impl GitIndex {
             let entry = reader.entry(version, before).ok_or(Unreadable::Damaged)?;
             entries.push(entry);
         }
-        let skips_hash = checksum.iter().all(|byte| *byte == 0);
+        let skips_hash = *checksum == Oid::default();
         let mut index = Self { version, entries, skips_hash, ..Self::empty() };
         while reader.at < body.len() {
             let name = reader.take(4).ok_or(Unreadable::Damaged)?;
@@ -117,13 +141,13 @@ impl GitIndex {
             let content = reader.take(len as usize).ok_or(Unreadable::Damaged)?;
             index.keep_extension(name, content)?;
         }
-        Ok(Self { bytes, ..index })
+        Ok(index)
     }
 
     /// Whether these are not the bytes that anybody has written as an index: they have not its checksum, or
     /// none and make no sense. One that is only not understood here is none of those.
     pub(crate) fn is_torn(bytes: &[u8]) -> bool {
-        match bytes.split_last_chunk::<20>() {
+        match bytes.split_last_chunk::<CHECKSUM_LEN>() {
             Some((body, checksum)) if *checksum != Oid::default() => {
                 !body.starts_with(b"DIRC") || Sha1::digest(body)[..] != *checksum
             }
@@ -137,10 +161,7 @@ impl GitIndex {
             // A cached tree that makes no sense is only a cache.
             b"TREE" => self.cached_tree = Node::parse(content),
             b"REUC" => self.resolved = Some(content.to_vec()),
-            b"link" => {
-                let why = "is split, which is not supported; run `git update-index --no-split-index` there";
-                return Err(Unreadable::Variant(why));
-            }
+            b"link" => self.link = Some(content.to_vec()),
             b"sdir" => {
                 let why = "is sparse, which is not supported; run `git sparse-checkout disable` there";
                 return Err(Unreadable::Variant(why));

@@ -7,4 +7,5 @@ mod entry;
 pub(crate) mod file;
 pub(crate) mod git_index;
 pub(crate) mod rollback;
+mod split;
 pub(crate) mod staged;

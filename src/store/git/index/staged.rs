@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::index::file;
 use crate::store::{Special, StoreError, TreeEntry};
 
 /// What an index has in a folder, by the names in it; what is not merged yet or only announced is left out.
@@ -16,7 +16,7 @@ use crate::store::{Special, StoreError, TreeEntry};
 pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
     let Some(bytes) = read_if_there(index)? else { return Ok(BTreeMap::new()) };
     let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
-    let read = GitIndex::parse(bytes).map_err(failed)?;
+    let read = file::parse(index, bytes).map_err(failed)?;
     let prefix = match folder.trim_matches('/') {
         "" | "." => String::new(),
         folder => format!("{folder}/"),

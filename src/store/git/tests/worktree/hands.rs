@@ -354,15 +354,53 @@ fn every_version_of_the_index_is_kept_up() {
 }
 
 #[test]
+fn a_split_index_is_kept_up_and_becomes_a_whole_one() {
+    let (repo, mut journal) = served();
+    for version in ["2", "3", "4"] {
+        repo.git(&["update-index", "--index-version", version]);
+        // All entries shared, some replaced, one new, one deleted: each in a part of its own.
+        repo.git(&["update-index", "--split-index"]);
+        let name = format!("v{version}.yaml");
+        append(&mut journal, &[set("a.yaml", &format!("version {version}\n")), set(&name, "x\n")]);
+        assert_eq!(repo.status(), "", "{version}");
+        repo.git(&["update-index", "--split-index"]);
+        repo.save("c.yaml", &format!("{version} by hand\n"));
+        repo.save("d.yaml", "d1\n");
+        repo.git(&["add", "."]);
+        repo.git(&["rm", "-q", &format!("collections/{name}")]);
+        append(&mut journal, &[set("b.yaml", &format!("version {version}\n"))]);
+        let staged = repo.git(&["status", "--porcelain"]);
+        assert_eq!(staged, format!("M  collections/c.yaml\nA  collections/d.yaml\nD  collections/{name}\n"));
+        repo.git(&["rm", "-qf", "collections/d.yaml"]);
+        repo.git(&["commit", "-qm", "By hand"]);
+        journal.catch_up().unwrap();
+    }
+    repo.git(&["config", "core.splitIndex", "true"]);
+    repo.git(&["config", "splitIndex.maxPercentChange", "100"]);
+    let names: Vec<String> = (0..70).map(|number| format!("many{number}.yaml")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
+    repo.commit(&files);
+    journal.catch_up().unwrap();
+    repo.git(&["rm", "-q", "collections/many3.yaml"]);
+    append(&mut journal, &[set("many66.yaml", "y\n"), remove("many1.yaml")]);
+    assert_eq!(repo.git(&["status", "--porcelain"]), "D  collections/many3.yaml\n");
+    repo.check();
+}
+
+#[test]
 fn nothing_is_written_beside_an_index_that_can_not_be_read() {
     let (repo, mut journal) = served();
     repo.git(&["update-index", "--split-index"]);
+    let entries = fs::read_dir(repo.path().join(".git")).unwrap().map(|entry| entry.unwrap().path());
+    let is_shared = |path: &std::path::PathBuf| path.display().to_string().contains("/sharedindex.");
+    let shared = entries.into_iter().find(is_shared).unwrap();
+    fs::rename(&shared, shared.with_extension("away")).unwrap();
     let head = journal.head().unwrap();
     let refused = journal.append(head, &[set("a.yaml", "a2\n")]);
     assert!(matches!(refused, Err(StoreError::Unsuitable { .. })), "{refused:?}");
     assert_eq!(journal.head().unwrap(), head);
     assert!(repo.packs().is_empty(), "who tries again and again must not fill the disk");
-    repo.git(&["update-index", "--no-split-index"]);
+    fs::rename(shared.with_extension("away"), shared).unwrap();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.saved("a.yaml"), "a2\n");
 }

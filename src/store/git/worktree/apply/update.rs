@@ -19,6 +19,7 @@ use std::path::Path;
 use crate::domain::Revision;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
+use crate::store::git::index::file;
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
@@ -59,11 +60,12 @@ impl Checkout {
     }
 
     fn parse_index(&self) -> Result<GitIndex, StoreError> {
-        let parsed = self.index.bytes()?.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
+        let path = &self.index.path;
+        let parse = |bytes| file::parse(path, bytes);
+        let parsed = self.index.bytes()?.map_or_else(|| Ok(GitIndex::empty()), parse);
         // Without its index a commit of a person's would revert what we write, so we do not write.
         parsed.map_err(|error| {
-            let path = self.index.path.display();
-            self.layout.unsuitable(format!("{path}: {error}; make it an ordinary index"))
+            self.layout.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
         })
     }
 
@@ -199,7 +201,7 @@ fn tell_lagging(error: &StoreError, again: bool) {
 
 /// The index in memory; `None`, and a warning, when it can't be edited.
 fn parse_index(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
-    match bytes.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
+    match bytes.map_or_else(|| Ok(GitIndex::empty()), |bytes| file::parse(path, bytes)) {
         Ok(index) => Some(index),
         Err(error) => {
             let path = path.display();

@@ -1,0 +1,78 @@
+//! A split index (gitformat-index(5), "Split index"), as `git update-index --split-index` and `core.splitIndex` make
+//! it: most entries stand in a file that is shared by many versions of the index.
+//!
+//! ```text
+//! "link" · 20 bytes: the checksum of `sharedindex.CHECKSUM` beside the index
+//!          bitmap of its entries that are deleted · bitmap of those that are replaced
+//! entries: those that replace others, in the order of these and without a path; then new ones
+//!
+//! bitmap (EWAH): number of bits · number of words · words of 8 bytes · place of the last marker, 4 bytes
+//! marker: 1 bit that is repeated · 32 bits: in how many words · 31 bits: how many words of plain bits follow
+//! ```
+//!
+//! It is read as the whole that it stands for, and what we write is whole. Git reads that, and splits it again when
+//! it likes to.
+
+use std::collections::BTreeMap;
+
+use crate::store::git::index::entry::{Cursor, IndexEntry};
+use crate::store::git::index::git_index::{CHECKSUM_LEN, GitIndex};
+use crate::store::git::object::id::Oid;
+
+/// The name of the file that a link means.
+pub(super) fn shared(link: &[u8]) -> Option<String> {
+    let checksum = link.first_chunk::<CHECKSUM_LEN>()?;
+    let hex: String = checksum.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("sharedindex.{hex}"))
+}
+
+/// The whole index that a split one and the file that it shares stand for; `None` if they don't fit.
+pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
+    let base = GitIndex::parse_part(shared).ok()?;
+    let link = part.link.take()?;
+    let mut link = Cursor { bytes: &link, at: 0 };
+    let checksum: Oid = link.take(CHECKSUM_LEN)?.try_into().ok()?;
+    if !shared.ends_with(&checksum) {
+        return None;
+    }
+    let mut old: Vec<Option<IndexEntry>> = base.entries.into_iter().map(Some).collect();
+    let mut new = std::mem::take(&mut part.entries).into_iter();
+    if link.at < link.bytes.len() {
+        let deleted = bits(&mut link, old.len())?;
+        for at in bits(&mut link, old.len())? {
+            old[at] = Some(new.next()?.named(old[at].take()?));
+        }
+        deleted.into_iter().for_each(|at| old[at] = None);
+    }
+    // Of an entry that is in both, the new one counts.
+    let place = |entry: IndexEntry| ((entry.path.clone(), entry.stage()), entry);
+    let entries: BTreeMap<_, _> = old.into_iter().flatten().chain(new).map(place).collect();
+    part.version = base.version.max(part.version);
+    part.entries = entries.into_values().collect();
+    Some(part)
+}
+
+/// The bits of a bitmap that are set, all of them below `len`.
+fn bits(cursor: &mut Cursor<'_>, len: usize) -> Option<Vec<usize>> {
+    let _bits = cursor.number()?;
+    let words = cursor.number()? as usize;
+    let words = cursor.take(words.checked_mul(8)?)?;
+    let _last_marker = cursor.number()?;
+    let mut words = words.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word));
+    let (mut set, mut at) = (Vec::new(), 0_usize);
+    while let Some(marker) = words.next() {
+        let repeated = usize::try_from(marker >> 1 & 0xffff_ffff).ok()?.checked_mul(64)?;
+        let end = at.checked_add(repeated)?;
+        if marker & 1 == 1 {
+            // The last word may have more of them than there are entries.
+            set.extend(at..end.min(len));
+        }
+        at = end;
+        for _ in 0..marker >> 33 {
+            let word = words.next()?;
+            set.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| at + bit));
+            at = at.checked_add(64)?;
+        }
+    }
+    set.iter().all(|at| *at < len).then_some(set)
+}
