@@ -21,6 +21,10 @@ pub(super) struct Export {
     #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORM", value_enum, default_value_t = Form::Json)]
     format: Form,
 
+    /// The same as --format json.
+    #[arg(long, env = "COLLECTORY_JSON")]
+    json: bool,
+
     #[command(flatten)]
     as_of: AsOf,
 
@@ -53,7 +57,8 @@ impl Export {
     pub(super) fn run(self) -> Result<Done, Failure> {
         let snapshot = self.as_of.snapshot(&self.place)?;
         let catalog = || snapshot.catalog().iter().map(|entry| entry.collection.clone()).collect::<Catalog>();
-        let text = match self.format {
+        let form = if self.json { Form::Json } else { self.format };
+        let text = match form {
             Form::Json => resources::list(&snapshot).to_vec(),
             Form::Laika => export::laika(&catalog()).into_bytes(),
             Form::Decap => export::decap(&catalog()).into_bytes(),

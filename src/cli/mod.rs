@@ -23,6 +23,7 @@ mod remote;
 mod repository;
 mod schema;
 mod serve;
+mod shape;
 mod take_back;
 mod through;
 mod token;

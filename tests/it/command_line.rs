@@ -341,6 +341,27 @@ fn check_tells_programs_each_problem_as_json() {
 }
 
 #[test]
+fn a_format_means_the_same_wherever_something_is_printed_for_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("settings"), "small");
+    repo.write("collections/posts.yaml", "type: document\nname: @x\n");
+    fs::write(folder.path().join("new.json"), r#"{"data": []}"#).unwrap();
+    let plan = ["import", "new.json", "--prune", "--dry-run"];
+    for command in [&["check"][..], &["doctor"], &plan, &["export"], &["list"], &["log"]] {
+        let code = i32::from(command == ["check"]);
+        let printed = |flags: &[&str]| run(folder.path(), &[command, flags].concat()).exits(code).stdout;
+        let json = printed(&["--json"]);
+        assert!(json.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{command:?}: {json}");
+        assert_eq!(printed(&["--format", "json"]), json, "{command:?}");
+    }
+    for command in [&["check"][..], &["doctor"], &plan, &["show", "HEAD"], &["verify"]] {
+        let refused = run(folder.path(), &[command, &["--format", "csv"]].concat()).exits(2);
+        let told = "collectory: only list, get, log and export know --format csv\n";
+        assert_eq!((refused.stdout.as_str(), refused.stderr.as_str()), ("", told), "{command:?}");
+    }
+}
+
+#[test]
 fn check_hints_at_files_that_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");

@@ -15,6 +15,7 @@ use crate::cli::check::hints::hint;
 use crate::cli::check::read_only::{ReadOnlyJournal, View, staged};
 use crate::cli::check::subject::Subject;
 use crate::cli::repository::{Folder, Repository};
+use crate::cli::shape::Shape;
 use crate::cli::{Done, Failure, answer, counted, json_line, note};
 use crate::engine::{self, MirrorOptions, Problem, Snapshot};
 use crate::http::Clock;
@@ -29,7 +30,8 @@ Read everything and report each problem on standard output as path:line:column: 
 inside the repository and the words that the service has for it. Exits with 1 if there is any.
 
 Reads the files as they are saved in the work tree; the branch when the repository is bare. Changes \
-nothing, and may run beside a service. Files that look like those of collections and are not read are \
+nothing, and may run beside a service. With --format json each problem is one JSON object a line: path, line, \
+column, message, collection, serving, kind. Files that look like those of collections and are not read are \
 hints on standard error.")]
 pub(crate) struct Check {
     /// The repository, or files of one to read just these [default: ./settings, else the repository around
@@ -55,9 +57,8 @@ pub(crate) struct Check {
     #[arg(long, env = "GIT_INDEX_FILE", hide = true)]
     index: Option<PathBuf>,
 
-    /// One JSON object a line for each problem: path, line, column, message, collection, serving, kind.
-    #[arg(long, env = "COLLECTORY_JSON")]
-    json: bool,
+    #[command(flatten)]
+    shape: Shape,
 }
 
 const EXAMPLES: &str = "\
@@ -70,6 +71,7 @@ Examples:
 impl Check {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         // First, since it is wrong wherever the repository is.
+        self.shape.without_table()?;
         self.options(Path::new(".")).check().map_err(anyhow::Error::from)?;
         let subject = Subject::of(&self.arguments, self.repository.dir.as_deref())?;
         let mut journal = GitJournal::open(self.options(&subject.repository)).map_err(anyhow::Error::from)?;
@@ -100,8 +102,11 @@ impl Check {
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
             for number in 0..problem.faults.len() {
-                let told = if self.json { annotation(problem, number) } else { problem.diagnostic(number) };
-                answer(&if self.json { json_line(&told) } else { told.into() })?;
+                let told = match self.shape.is_json() {
+                    true => json_line(&annotation(problem, number)).into_owned(),
+                    false => problem.diagnostic(number),
+                };
+                answer(&told)?;
             }
             problems += problem.faults.len();
         }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::cli::repository::Repository;
+use crate::cli::shape::Shape;
 use crate::cli::{Done, Failure, answer};
 use crate::store::git::{Access, GitJournal, Options};
 
@@ -35,9 +36,8 @@ pub(crate) struct Doctor {
     #[arg(long, env = "COLLECTORY_REPAIR")]
     repair: bool,
 
-    /// A JSON document for programs.
-    #[arg(long, env = "COLLECTORY_JSON")]
-    json: bool,
+    #[command(flatten)]
+    shape: Shape,
 
     /// The policy file to look at, too.
     #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE")]
@@ -134,6 +134,7 @@ impl Repo {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        self.shape.without_table()?;
         let path = self.repository.find()?;
         let options =
             Options { branch: self.repository.branch.clone(), access: Access::Read, ..Options::new(&path) };
@@ -163,7 +164,7 @@ impl Doctor {
         if let Some(address) = &self.address {
             service::address(address, &mut findings);
         }
-        tell(&findings, self.json)?;
+        tell(&findings, self.shape.is_json())?;
         Ok(if findings.iter().any(Finding::is_wrong) { Done::FoundProblems } else { Done::Well })
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cli::import::reading::Reading;
 use crate::cli::repository::{Folder, Signing};
+use crate::cli::shape::Shape;
 use crate::cli::through::Through;
 use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
 use crate::config::REPOSITORY_DEFAULT;
@@ -23,7 +24,8 @@ use crate::exchange::{self, Existing, Line, Parsed, Plan, Step};
 Take over the settings of a Laika content store (.contentbase/settings.json), the configuration of Decap, \
 Netlify, Static or Sveltia CMS (config.yml), or what `collectory export` gives, in one commit.
 
-Prints a plan on standard output, one line a key: create, update, unchanged, skip, delete. What is wrong is \
+Prints a plan on standard output, one line a key: create, update, unchanged, skip, delete; with --format json one \
+object a line: action, key, attributes, reason. What is wrong is \
 told on standard error as file:line:column: message, and nothing is written then. Importing the same again \
 changes nothing.")]
 pub(super) struct Import {
@@ -46,9 +48,8 @@ pub(super) struct Import {
     #[arg(long, env = "COLLECTORY_DRY_RUN")]
     dry_run: bool,
 
-    /// Print the plan as one JSON object a line: action, key, attributes, reason.
-    #[arg(long, env = "COLLECTORY_JSON")]
-    json: bool,
+    #[command(flatten)]
+    shape: Shape,
 
     #[command(flatten)]
     target: Target,
@@ -89,6 +90,7 @@ struct Target {
 
 impl Import {
     pub(super) fn run(self) -> Result<Done, Failure> {
+        self.shape.without_table()?;
         self.target.check()?;
         let Some(parsed) = self.reading.parse()? else { return Ok(Done::FoundProblems) };
         match self.target.through.url() {
@@ -147,7 +149,7 @@ impl Import {
     }
 
     fn show(&self, plan: &Plan) -> io::Result<()> {
-        let line = |line: &Line| match self.json {
+        let line = |line: &Line| match self.shape.is_json() {
             true => json_line(&object(line)).into_owned(),
             false => plain(&line.to_string()),
         };

@@ -25,6 +25,7 @@ pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOf, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::repository::{Folder, Repository};
+use crate::cli::shape::Shape;
 use crate::cli::{Done, Failure, json_line, plain};
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
@@ -54,43 +55,8 @@ struct Source {
     #[command(flatten)]
     place: Place,
 
-    /// How to show it: lines for people, resources for programs (one a line), or a table for a
-    /// spreadsheet where there is one (`list`, `get`, `log`).
-    #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
-    format: Format,
-
-    /// The same as --format json.
-    #[arg(long, env = "COLLECTORY_JSON")]
-    json: bool,
-}
-
-/// How something is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Lines for people.
-    Text,
-    /// JSON:API resources, one a line.
-    Json,
-    /// Comma-separated values (RFC 4180), with a line of names.
-    Csv,
-}
-
-impl Source {
-    const fn is_json(&self) -> bool {
-        self.json || matches!(self.format, Format::Json)
-    }
-
-    const fn is_csv(&self) -> bool {
-        matches!(self.format, Format::Csv)
-    }
-
-    /// Refuses the form that there is not.
-    fn check_format(&self) -> Result<(), Failure> {
-        match self.format {
-            Format::Csv => Err(Failure::Usage("only list, get and log know --format csv".to_owned())),
-            Format::Text | Format::Json => Ok(()),
-        }
-    }
+    #[command(flatten)]
+    shape: Shape,
 }
 
 impl Place {
