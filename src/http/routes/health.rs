@@ -1,4 +1,7 @@
 //! `/livez` and `/readyz`: for whoever keeps the service running; nobody is asked for a permit.
+//!
+//! A parameter that is not understood is passed over here, where every other path refuses it: a balancer that adds one
+//! to its question is to hear how the service is, and not to take it out of use.
 
 use std::time::Duration;
 

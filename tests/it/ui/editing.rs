@@ -258,6 +258,10 @@ async fn forms_of_other_sites_and_of_before_a_restart_do_nothing() {
     sent(&server, "/new", filled(&page, &[])).await.has("Created");
     let past = look(&server, "/collections/posts?asOf=HEAD", 200).await;
     past.lacks("<form method").has("Kept");
+    for page in ["/new?asOf=HEAD", "/collections/posts/delete?asOf=HEAD"] {
+        let past = look(&server, page, 200).await;
+        past.has("Nothing can be changed here").lacks("<form method").lacks("name=\"do\"");
+    }
     checked(send(&server, "/collections/posts?asOf=HEAD", String::new()).await, 400);
 }
 
