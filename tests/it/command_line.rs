@@ -345,7 +345,7 @@ fn a_format_means_the_same_wherever_something_is_printed_for_programs() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("settings"), "small");
     repo.write("collections/posts.yaml", "type: document\nname: @x\n");
-    fs::write(folder.path().join("new.json"), r#"{"data": []}"#).unwrap();
+    std::fs::write(folder.path().join("new.json"), r#"{"data": []}"#).unwrap();
     let plan = ["import", "new.json", "--prune", "--dry-run"];
     for command in [&["check"][..], &["doctor"], &plan, &["export"], &["list"], &["log"]] {
         let code = i32::from(command == ["check"]);

@@ -59,7 +59,8 @@ impl Turn {
         let turns = if are_known { TURNS_GIVEN } else { u32::from(is_offered) };
         if turns > 0 {
             self.offered_at = Some(now);
-            let until = now + ((took + self.fetch_took) * turns).min(GIVEN_MAX);
+            // Those who lose a race fetch before the next one, and whoever waits here has fetched by then.
+            let until = now + ((took + self.fetch_took) * turns + self.fetch_took).min(GIVEN_MAX);
             self.given = Some(Given { until, are_known });
         }
     }
@@ -104,7 +105,7 @@ mod tests {
         turn.lost();
         turn.fetched(FETCH);
         turn.pushed(now, TOOK);
-        assert_eq!(turn.comes_at(), Some(now + 2 * (FETCH + TOOK)));
+        assert_eq!(turn.comes_at(), Some(now + 2 * (FETCH + TOOK) + FETCH));
     }
 
     #[test]
