@@ -65,8 +65,7 @@ fn rule(rule: Rule) -> Value {
         Rule::Text => map([("type", "string".into()), ("maxLength", count(TEXT_CHARS_MAX))]),
         Rule::Directory => map([
             ("type", "string".into()),
-            // With the `/` at the end that is dropped.
-            ("maxLength", count(Directory::BYTES_MAX + 1)),
+            ("maxLength", count(Directory::BYTES_MAX)),
             ("pattern", directory_pattern().into()),
             error_message(
                 "A directory is a relative path with `/`, such as content/posts, without `.` and `..`.",
