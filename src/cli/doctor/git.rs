@@ -18,10 +18,15 @@ const LINES_MAX: usize = 20;
 const FSCK_RUNS_MAX: usize = 3;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
-    if let (Some(_), Err(error)) = (&repo.work_tree, staged(&repo.git_dir.join("index"), "")) {
-        let fix = Fix::Person("have git make it an ordinary one, by what is named".into());
+    let index = repo.git_dir.join("index");
+    if let (Some(_), Err(error)) = (&repo.work_tree, staged(&index, "")) {
+        let fix = format!(
+            "`rm '{}'` and `git reset` make it anew, and nothing is staged any more",
+            index.display()
+        );
         let why = "nothing is written beside an index that can't be kept up, since the next commit by hand would take it back";
-        findings.push(Finding::wrong("git-index", format!("{:#}", anyhow::Error::new(error)), why, fix));
+        let what = format!("{:#}", anyhow::Error::new(error));
+        findings.push(Finding::wrong("git-index", what, why, Fix::Person(fix)));
     }
     match said(repo, &["--version"]) {
         Err(error) => {
