@@ -108,7 +108,15 @@ pub(crate) enum Reading {
     Good(Good),
     Broken(Fault),
     /// The repository can't read it, for now.
-    Lost(Fault),
+    Lost(Lost),
+}
+
+/// A content that the repository does not have.
+#[derive(Debug, Clone)]
+pub(crate) struct Lost {
+    pub(crate) fault: Fault,
+    /// Whether it was never here: a remote has promised it to this partial clone.
+    pub(crate) is_promised: bool,
 }
 
 impl Reading {
@@ -120,7 +128,7 @@ impl Reading {
     /// Why the repository can't read it, if that is so.
     const fn lost(&self) -> Option<&Fault> {
         match self {
-            Self::Lost(fault) => Some(fault),
+            Self::Lost(lost) => Some(&lost.fault),
             Self::Good(_) | Self::Broken(_) => None,
         }
     }
@@ -189,9 +197,10 @@ impl Shared {
     /// What a file holds whose content the repository has lost; an error about more stays one.
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<Reading, StoreError> {
         let stays = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
+        let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
         match damage(&error).map(|fault| self.fault(key, version, fault)) {
             Some(fault) if stays => Ok(Reading::Broken(fault)),
-            Some(fault) => Ok(Reading::Lost(fault)),
+            Some(fault) => Ok(Reading::Lost(Lost { fault, is_promised })),
             None => Err(error),
         }
     }
@@ -347,16 +356,15 @@ impl View {
         self.index.before(event).map_or(Ok(None), |before| self.standing_after(before))
     }
 
-    /// The same, or what is wrong with a version in between that the repository has lost: nobody can tell what came
-    /// of it.
-    fn known_before(&self, event: u32) -> Result<Result<Option<Standing>, Fault>, StoreError> {
+    /// The same, or a version since then that the repository does not have: nobody can tell what came of it.
+    fn known_before(&self, event: u32) -> Result<Result<Option<Standing>, Lost>, StoreError> {
         let Some(before) = self.index.before(event) else { return Ok(Ok(None)) };
         let row = self.index.event(before);
         for event in self.index.of_key_until(row.key, row.commit) {
             let Some(version) = self.index.event(event).after else { break };
             match self.shared.read(self.index.key(row.key), version)? {
                 Reading::Good(good) => return Ok(Ok(Some(Standing { version, good }))),
-                Reading::Lost(fault) => return Ok(Err(fault)),
+                Reading::Lost(lost) => return Ok(Err(lost)),
                 Reading::Broken(_) => {}
             }
         }

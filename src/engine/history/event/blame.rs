@@ -64,9 +64,9 @@ impl View {
             let version = row.after.expect("nothing of a lifetime deletes");
             let good = match self.shared.read(self.index.key(row.key), version)? {
                 Reading::Good(good) => good,
-                Reading::Broken(_) => continue,
                 // Who gave what it had its values nobody can tell.
-                Reading::Lost(fault) => return Err(HistoryError::Lost(fault)),
+                Reading::Lost(lost) if lost.is_promised => return Err(HistoryError::Lost(lost.fault)),
+                Reading::Broken(_) | Reading::Lost(_) => continue,
             };
             match &newer {
                 None => open = changes(None, Some(&good.collection)),

@@ -150,7 +150,9 @@ impl View {
             Some(_) => None,
             None => match self.known_before(event)? {
                 Ok(standing) => standing,
-                Err(fault) => return Ok((Effect::Problem(fault), false)),
+                Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
+                // What is damaged harms only its own event.
+                Err(_) => self.standing_before(event)?,
             },
         };
         let before = before.as_ref().map(|standing| &*standing.good.collection);
@@ -159,7 +161,7 @@ impl View {
             Some(version) => match self.shared.read(self.index.key(row.key), version)? {
                 Reading::Good(good) => Some(good.collection),
                 Reading::Broken(fault) => return Ok((Effect::Problem(fault), true)),
-                Reading::Lost(fault) => return Ok((Effect::Problem(fault), false)),
+                Reading::Lost(lost) => return Ok((Effect::Problem(lost.fault), false)),
             },
         };
         let mut changes = changes(before, after.as_deref());

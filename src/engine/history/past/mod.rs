@@ -17,7 +17,7 @@ use crate::domain::{Collection, Key, Revision};
 use crate::engine::history::event::Fault;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::past::files::Counting;
-use crate::engine::history::{HistoryError, Reading, Standing, View};
+use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
 use crate::engine::mirror::layers::{Claim, Content, File, LastGood, hidden_by, resolve};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
 use crate::store::{BlobId, StoreError};
@@ -178,7 +178,7 @@ impl View {
     ) -> Result<(Option<PastEntry>, Vec<Fault>), HistoryError> {
         let (content, last_good) = match reading {
             Reading::Good(good) => (Content::Good(good), None),
-            Reading::Broken(fault) | Reading::Lost(fault) => {
+            Reading::Broken(fault) | Reading::Lost(Lost { fault, .. }) => {
                 (Content::Broken(vec![fault.into_format()]), self.last_good(revision, key)?)
             }
         };

@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use crate::engine::history::event::{Effect, Fault};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{History, HistoryError, Reading, Standing, View};
+use crate::engine::history::{History, HistoryError, Lost, Reading, Standing, View};
 use crate::engine::{
     Condition, ConditionalCommand, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError,
     Written,
@@ -323,17 +323,17 @@ impl View {
             return Err(HistoryError::NotFetched(SHALLOW.to_owned()));
         }
         if let Some(version) = row.after
-            && let Reading::Lost(fault) = self.shared.read(self.index.key(row.key), version)?
+            && let Reading::Lost(lost) = self.shared.read(self.index.key(row.key), version)?
         {
-            return Err(HistoryError::Lost(fault));
+            return Err(HistoryError::Lost(lost.fault));
         }
-        self.known_before(event)?.map(drop).map_err(HistoryError::Lost)
+        self.known_before(event)?.map(drop).map_err(|lost| HistoryError::Lost(lost.fault))
     }
 
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
         let Some(version) = present.filter(|_| entry.stale) else { return Ok(()) };
         match self.shared.read(key, version).map_err(HistoryError::from)? {
-            Reading::Broken(fault) | Reading::Lost(fault) => Err(UndoRefusal::Broken(fault)),
+            Reading::Broken(fault) | Reading::Lost(Lost { fault, .. }) => Err(UndoRefusal::Broken(fault)),
             // The hand edit above it is broken; the writer knows where.
             Reading::Good(_) => Ok(()),
         }
