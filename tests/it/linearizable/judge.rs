@@ -102,17 +102,27 @@ impl Line {
         }
     }
 
-    /// Whether a name was given so long ago that what has changed since need not be looked for any more, or a version
-    /// since then may have been taken back, which may be the one that a merge begins with.
-    fn is_long_ago(&self, name: &str, place: usize) -> bool {
-        let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
-        given.is_none_or(|given| {
-            given + LOOKED_THROUGH <= place
-                || self.taken_back.iter().any(|at| (given + 1..=place).contains(at))
-        })
+    /// The place at which a name was given last until another place.
+    fn given(&self, name: &str, place: usize) -> Option<usize> {
+        self.by_id.get(name)?.iter().rfind(|given| **given <= place).copied()
     }
 
-    /// Whether a refusal would be right at a place.
+    /// Whether a name was given so long ago that what has changed since need not be looked for any more.
+    fn is_long_ago(&self, name: &str, place: usize) -> bool {
+        self.given(name, place).is_none_or(|given| given + LOOKED_THROUGH <= place)
+    }
+
+    /// Whether a refusal would be right at a place: also of a merge after something was taken back, which may be the
+    /// version that it begins with, though another one has its name.
+    fn may_refuse(&self, asked: &Asked, place: usize) -> bool {
+        let is_taken_back = |name: &str| {
+            let given = self.given(name, place);
+            given.is_some_and(|given| self.taken_back.iter().any(|at| (given + 1..=place).contains(at)))
+        };
+        self.refuses(asked, place) || matches!(asked, Asked::Merge(_, name) if is_taken_back(name))
+    }
+
+    /// Whether nothing but a refusal would be right at a place.
     fn refuses(&self, asked: &Asked, place: usize) -> bool {
         let name = |key: &str| self.states[place].get(key);
         match asked {
@@ -262,7 +272,7 @@ pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
             }
             Answered::Refused => {
                 let is_right =
-                    (low..=high).any(|place| line.refuses(&call.asked, place)) || saves.refuse(call, low);
+                    (low..=high).any(|place| line.may_refuse(&call.asked, place)) || saves.refuse(call, low);
                 assert!(is_right, "refused without a reason: {call:?}");
             }
             Answered::NotNow => {
