@@ -102,24 +102,17 @@ impl Line {
         }
     }
 
-    /// The place at which a name was given last until another place.
-    fn given(&self, name: &str, place: usize) -> Option<usize> {
-        self.by_id.get(name)?.iter().rfind(|given| **given <= place).copied()
-    }
-
-    /// Whether a name was given so long ago that what has changed since need not be looked for any more.
-    fn is_long_ago(&self, name: &str, place: usize) -> bool {
-        self.given(name, place).is_none_or(|given| given + LOOKED_THROUGH <= place)
-    }
-
-    /// Whether a refusal would be right at a place: also of a merge after something was taken back, which may be the
-    /// version that it begins with, though another one has its name.
+    /// Whether a refusal would be right at a place: also of a merge whose first version need not be looked for any
+    /// more, or may have been taken back, though another one has its name.
     fn may_refuse(&self, asked: &Asked, place: usize) -> bool {
-        let is_taken_back = |name: &str| {
-            let given = self.given(name, place);
-            given.is_some_and(|given| self.taken_back.iter().any(|at| (given + 1..=place).contains(at)))
+        let is_out_of_sight = |name: &str| {
+            let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
+            given.is_none_or(|given| {
+                given + LOOKED_THROUGH <= place
+                    || self.taken_back.iter().any(|at| (given + 1..=place).contains(at))
+            })
         };
-        self.refuses(asked, place) || matches!(asked, Asked::Merge(_, name) if is_taken_back(name))
+        self.refuses(asked, place) || matches!(asked, Asked::Merge(_, name) if is_out_of_sight(name))
     }
 
     /// Whether nothing but a refusal would be right at a place.
@@ -131,8 +124,7 @@ impl Line {
             Asked::Read(key) | Asked::Delete(key) | Asked::Label(key) | Asked::Update(key, None) => {
                 name(key).is_none()
             }
-            Asked::Update(key, Some(expected)) => name(key) != Some(expected),
-            Asked::Merge(key, expected) => name(key) != Some(expected) || self.is_long_ago(expected, place),
+            Asked::Update(key, Some(expected)) | Asked::Merge(key, expected) => name(key) != Some(expected),
             Asked::Both(keys) => keys.iter().any(|key| name(key).is_none()),
         }
     }
