@@ -70,8 +70,8 @@ pub struct RepositoryConfig {
     /// merged, the loose objects that `git commit` leaves are packed, and git's commit-graph is kept up
     /// for a fast `git log` on a file. Without it that is left to `git gc`.
     ///
-    /// It takes a quarter of a core at most. What there is then (packs, objects, bytes, bytes per
-    /// commit) stands in the log, at level info, once an hour at most and at the end.
+    /// It takes a quarter of a core at most. What there is then (packs, objects, bytes, loose
+    /// objects) stands in the log, at level info, once an hour at most and at the end.
     #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
     pub maintenance: Maintenance,
 
