@@ -109,6 +109,9 @@ const SERVE_PAGES: [&str; 2] = ["src/http/mod.rs", "src/http/reply/mod.rs"];
 /// How many fields a type has at most: one with more is several things.
 const FIELDS_MAX: usize = 10;
 
+/// How many files a folder has at most: one with more is several rooms.
+const FILES_MAX: usize = 15;
+
 /// Crates that only one file of their layer may name: the rest counts in plain numbers.
 const OWNED_BY_A_FILE: &[(&str, &str)] = &[("prometheus_client", "src/telemetry/metrics/exposition.rs")];
 
@@ -235,6 +238,22 @@ fn no_type_has_too_many_fields() {
 }
 
 #[test]
+fn no_folder_has_too_many_files() {
+    assert_eq!(full_folders_in(Path::new(env!("CARGO_MANIFEST_DIR"))), [""; 0]);
+}
+
+#[test]
+fn a_folder_with_too_many_files_is_found() {
+    let copy = planted("src/http/file_0.rs", "");
+    for n in 1..FILES_MAX {
+        fs::write(copy.path().join(format!("src/http/file_{n}.rs")), "").expect("a file can be written");
+    }
+    assert_eq!(full_folders_in(copy.path()), [""; 0]);
+    fs::write(copy.path().join("src/http/one_more.rs"), "").expect("a file can be written");
+    assert_eq!(full_folders_in(copy.path()), ["src/http"]);
+}
+
+#[test]
 fn a_type_that_is_too_large_is_found() {
     for (count, expected) in [(FIELDS_MAX, &[][..]), (FIELDS_MAX + 1, &["src/http/planted.rs: Large"])] {
         let field = |n| format!("    #[serde(default)]\n    pub(crate) field_{n}: Map<u8, Vec<u8>>,\n");
@@ -357,6 +376,20 @@ fn breaches_of_room(code: &str, file: &str, (room, allowed): &(&str, &[&str])) -
     let leaving = code.match_indices(chain).filter(|(at, _)| !code[at + chain.len()..].starts_with('*'));
     paths.extend(leaving.map(|(at, _)| (at, "leaves the room by `super`".to_owned())));
     paths
+}
+
+/// Every folder of `src` with too many files.
+fn full_folders_in(root: &Path) -> Vec<String> {
+    let (mut files, mut sizes) = (Vec::new(), BTreeMap::<PathBuf, usize>::new());
+    collect(&root.join("src"), &mut files);
+    for file in files {
+        *sizes.entry(file.parent().expect("a file stands in a folder").to_owned()).or_default() += 1;
+    }
+    sizes.retain(|_, len| *len > FILES_MAX);
+    let name = |folder: &PathBuf| {
+        folder.strip_prefix(root).expect("folders stand below the root").display().to_string()
+    };
+    sizes.keys().map(name).collect()
 }
 
 /// Every type with too many fields, as `file: name`.

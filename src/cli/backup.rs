@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::cli::repository::Repository;
+use crate::cli::flags::repository::Repository;
 use crate::cli::{Done, Failure, note};
 use crate::store::Kept;
 use crate::store::git::{Access, GitJournal, Options};

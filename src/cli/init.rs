@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use uuid::Uuid;
 
-use crate::cli::repository::Folder;
+use crate::cli::flags::repository::Folder;
 use crate::cli::{Done, Failure, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::file_name;

@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 
-use crate::cli::repository::Repository;
-use crate::cli::through::Through;
+use crate::cli::flags::client::Through;
+use crate::cli::flags::repository::Repository;
 use crate::cli::{Done, Failure, answer};
 use crate::config::{RemoteConfig, ServeConfig};
 use crate::service;

@@ -1,5 +1,6 @@
 //! `collectory serve`: from the command line to a running service, and back to nothing.
 
+mod open_files;
 mod signals;
 mod supervisor;
 
@@ -92,7 +93,7 @@ impl Serve {
         telemetry::start(&self.log)?;
         let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
         let connections_max = &mut self.config.limits.requests.connections_max;
-        *connections_max = crate::cli::open_files::raise(*connections_max);
+        *connections_max = crate::cli::serve::open_files::raise(*connections_max);
         store::git::keep_to_sharing(&self.config.repository.dir).map_err(anyhow::Error::from)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())

@@ -3,8 +3,8 @@
 
 use uuid::Uuid;
 
-use crate::cli::repository::{Folder, Repository, Signing};
-use crate::cli::through::{ChangeReport, Through};
+use crate::cli::flags::client::{ChangeReport, Through};
+use crate::cli::flags::repository::{Folder, Repository, Signing};
 use crate::cli::{Done, Failure, answer};
 use crate::config::ServeConfig;
 use crate::domain::{Key, Revision};
@@ -124,7 +124,7 @@ impl How {
         config.commits.signing_key.clone_from(&self.signing.key);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         runtime.block_on(async {
-            let offline = Offline::open(&config).await.map_err(crate::cli::through::served)?;
+            let offline = Offline::open(&config).await.map_err(crate::cli::flags::client::served)?;
             if let Some(incomplete) = offline.incomplete {
                 crate::cli::note(incomplete);
             }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::{Failure, repository};
+use crate::cli::Failure;
+use crate::cli::flags::repository;
 use crate::store::git::around;
 
 /// A repository and, if only some are wanted, files of it.

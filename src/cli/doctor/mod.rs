@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::repository::Repository;
-use crate::cli::shape::Shape;
+use crate::cli::flags::output::Shape;
+use crate::cli::flags::repository::Repository;
 use crate::cli::{Done, Failure, answer};
 use crate::store::git::{Access, GitJournal, Options};
 

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use crate::cli::flags::client::Through;
+use crate::cli::flags::output::Shape;
+use crate::cli::flags::repository::{Folder, Signing};
 use crate::cli::import::reading::Reading;
-use crate::cli::repository::{Folder, Signing};
-use crate::cli::shape::Shape;
-use crate::cli::through::Through;
 use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
 use crate::config::REPOSITORY_DEFAULT;
 use crate::domain::{Catalog, Command};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 
 use super::Target;
-use crate::cli::through::served;
+use crate::cli::flags::client::served;
 use crate::cli::{Failure, check};
 use crate::config::ServeConfig;
 use crate::domain::{Catalog, Command, Revision};

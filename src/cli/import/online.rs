@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow, bail};
 
 use super::Target;
-use crate::cli::through::{Url, is_refused};
+use crate::cli::flags::client::{Url, is_refused};
 use crate::domain::{Catalog, Collection, Command, Key, Kind, Patch, Value};
 use crate::exchange;
 

@@ -18,14 +18,14 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
+use crate::cli::flags::output::Shape;
+use crate::cli::flags::repository::{Folder, Repository};
 pub(crate) use crate::cli::past::blame::Blame;
 pub(crate) use crate::cli::past::diff::Diff;
 pub(crate) use crate::cli::past::log::Log;
 pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOf, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
-use crate::cli::repository::{Folder, Repository};
-use crate::cli::shape::Shape;
 use crate::cli::{Done, Failure, json_line, plain};
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
