@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use crate::cli::flags::client::Through;
+use crate::cli::flags::client::Client;
 use crate::cli::flags::repository::Repository;
 use crate::cli::{Done, Failure, answer};
 use crate::config::{RemoteConfig, ServeConfig};
@@ -47,7 +47,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct How {
     #[command(flatten)]
-    through: Through,
+    client: Client,
 
     #[command(flatten)]
     repository: Repository,
@@ -62,15 +62,14 @@ impl Remote {
             What::Accept(how) => (Decision::Accept, how),
             What::Restore { force, how } => (Decision::Restore { force }, how),
         };
-        let revision = match how.through.url() {
+        let revision = match how.client.url() {
             Some(url) => {
                 let (word, query) = match decision {
                     Decision::Accept => ("accept", ""),
                     Decision::Restore { force: false } => ("restore", ""),
                     Decision::Restore { force: true } => ("restore", "?force=true"),
                 };
-                let told =
-                    how.through.post(&format!("{}{query}", url.join(&["remote", word])), None, None)?;
+                let told = how.client.post(&format!("{}{query}", url.join(&["remote", word])), None, None)?;
                 told.revision.unwrap_or_else(|| "no revision".to_owned())
             }
             None => how.offline(decision)?,

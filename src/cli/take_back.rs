@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 
-use crate::cli::flags::client::{ChangeReport, Through};
+use crate::cli::flags::client::{ChangeReport, Client};
 use crate::cli::flags::repository::{Folder, Repository, Signing};
 use crate::cli::{Done, Failure, answer};
 use crate::config::ServeConfig;
@@ -61,7 +61,7 @@ struct How {
     message: Option<String>,
 
     #[command(flatten)]
-    through: Through,
+    client: Client,
 
     #[command(flatten)]
     repository: Repository,
@@ -76,9 +76,9 @@ struct How {
 impl Undo {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let Self { event, how } = self;
-        let told = match how.through.url() {
+        let told = match how.client.url() {
             Some(url) => {
-                how.through.post(&url.join(&["events", &event.to_string(), "undo"]), None, how.reason())?
+                how.client.post(&url.join(&["events", &event.to_string(), "undo"]), None, how.reason())?
             }
             None => how.offline(What::Event(event))?,
         };
@@ -89,11 +89,11 @@ impl Undo {
 impl Restore {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let Self { key, revision, how } = self;
-        let told = match how.through.url() {
+        let told = match how.client.url() {
             Some(url) => {
                 let body =
                     serde_json::json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
-                how.through.post(
+                how.client.post(
                     &url.join(&["collections", key.as_str(), "restore"]),
                     Some(&body),
                     how.reason(),

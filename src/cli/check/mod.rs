@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::cli::check::hints::hint;
 use crate::cli::check::read_only::{ReadOnlyJournal, View, staged};
 use crate::cli::check::subject::Subject;
-use crate::cli::flags::output::Shape;
+use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{Folder, Repository};
 use crate::cli::{Done, Failure, answer, counted, json_line, note};
 use crate::engine::{self, MirrorOptions, Problem, Snapshot};
@@ -58,7 +58,7 @@ pub(crate) struct Check {
     index: Option<PathBuf>,
 
     #[command(flatten)]
-    shape: Shape,
+    output: Output,
 }
 
 const EXAMPLES: &str = "\
@@ -71,7 +71,7 @@ Examples:
 impl Check {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         // First, since it is wrong wherever the repository is.
-        self.shape.without_table()?;
+        self.output.without_table()?;
         self.options(Path::new(".")).check().map_err(anyhow::Error::from)?;
         let subject = Subject::of(&self.arguments, self.repository.dir.as_deref())?;
         let mut journal = GitJournal::open(self.options(&subject.repository)).map_err(anyhow::Error::from)?;
@@ -102,7 +102,7 @@ impl Check {
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
             for number in 0..problem.faults.len() {
-                let told = match self.shape.is_json() {
+                let told = match self.output.is_json() {
                     true => json_line(&annotation(problem, number)).into_owned(),
                     false => problem.diagnostic(number),
                 };

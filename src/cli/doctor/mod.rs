@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::flags::output::Shape;
+use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::Repository;
 use crate::cli::{Done, Failure, answer};
 use crate::store::git::{Access, GitJournal, Options};
@@ -37,7 +37,7 @@ pub(crate) struct Doctor {
     repair: bool,
 
     #[command(flatten)]
-    shape: Shape,
+    output: Output,
 
     /// The policy file to look at, too.
     #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE")]
@@ -134,7 +134,7 @@ impl Repo {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.shape.without_table()?;
+        self.output.without_table()?;
         let path = self.repository.find()?;
         let options =
             Options { branch: self.repository.branch.clone(), access: Access::Read, ..Options::new(&path) };
@@ -164,7 +164,7 @@ impl Doctor {
         if let Some(address) = &self.address {
             service::address(address, &mut findings);
         }
-        tell(&findings, self.shape.is_json())?;
+        tell(&findings, self.output.is_json())?;
         Ok(if findings.iter().any(Finding::is_wrong) { Done::FoundProblems } else { Done::Well })
     }
 }

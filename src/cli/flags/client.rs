@@ -31,7 +31,7 @@ const DOCUMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Which service, and as whom.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Through {
+pub(crate) struct Client {
     /// Ask the service at this address to do it, in place of the repository.
     #[arg(long = "to", env = "COLLECTORY_TO", value_name = "URL")]
     url: Option<Url>,
@@ -72,7 +72,7 @@ pub(crate) struct ChangeReport {
     pub(crate) revision: Option<String>,
 }
 
-impl Through {
+impl Client {
     /// The service, if one is to be asked.
     pub(crate) const fn url(&self) -> Option<&Url> {
         self.url.as_ref()

@@ -4,7 +4,7 @@ use crate::cli::Failure;
 
 /// In which form something is printed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Shape {
+pub(crate) struct Output {
     /// How to show it: lines for people, JSON for programs, or a table for a spreadsheet where there is one (`list`,
     /// `get`, `log`, `export`).
     #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
@@ -25,7 +25,7 @@ enum Format {
     Csv,
 }
 
-impl Shape {
+impl Output {
     pub(crate) const fn is_json(&self) -> bool {
         self.json || matches!(self.format, Format::Json)
     }

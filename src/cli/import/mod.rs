@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::cli::flags::client::Through;
-use crate::cli::flags::output::Shape;
+use crate::cli::flags::client::Client;
+use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{Folder, Signing};
 use crate::cli::import::reading::Reading;
 use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
@@ -49,7 +49,7 @@ pub(super) struct Import {
     dry_run: bool,
 
     #[command(flatten)]
-    shape: Shape,
+    output: Output,
 
     #[command(flatten)]
     target: Target,
@@ -70,7 +70,7 @@ struct Target {
     reason: Option<String>,
 
     #[command(flatten)]
-    through: Through,
+    client: Client,
 
     /// The repository, made when absent.
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
@@ -90,10 +90,10 @@ struct Target {
 
 impl Import {
     pub(super) fn run(self) -> Result<Done, Failure> {
-        self.shape.without_table()?;
+        self.output.without_table()?;
         self.target.check()?;
         let Some(parsed) = self.reading.parse()? else { return Ok(Done::FoundProblems) };
-        match self.target.through.url() {
+        match self.target.client.url() {
             Some(url) => {
                 let there = self.target.list(url)?;
                 self.carry_out(&parsed, &there, |commands, plan| {
@@ -149,7 +149,7 @@ impl Import {
     }
 
     fn show(&self, plan: &Plan) -> io::Result<()> {
-        let line = |line: &Line| match self.shape.is_json() {
+        let line = |line: &Line| match self.output.is_json() {
             true => json_line(&object(line)).into_owned(),
             false => plain(&line.to_string()),
         };

@@ -15,7 +15,7 @@ impl Target {
 
     /// The collections of a document of the service, and its entity tag.
     fn collections(&self, url: &str) -> anyhow::Result<(Catalog, Option<String>)> {
-        let (bytes, tag) = self.through.get(url)?;
+        let (bytes, tag) = self.client.get(url)?;
         let unreadable = || format!("{url} answers what is no document of this API");
         let source =
             exchange::served(&bytes).map_err(|fault| anyhow!(fault.message)).with_context(unreadable)?;
@@ -37,7 +37,7 @@ impl Target {
         let operations: anyhow::Result<Vec<Value>> =
             commands.iter().map(|command| self.operation(url, command, planned_on)).collect();
         let body = map([("atomic:operations", Value::List(operations?.into()))]).to_string();
-        let told = self.through.operate(&url.join(&["operations"]), body, self.reason.as_deref());
+        let told = self.client.operate(&url.join(&["operations"]), body, self.reason.as_deref());
         let told = told.map_err(|error| match is_refused(&error) {
             true => error.context("nothing was written"),
             false => error.context("nothing was written, or all of it: import again to see"),

@@ -25,12 +25,12 @@ Examples:
 
 impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.shape.without_table()?;
+        self.source.output.without_table()?;
         let view = self.source.place.view()?;
         let blames = view.blame(&self.key, &|_| true)?;
         shown(Done::Well, |screen| {
             for blame in &blames {
-                if self.source.shape.is_json() {
+                if self.source.output.is_json() {
                     screen.resource(&resources::blame(&self.key, blame))?;
                     continue;
                 }

@@ -44,7 +44,7 @@ Examples:
 
 impl Diff {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.shape.without_table()?;
+        self.source.output.without_table()?;
         let view = self.source.place.view()?;
         let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
         if let Some(never) = self.key.as_ref().filter(|key| !view.knows(key)) {
@@ -61,7 +61,7 @@ impl Diff {
         let found = view.difference(from, to, &wanted)?;
         shown(Done::Well, |screen| {
             for difference in &found {
-                if self.source.shape.is_json() {
+                if self.source.output.is_json() {
                     screen.resource(&resources::difference(difference))?;
                     continue;
                 }

@@ -94,7 +94,7 @@ impl Log {
             seeing: None,
         };
         shown(Done::Well, |screen| {
-            let mut table = if self.source.shape.is_csv() { Some(EventTable::new()?) } else { None };
+            let mut table = if self.source.output.is_csv() { Some(EventTable::new()?) } else { None };
             let mut left = self.max_count.unwrap_or(usize::MAX);
             let mut at = At::Newest;
             if view.events(&filter, &Page::first(1))?.events.is_empty() {
@@ -105,7 +105,7 @@ impl Log {
                 for event in &page.events {
                     match &mut table {
                         Some(table) => table.push(event, event.commit.message.reason.as_deref())?,
-                        None if self.source.shape.is_json() => screen.resource(&resources::event(event))?,
+                        None if self.source.output.is_json() => screen.resource(&resources::event(event))?,
                         None => screen.event(event)?,
                     }
                 }

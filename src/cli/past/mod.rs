@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
-use crate::cli::flags::output::Shape;
+use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{Folder, Repository};
 pub(crate) use crate::cli::past::blame::Blame;
 pub(crate) use crate::cli::past::diff::Diff;
@@ -56,7 +56,7 @@ struct Source {
     place: Place,
 
     #[command(flatten)]
-    shape: Shape,
+    output: Output,
 }
 
 impl Place {

@@ -24,7 +24,7 @@ Examples:
 
 impl Show {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.shape.without_table()?;
+        self.source.output.without_table()?;
         let view = self.source.place.view()?;
         let revision = view.resolve(&self.revision)?;
         let events = view.events_of(revision).map_err(|error| match error {
@@ -35,7 +35,7 @@ impl Show {
         })?;
         shown(Done::Well, |screen| {
             for event in &events {
-                if self.source.shape.is_json() {
+                if self.source.output.is_json() {
                     screen.resource(&resources::event(event))?;
                     continue;
                 }
@@ -49,7 +49,7 @@ impl Show {
                     screen.line(&format!("    {text}"))?;
                 }
             }
-            if events.is_empty() && !self.source.shape.is_json() {
+            if events.is_empty() && !self.source.output.is_json() {
                 let name = screen.ink(Style::Name, &revision.to_string());
                 screen.line(&format!("{name} touches no collection"))?;
             }

@@ -115,12 +115,12 @@ impl State {
         text: impl Fn(&mut Screen, &Entry) -> std::io::Result<()>,
     ) -> Result<Done, Failure> {
         shown(Done::Well, |screen| {
-            if self.csv || self.source.shape.is_csv() {
+            if self.csv || self.source.output.is_csv() {
                 let catalog: Catalog = entries.iter().map(|entry| Arc::clone(&entry.collection)).collect();
                 return Ok(screen.out.write_all(&export::csv(&catalog)?)?);
             }
             for entry in entries {
-                match self.source.shape.is_json() {
+                match self.source.output.is_json() {
                     true => screen.resource(&resources::collection(entry))?,
                     false => text(screen, entry)?,
                 }

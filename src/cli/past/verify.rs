@@ -86,7 +86,7 @@ file elsewhere, or name it with --allowed-signers FILE if you have looked at it"
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.shape.without_table()?;
+        self.source.output.without_table()?;
         let rules = self.rules()?;
         let view = self.source.place.view()?;
         let kept = self.head_was.as_deref().is_none_or(|revision| is_kept(&view, revision));
@@ -101,7 +101,7 @@ impl Verify {
                 unattributed += usize::from(matches!(verdict.signature, Signature::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
                 if told.is_ok() {
-                    told = tell(screen, &verdict, self.source.shape.is_json());
+                    told = tell(screen, &verdict, self.source.output.is_json());
                 }
                 // Whoever stops reading still wants the exit code.
                 ControlFlow::Continue(())
