@@ -1,0 +1,187 @@
+//! Who sends a request, whether they may do what it asks for, and their body, which is read of no one else.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use crate::domain::Actor;
+use crate::http::authorize::{Action, Allowed, Denied, Identity};
+use crate::http::budgets::bodies::Sender;
+use crate::http::budgets::room::Taker;
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::request::body::Body;
+use crate::http::request::call::Call;
+use crate::http::request::caller::{Caller, ask, identify};
+
+/// What is told to whoever would write where all writes are for other instances.
+pub(crate) const FOLLOWER_WRITES_NOTHING: &str =
+    "This instance follows others and takes no writes (--follow).";
+
+impl Call<'_> {
+    /// Keeps an answer back that nobody was asked about.
+    ///
+    /// # Errors
+    ///
+    /// 500, where the route has to be asked for and its handler forgot to.
+    pub(crate) fn check_authorized(&self) -> Result<(), ApiError> {
+        let is_open = self.entered.get().is_some_and(|entered| entered.actions.is_none());
+        if is_open || self.is_asked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        tracing::error!(route = self.route(), "BUG: nobody was asked whether this may be answered");
+        Err(ApiError::internal())
+    }
+
+    /// Whether this may be what the request is let in by: the first action has to be one of the route's.
+    fn may_ask(&self, action: &Action<'_>) -> bool {
+        let is_first = !self.is_asked.swap(true, Ordering::Relaxed);
+        let actions = self.entered.get().and_then(|entered| entered.actions);
+        !is_first || actions.is_none_or(|is_one| is_one(action))
+    }
+
+    /// Who sends the request, as the hook says, if there is one; it is asked once.
+    ///
+    /// # Errors
+    ///
+    /// What the hook answers; 500 if it panics.
+    pub(crate) async fn identity(&self) -> Result<&Identity, ApiError> {
+        let asked = || identify(&self.context.access.guard, &self.head, &self.id);
+        Ok(self.identity.get_or_try_init(asked).await?)
+    }
+
+    /// Asks the hook, if there is one, who it is, if it has not said yet, and whether they may. One that
+    /// is open knows nobody, and most reads go by it: it is only asked the second.
+    ///
+    /// # Errors
+    ///
+    /// What the hook answers; 500 if it panics; 403 for a write where all are for other instances.
+    pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
+        if !self.may_ask(&action) {
+            tracing::error!(route = self.route(), ?action, "BUG: the table of routes has no such action");
+            return Err(ApiError::internal());
+        }
+        if self.context.is_follower() && action.is_write() {
+            return Err(ErrorObject::new(Code::FORBIDDEN, FOLLOWER_WRITES_NOTHING).into());
+        }
+        let answer = self.ask(action).await;
+        self.context
+            .telemetry
+            .metrics
+            .iter()
+            .for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
+        let allowed = answer?;
+        self.is_allowed.store(true, Ordering::Relaxed);
+        Ok(allowed)
+    }
+
+    async fn ask(&self, action: Action<'_>) -> Result<Allowed, Denied> {
+        let Self { context, head, id, .. } = self;
+        if !context.access.guard.is_open() {
+            self.identity.get_or_try_init(|| identify(&context.access.guard, head, id)).await?;
+        }
+        ask(&context.access.guard, head, id, action).await
+    }
+
+    /// Reads the whole body of a write, of those whom the hook knows and who may write at all: nothing is kept of
+    /// what others send.
+    ///
+    /// # Errors
+    ///
+    /// The outer ones are those of [`identity`](Self::identity). The inner ones, those of
+    /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
+    pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
+        let sender = self.known().await?;
+        if self.context.is_follower() || !self.identity().await?.may_write {
+            // Authorization says why.
+            return Ok(Err(Denied::forbidden().into()));
+        }
+        Ok(self.collect_of(sender, body).await)
+    }
+
+    /// Whoever sends the request, if the hook knows them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`identity`](Self::identity).
+    pub(crate) async fn known(&self) -> Result<Sender, ApiError> {
+        self.identity().await?;
+        Ok(Sender::Known(self.taker()))
+    }
+
+    /// Whoever sends the request, and need not be known.
+    pub(crate) fn stranger(&self) -> Sender {
+        Sender::Stranger(Taker::Unnamed(self.head.line.network()))
+    }
+
+    /// Who has what the request takes, as far as that is known by now.
+    pub(super) fn taker(&self) -> Taker {
+        let actor = self.identity.get().map(|identity| &identity.actor);
+        match actor.filter(|actor| **actor != Actor::anonymous()) {
+            Some(actor) => Taker::Named(actor.clone()),
+            None => Taker::Unnamed(self.head.line.network()),
+        }
+    }
+
+    /// Reads the whole body of this sender.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Body::collect`].
+    pub(crate) async fn collect_of(&self, sender: Sender, body: &mut Body) -> Result<Bytes, ApiError> {
+        body.collect(&self.context.settings.limits.requests, self.budgets.bodies.room(sender)).await
+    }
+
+    /// The same for as long as the answer goes on.
+    pub(crate) fn caller(&self) -> Caller {
+        let Self { context, head, id, .. } = self;
+        Caller {
+            guard: context.access.guard.clone(),
+            metrics: context.telemetry.metrics.clone(),
+            head: Arc::clone(head),
+            id: id.clone(),
+            clock: context.clock,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+    use crate::http::authorize::Actions;
+    use crate::http::budgets::Budgets;
+    use crate::http::request::head::Head;
+    use crate::http::request::id::RequestId;
+    use crate::http::testing::{context, key};
+
+    #[tokio::test]
+    async fn an_answer_leaves_only_after_its_route_s_action_was_asked_about() {
+        let context = context();
+        let limits = &context.settings.limits;
+        let budgets = Budgets::of(&limits.requests, &limits.answers);
+        let call = || {
+            let (head, _) = Head::parted(Request::new(String::new()), Arc::default());
+            let id = RequestId::of(&head.headers, context.clock);
+            Call::new(&context, &budgets, Arc::new(head), id)
+        };
+        let key = key("posts");
+        let reads: Actions = |action| matches!(action, Action::Read { .. });
+
+        let asked = call();
+        asked.enter("/collections/{key}", Some(reads));
+        assert!(asked.check_authorized().is_err(), "its handler forgot to ask");
+        asked.authorize(Action::Read { key: &key }).await.unwrap();
+        asked.check_authorized().unwrap();
+        asked.authorize(Action::ReadPast { key: &key }).await.expect("what else is asked is its own affair");
+
+        let mistaken = call();
+        mistaken.enter("/collections/{key}", Some(reads));
+        assert!(mistaken.authorize(Action::List).await.is_err(), "another action than the table's");
+
+        let open = call();
+        open.enter("/livez", None);
+        open.check_authorized().unwrap();
+    }
+}

@@ -1,0 +1,75 @@
+//! What is counted and logged of a request: nothing of it changes the answer.
+
+use std::time::{Duration, Instant};
+
+use warp::http::Method;
+
+use crate::domain::hex;
+use crate::http::metrics::{NOWHERE, Place};
+use crate::http::reply::Reply;
+use crate::http::request::call::Call;
+use crate::http::request::id;
+use crate::telemetry::{AccessLog, Answered};
+
+impl<'a> Call<'a> {
+    /// The same as somebody has sent it, which is counted where that is of interest.
+    pub(crate) fn watched(self) -> Self {
+        let is_of_interest =
+            self.context.telemetry.metrics.is_some() || self.context.telemetry.access_log.is_some();
+        Self { began: is_of_interest.then(Instant::now), ..self }
+    }
+
+    /// Counts the request as under way until this is dropped.
+    pub(crate) const fn counted(&self) -> Counted<'_, 'a> {
+        Counted(self)
+    }
+}
+
+/// A request that is being answered, for whoever counts them.
+pub(crate) struct Counted<'c, 'a>(&'c Call<'a>);
+
+impl Counted<'_, '_> {
+    /// It was answered.
+    pub(crate) fn answered(self, reply: &Reply) {
+        let Some(began) = self.0.began else { return };
+        if self.0.entered.get().is_none() {
+            self.0.enter(NOWHERE, None);
+        }
+        let took = began.elapsed();
+        if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
+            metrics.answered(place, reply.status(), took);
+        }
+        if let Some(log) = &self.0.context.telemetry.access_log {
+            self.log(log, reply, took);
+        }
+    }
+
+    fn log(&self, log: &AccessLog, reply: &Reply, took: Duration) {
+        let call = self.0;
+        let revision = reply.revision().map(|revision| hex(revision.as_bytes()));
+        log.note(&Answered {
+            at: call.context.clock.now(),
+            method: call.method().as_str(),
+            route: call.route().unwrap_or(NOWHERE),
+            status: reply.status().as_u16(),
+            duration: took,
+            bytes: if *call.method() == Method::HEAD { 0 } else { reply.body().len() },
+            actor: call.identity.get().map(|identity| identity.actor.name()),
+            request_id: Some(call.id.as_str()),
+            revision: revision.as_ref().map(<[u8; 40]>::as_slice),
+            traceparent: id::traceparent(call.headers()),
+        });
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.0.entered.get()?.place
+    }
+}
+
+impl Drop for Counted<'_, '_> {
+    fn drop(&mut self) {
+        if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
+            metrics.end(place);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! One request under way: its head, the route that it came in by, and what its handler may do with it.
+//!
+//! What each part of a handler needs stands in a file: who asks and whether they may (`access`), the past and what
+//! takes long (`past`), what is counted of it (`counted`).
+
+mod access;
+mod counted;
+mod past;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use tokio::sync::OnceCell;
+use warp::http::{HeaderMap, Method, StatusCode};
+
+use crate::domain::Revision;
+use crate::engine::Snapshot;
+use crate::http::authorize::{Actions, Identity};
+use crate::http::budgets::Budgets;
+use crate::http::budgets::answers::{self, AnswerRoom};
+use crate::http::context::Context;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::negotiate::{self, Accepted, Dialect};
+use crate::http::jsonapi::query::{AS_OF, Query};
+use crate::http::metrics::Place;
+use crate::http::reply::Reply;
+pub(crate) use crate::http::request::call::access::FOLLOWER_WRITES_NOTHING;
+use crate::http::request::call::past::Asking;
+use crate::http::request::head::Head;
+use crate::http::request::id::RequestId;
+
+/// A request without its body.
+pub(crate) struct Call<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) budgets: &'a Budgets,
+    pub(crate) head: Arc<Head>,
+    pub(crate) id: RequestId,
+    identity: OnceCell<Identity>,
+    entered: OnceLock<Entered>,
+    is_asked: AtomicBool,
+    is_allowed: AtomicBool,
+    asking: Asking,
+    /// When it came, if that is of interest to anybody; not of a request that the service makes itself.
+    began: Option<Instant>,
+}
+
+/// The route that a request came in by.
+struct Entered {
+    route: &'static str,
+    /// The actions of which one has to be allowed; absent where everybody is let in.
+    actions: Option<Actions>,
+    /// Where it is counted, if it is.
+    place: Option<Place>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(context: &'a Context, budgets: &'a Budgets, head: Arc<Head>, id: RequestId) -> Self {
+        let (identity, entered) = (OnceCell::new(), OnceLock::new());
+        let (is_asked, is_allowed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let asking = Asking::default();
+        Self { context, budgets, head, id, identity, entered, is_asked, is_allowed, asking, began: None }
+    }
+
+    /// Another request that is made to answer this one.
+    pub(crate) fn inner(&self, head: Arc<Head>) -> Call<'a> {
+        Call::new(self.context, self.budgets, head, self.id.clone())
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// The path as it was sent.
+    pub(crate) fn path(&self) -> &str {
+        self.head.path()
+    }
+
+    /// What follows the `?`, as it was sent.
+    pub(crate) fn raw_query(&self) -> &str {
+        self.head.query()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
+    /// Takes note of the route, and of the actions by which it lets a request in.
+    pub(crate) fn enter(&self, route: &'static str, actions: Option<Actions>) {
+        self.entered.get_or_init(|| {
+            let metrics = self.began.and(self.context.telemetry.metrics.as_deref());
+            let place = metrics.map(|metrics| metrics.begin(route, self.method()));
+            Entered { route, actions, place }
+        });
+    }
+
+    /// The path of the route as the table has it, if the path leads anywhere.
+    pub(crate) fn route(&self) -> Option<&'static str> {
+        self.entered.get().map(|entered| entered.route)
+    }
+
+    /// The revision on which a refusal rests that is about what is there, for who was let in; none where it is about
+    /// the past.
+    pub(crate) fn refused_at(&self, status: StatusCode) -> Option<Revision> {
+        let is_about_what_is_there = matches!(
+            status,
+            StatusCode::NOT_FOUND
+                | StatusCode::CONFLICT
+                | StatusCode::PRECONDITION_FAILED
+                | StatusCode::PRECONDITION_REQUIRED
+        );
+        let is_told = is_about_what_is_there && self.is_allowed.load(Ordering::Relaxed);
+        if !is_told || self.query().is_ok_and(|query| query.first(AS_OF).is_some()) {
+            return None;
+        }
+        self.context.projection.snapshot()?.revision
+    }
+
+    /// What is served now; the whole request keeps to it.
+    ///
+    /// # Errors
+    ///
+    /// 503 until the repository has been read for the first time: an empty list would be a lie.
+    pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
+        let projection = &self.context.projection;
+        projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))
+    }
+
+    /// The room of an answer to the request.
+    pub(crate) fn answer_room(&self) -> AnswerRoom {
+        AnswerRoom::of(&self.budgets.answers, self.taker())
+    }
+
+    /// The same answer, counted among those under way if it is large.
+    ///
+    /// # Errors
+    ///
+    /// 503 when those take too much.
+    pub(crate) fn with_room(&self, reply: Reply) -> Result<Reply, ApiError> {
+        if reply.body().len() <= answers::FREE_BYTES { Ok(reply) } else { reply.counted(self.answer_room()) }
+    }
+
+    /// Checks the media types of a request without a body.
+    ///
+    /// # Errors
+    ///
+    /// 406 and 415.
+    pub(crate) fn negotiate(&self) -> Result<Accepted, ApiError> {
+        negotiate::content_type_without_body(self.headers())?;
+        negotiate::accept(self.headers(), Dialect::Plain)
+    }
+
+    /// The decoded query.
+    ///
+    /// # Errors
+    ///
+    /// 400 when it is not UTF-8.
+    pub(crate) fn query(&self) -> Result<Query, ApiError> {
+        Query::parse(self.raw_query())
+    }
+
+    /// Path and query as they were asked for.
+    pub(crate) fn link(&self) -> String {
+        match self.raw_query() {
+            "" => self.path().to_owned(),
+            query => format!("{}?{query}", self.path()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a request asks of the past, and whatever else takes long: off the threads that answer, of not too many at a
+//! time, and no longer than somebody waits for it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::domain::Key;
+use crate::engine::history::{self, Asker, Filter, History, Page, View};
+use crate::http::authorize::Action;
+use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::reply::Reply;
+use crate::http::request::call::Call;
+use crate::telemetry::Limit;
+
+/// When to ask again for a history that takes long to read.
+const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a client that sends no more is waited with for what is looked up.
+const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
+
+/// Whoever waits for what is looked up for a request, once something is; gone with the request.
+#[derive(Default)]
+pub(super) struct Asking(OnceLock<Asker>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(asker) = self.0.get() {
+            asker.leave();
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The history up to what is served now, for as long as the request is answered: questions to it end when
+    /// the client leaves.
+    ///
+    /// # Errors
+    ///
+    /// 503 while it is being read and longer than one likes to wait, or can't be read.
+    pub(crate) async fn past(&self) -> Result<View, ApiError> {
+        let asker = self.asking.0.get_or_init(Asker::default);
+        Ok(self.history().await?.1.asked_by(asker.clone()))
+    }
+
+    /// The same for whatever is done longer than that, with what follows it.
+    ///
+    /// # Errors
+    ///
+    /// As [`past`](Self::past).
+    pub(crate) async fn history(&self) -> Result<(&History, View), ApiError> {
+        // Where nothing can be read that is told: the history begins behind it.
+        let late = || {
+            let reading = "The history is still being read; try again shortly.";
+            let still = || ApiError::unavailable(reading, HISTORY_RETRY_AFTER).reaching(Limit::HistoryWait);
+            self.snapshot().err().unwrap_or_else(still)
+        };
+        let history = self.context.history.as_ref().ok_or_else(late)?;
+        let view =
+            tokio::time::timeout(self.context.settings.limits.answers.history_wait_max(), history.ready())
+                .await;
+        Ok((history, view.map_err(|_| late())??))
+    }
+
+    /// No commit ever had this collection, which may be there all the same, saved and not committed.
+    pub(crate) fn no_history_of(&self, key: &Key) -> ApiError {
+        let served = self.context.projection.snapshot();
+        if served.is_some_and(|snapshot| snapshot.get(key.as_str()).is_some_and(|entry| entry.uncommitted)) {
+            let detail = format!("Collection '{key}' has no history yet: its file is not committed.");
+            return ApiError::new(Code::NOT_FOUND, detail);
+        }
+        ApiError::no_such_collection(key.as_str())
+    }
+
+    /// Who deleted a collection and when, in a sentence, for those who may audit it. A history that is
+    /// not there yet is not waited for.
+    pub(crate) async fn deletion_of(&self, key: &Key) -> Option<String> {
+        let history = self.context.history.as_ref()?;
+        self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
+        let view = history.view().await.ok()?;
+        let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
+        let found = self.looking(move || Ok(view.events(&filter, &Page::first(1))?.events)).await.ok()?;
+        let last = found.first().filter(|event| event.action == history::Action::Deleted)?;
+        let at = last.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        Some(format!(
+            "It was deleted by {} at {at}, by the commit {}.",
+            last.commit.actor.name(),
+            last.commit.revision
+        ))
+    }
+
+    /// Looks into the past where waiting for the disk is no harm to other requests, and not with too many at a time.
+    ///
+    /// # Errors
+    ///
+    /// What looking says; 503 if there is no room for it in time, 500 if it panics.
+    pub(crate) async fn looking<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.looking_on(look).await.map(|(found, _)| found)
+    }
+
+    /// The same for an answer, which is counted before others may look: so there are never more that are not counted
+    /// than places.
+    ///
+    /// # Errors
+    ///
+    /// As [`looking`](Self::looking); 503 when the answers under way take too much.
+    pub(crate) async fn answering(
+        &self,
+        answer: impl FnOnce() -> Result<Reply, ApiError> + Send + 'static,
+    ) -> Result<Reply, ApiError> {
+        let room = self.answer_room();
+        self.looking(move || answer()?.counted(room)).await
+    }
+
+    /// The same as [`looking`](Self::looking) for whoever has more to do with what was found, and keeps the place for
+    /// as long as that takes: what is found may be large.
+    ///
+    /// # Errors
+    ///
+    /// As [`looking`](Self::looking).
+    pub(crate) async fn looking_on<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
+        let place = self.budgets.question().await?;
+        // The place is with the thread that looks: it may go on when nobody waits any more.
+        let mut looked = tokio::task::spawn_blocking(move || Ok((look()?, place)));
+        let looked = tokio::select! {
+            looked = &mut looked => looked,
+            () = self.left() => {
+                self.asking.0.get_or_init(Asker::default).leave();
+                looked.await
+            }
+        };
+        looked.unwrap_or_else(|_| Err(ApiError::internal()))
+    }
+
+    /// Makes something long off the threads that answer, as soon as it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// 500 if making it panics.
+    pub(crate) async fn making<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let place = self.budgets.list().await;
+        let made = tokio::task::spawn_blocking(move || {
+            let made = make();
+            drop(place);
+            made
+        });
+        made.await.map_err(|_| ApiError::internal())
+    }
+
+    /// Waits until the client has left. One that only says that it has nothing to add looks the same, and is
+    /// waited with for a while.
+    async fn left(&self) {
+        self.head.line.ended().await;
+        tokio::time::sleep(HALF_CLOSED_WAIT).await;
+    }
+}
