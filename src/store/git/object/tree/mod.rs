@@ -1,0 +1,156 @@
+//! Tree objects as raw bytes.
+//!
+//! A tree is a sequence of entries `<mode in octal> <name>\0<20 bytes of id>`, sorted by name as bytes, where the name
+//! of a folder counts as if it ended in `/` (`base_name_compare` in git's `read-cache.c`, `verify_ordered` in
+//! `fsck.c`). Trees stay those bytes: `raw` replaces single entries, `difference` compares two.
+
+mod difference;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::ffi::CStr;
+
+pub(crate) use crate::store::git::object::tree::difference::{Part, differences, parts};
+pub(crate) use crate::store::git::object::tree::raw::{RawTree, Splice, same_len_of, undone};
+
+use crate::store::git::object::id::Oid;
+use crate::store::{BlobId, Special, TreeEntry};
+
+pub(crate) const FOLDER: u32 = 0o040_000;
+pub(crate) const FILE: u32 = 0o100_644;
+pub(crate) const EXECUTABLE: u32 = 0o100_755;
+/// The mode of a symbolic link's entry.
+pub(crate) const LINK: u32 = 0o120_000;
+/// The mode of a submodule's entry.
+const SUBMODULE: u32 = 0o160_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// The mode, as git writes it.
+    pub(crate) mode: u32,
+    pub(crate) oid: Oid,
+}
+
+impl Pointer {
+    pub(crate) const fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
+
+    pub(crate) const fn is_folder(&self) -> bool {
+        self.mode & 0o170_000 == FOLDER
+    }
+
+    /// Whether it is a submodule: a commit of another repository.
+    pub(crate) const fn is_submodule(&self) -> bool {
+        self.canonical_mode() == SUBMODULE
+    }
+
+    /// The mode that git takes it for (`canon_mode` in `cache.h`): other tools have written files with
+    /// `100664` and more.
+    pub(crate) const fn canonical_mode(&self) -> u32 {
+        match self.mode & 0o170_000 {
+            0o100_000 if self.mode & 0o100 == 0 => FILE,
+            0o100_000 => EXECUTABLE,
+            kind @ (FOLDER | LINK) => kind,
+            _ => SUBMODULE,
+        }
+    }
+
+    /// The same as the index has it.
+    pub(crate) const fn canonical(self) -> Self {
+        Self { mode: self.canonical_mode(), oid: self.oid }
+    }
+
+    /// The id of the content, of a file or a symbolic link.
+    pub(crate) const fn blob(&self) -> BlobId {
+        BlobId::new(self.oid)
+    }
+
+    /// What the store tells of it.
+    pub(crate) const fn entry(&self) -> TreeEntry {
+        match self.canonical_mode() {
+            FILE | EXECUTABLE => TreeEntry::File(BlobId::new(self.oid)),
+            FOLDER => TreeEntry::Special(Special::Folder),
+            LINK => TreeEntry::Special(Special::Link),
+            _ => TreeEntry::Special(Special::Submodule),
+        }
+    }
+}
+
+/// One entry, borrowed from the bytes of its tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// The name, any bytes but `/` and NUL.
+    pub(crate) name: &'a [u8],
+    pub(crate) pointer: Pointer,
+    len: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// What it is sorted by.
+    const fn place(&self) -> (&'a [u8], bool) {
+        (self.name, self.pointer.is_folder())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the tree object is damaged at byte {0}; `git fsck --full` tells more")]
+pub(crate) struct BadTree(usize);
+
+/// Git's order of tree entries.
+fn order((a, a_folder): (&[u8], bool), (b, b_folder): (&[u8], bool)) -> Ordering {
+    let common = a.len().min(b.len());
+    let next = |name: &[u8], folder: bool| name.get(common).copied().or(folder.then_some(b'/'));
+    a[..common].cmp(&b[..common]).then_with(|| match (next(a, a_folder), next(b, b_folder)) {
+        // Names of which one begins the other differ at the next byte, or one has ended.
+        (None, None) => Ordering::Equal,
+        (x, y) if x == y => a.len().cmp(&b.len()),
+        (x, y) => x.unwrap_or(0).cmp(&y.unwrap_or(0)),
+    })
+}
+
+fn parse_entry(bytes: &[u8], at: usize) -> Result<Entry<'_>, BadTree> {
+    let bad = BadTree(at);
+    let rest = bytes.get(at..).ok_or(bad)?;
+    // Git writes modes of five and six digits, other tools have written others.
+    let blank = rest.iter().take(8).position(|byte| *byte == b' ').ok_or(bad)?;
+    let mode = rest[..blank].iter().try_fold(0_u32, |mode, digit| match digit {
+        b'0'..=b'7' => Some(mode << 3 | u32::from(digit - b'0')),
+        _ => None,
+    });
+    let name_len = CStr::from_bytes_until_nul(&rest[blank + 1..]).map_err(|_| bad)?.count_bytes();
+    let end = blank + 1 + name_len;
+    let oid = rest.get(end + 1..end + 21).and_then(|oid| oid.try_into().ok()).ok_or(bad)?;
+    let pointer = Pointer { mode: mode.ok_or(bad)?, oid };
+    Ok(Entry { name: &rest[blank + 1..end], pointer, len: end + 21 })
+}
+
+/// In what a tree is not as git writes it, in the words of `git fsck` (`verify_ordered` in `fsck.c`).
+pub(crate) fn flaw(bytes: &[u8]) -> Option<&'static str> {
+    let mut last = None;
+    for entry in entries(bytes) {
+        match last.map(|last| order(last, entry.place())) {
+            None | Some(Ordering::Less) => last = Some(entry.place()),
+            Some(Ordering::Equal) => return Some("duplicateEntries: it has a name twice"),
+            Some(Ordering::Greater) => return Some("treeNotSorted: its entries are not in order"),
+        }
+    }
+    None
+}
+
+/// The entries of a tree, as far as they make sense.
+pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let entry = parse_entry(bytes, at).ok()?;
+        at += entry.len;
+        Some(entry)
+    })
+}
+
+/// What stands under a name in a tree.
+pub(crate) fn find(bytes: &[u8], name: &[u8]) -> Option<Pointer> {
+    entries(bytes).find(|entry| entry.name == name).map(|entry| entry.pointer)
+}
