@@ -6,17 +6,20 @@
 mod attribute;
 mod diff;
 mod directory;
+mod input;
+mod kind;
 mod media_type;
 mod rule;
 mod schema;
 mod statuses;
 mod value;
 
-use std::fmt;
-
 pub use crate::domain::collection::attribute::{Attribute, Extension, Shorthand};
 pub use crate::domain::collection::diff::{Change, changes};
 pub use crate::domain::collection::directory::Directory;
+use crate::domain::collection::input::Input;
+pub use crate::domain::collection::input::Patch;
+pub use crate::domain::collection::kind::Kind;
 pub use crate::domain::collection::media_type::MediaType;
 pub use crate::domain::collection::schema::schema;
 use crate::domain::collection::statuses::{add_status, nameless, remove_status, set_status};
@@ -29,42 +32,6 @@ use crate::domain::{Key, Refusal, Violation};
 ///
 /// Members of maps are no attributes.
 pub const ATTRIBUTES_MAX: usize = 256;
-
-/// What a collection holds: documents or media.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// Documents.
-    Document,
-    /// Media.
-    Media,
-}
-
-impl Kind {
-    /// Finds the kind that the attribute `type` names.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "document" => Some(Self::Document),
-            "media" => Some(Self::Media),
-            _ => None,
-        }
-    }
-
-    /// The value of the attribute `type`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Media => "media",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// One named folder's settings.
 ///
@@ -217,105 +184,6 @@ impl Collection {
         meant.patched(patch).map_err(Refusal::Invalid)?;
         Err(Refusal::KindFixed { key: self.key.clone(), stored: self.kind, asked })
     }
-}
-
-/// What to change in a collection: attributes by name, `null` to remove one.
-///
-/// It is checked when it meets the collection, since the kind decides what is allowed.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Patch {
-    written: Vec<(String, Value)>,
-}
-
-impl Patch {
-    /// Makes a patch of attributes as they were written.
-    #[must_use]
-    pub fn new(written: impl IntoIterator<Item = (String, Value)>) -> Self {
-        Self { written: written.into_iter().collect() }
-    }
-
-    /// The attributes as they were written.
-    #[must_use]
-    pub fn written(&self) -> &[(String, Value)] {
-        &self.written
-    }
-}
-
-/// Attributes from outside; a shorthand without a directory stands for `null`.
-struct Input {
-    kind: Kind,
-    set: Vec<(Attribute, Value)>,
-    shorthands: Vec<(Shorthand, Option<Value>)>,
-    /// The rules that they break.
-    violations: Vec<Violation>,
-}
-
-impl Input {
-    fn of_new(kind: Kind, written: impl IntoIterator<Item = (String, Value)>) -> Self {
-        Self::check(kind, written, |attribute| matches!(attribute, Attribute::Extension(_)))
-    }
-
-    fn of_patch(kind: Kind, patch: &Patch) -> Self {
-        Self::check(kind, patch.written.iter().cloned(), |_| true)
-    }
-
-    /// Checks each attribute; `null` is a value only where `may_be_null` says so.
-    fn check(
-        kind: Kind,
-        written: impl IntoIterator<Item = (String, Value)>,
-        may_be_null: impl Fn(&Attribute) -> bool,
-    ) -> Self {
-        let mut input = Self { kind, set: Vec::new(), shorthands: Vec::new(), violations: Vec::new() };
-        let null_shorthands = may_be_null(&Attribute::UnpublishedStatuses);
-        for (name, value) in written {
-            if name == "type" {
-                input.violations.extend(disagrees(kind, &value));
-            } else if let (Kind::Document, Some(shorthand)) = (kind, Shorthand::parse(&name)) {
-                input.take_shorthand(shorthand, value, null_shorthands);
-            } else if let Some(attribute) = Attribute::parse(kind, &name) {
-                let may_be_null = may_be_null(&attribute);
-                input.take(attribute, value, may_be_null);
-            } else {
-                input.violations.push(Violation::unknown(kind, &name));
-            }
-        }
-        input
-    }
-
-    fn take_shorthand(&mut self, shorthand: Shorthand, value: Value, may_be_null: bool) {
-        if value == Value::Null && may_be_null {
-            return self.shorthands.push((shorthand, None));
-        }
-        match shorthand.check(value) {
-            Ok(directory) => self.shorthands.push((shorthand, Some(directory))),
-            Err(violation) => self.violations.push(violation),
-        }
-    }
-
-    fn take(&mut self, attribute: Attribute, value: Value, may_be_null: bool) {
-        if value == Value::Null && may_be_null {
-            return self.set.push((attribute, value));
-        }
-        match attribute.check(value) {
-            Ok(value) => self.set.push((attribute, value)),
-            Err(found) => self.violations.extend(found),
-        }
-    }
-
-    /// Demands a name of each status.
-    fn named(mut self) -> Self {
-        self.violations.extend(nameless(&self.set));
-        self
-    }
-
-    fn valid(self) -> Result<Self, Vec<Violation>> {
-        if self.violations.is_empty() { Ok(self) } else { Err(self.violations) }
-    }
-}
-
-fn disagrees(kind: Kind, value: &Value) -> Option<Violation> {
-    (value.as_text() != Some(kind.as_str()))
-        .then(|| Violation::at("type", format!("expected {:?}, found {value}", kind.as_str())))
 }
 
 fn value_of<'a>(attributes: &'a [(Attribute, Value)], attribute: &Attribute) -> Option<&'a Value> {

@@ -1,0 +1,106 @@
+//! Attributes as a request or a file writes them, checked one by one; whatever is wrong is told at once.
+
+use crate::domain::Violation;
+use crate::domain::collection::attribute::{Attribute, Shorthand};
+use crate::domain::collection::kind::Kind;
+use crate::domain::collection::statuses::nameless;
+use crate::domain::collection::value::Value;
+
+/// What to change in a collection: attributes by name, `null` to remove one.
+///
+/// It is checked when it meets the collection, since the kind decides what is allowed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Patch {
+    written: Vec<(String, Value)>,
+}
+
+impl Patch {
+    /// Makes a patch of attributes as they were written.
+    #[must_use]
+    pub fn new(written: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self { written: written.into_iter().collect() }
+    }
+
+    /// The attributes as they were written.
+    #[must_use]
+    pub fn written(&self) -> &[(String, Value)] {
+        &self.written
+    }
+}
+
+/// Attributes from outside; a shorthand without a directory stands for `null`.
+pub(super) struct Input {
+    pub(super) kind: Kind,
+    pub(super) set: Vec<(Attribute, Value)>,
+    pub(super) shorthands: Vec<(Shorthand, Option<Value>)>,
+    /// The rules that they break.
+    violations: Vec<Violation>,
+}
+
+impl Input {
+    pub(super) fn of_new(kind: Kind, written: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self::check(kind, written, |attribute| matches!(attribute, Attribute::Extension(_)))
+    }
+
+    pub(super) fn of_patch(kind: Kind, patch: &Patch) -> Self {
+        Self::check(kind, patch.written.iter().cloned(), |_| true)
+    }
+
+    /// Checks each attribute; `null` is a value only where `may_be_null` says so.
+    fn check(
+        kind: Kind,
+        written: impl IntoIterator<Item = (String, Value)>,
+        may_be_null: impl Fn(&Attribute) -> bool,
+    ) -> Self {
+        let mut input = Self { kind, set: Vec::new(), shorthands: Vec::new(), violations: Vec::new() };
+        let null_shorthands = may_be_null(&Attribute::UnpublishedStatuses);
+        for (name, value) in written {
+            if name == "type" {
+                input.violations.extend(disagrees(kind, &value));
+            } else if let (Kind::Document, Some(shorthand)) = (kind, Shorthand::parse(&name)) {
+                input.take_shorthand(shorthand, value, null_shorthands);
+            } else if let Some(attribute) = Attribute::parse(kind, &name) {
+                let may_be_null = may_be_null(&attribute);
+                input.take(attribute, value, may_be_null);
+            } else {
+                input.violations.push(Violation::unknown(kind, &name));
+            }
+        }
+        input
+    }
+
+    fn take_shorthand(&mut self, shorthand: Shorthand, value: Value, may_be_null: bool) {
+        if value == Value::Null && may_be_null {
+            return self.shorthands.push((shorthand, None));
+        }
+        match shorthand.check(value) {
+            Ok(directory) => self.shorthands.push((shorthand, Some(directory))),
+            Err(violation) => self.violations.push(violation),
+        }
+    }
+
+    fn take(&mut self, attribute: Attribute, value: Value, may_be_null: bool) {
+        if value == Value::Null && may_be_null {
+            return self.set.push((attribute, value));
+        }
+        match attribute.check(value) {
+            Ok(value) => self.set.push((attribute, value)),
+            Err(found) => self.violations.extend(found),
+        }
+    }
+
+    /// Demands a name of each status.
+    pub(super) fn named(mut self) -> Self {
+        self.violations.extend(nameless(&self.set));
+        self
+    }
+
+    pub(super) fn valid(self) -> Result<Self, Vec<Violation>> {
+        if self.violations.is_empty() { Ok(self) } else { Err(self.violations) }
+    }
+}
+
+fn disagrees(kind: Kind, value: &Value) -> Option<Violation> {
+    (value.as_text() != Some(kind.as_str()))
+        .then(|| Violation::at("type", format!("expected {:?}, found {value}", kind.as_str())))
+}
