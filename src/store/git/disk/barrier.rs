@@ -35,7 +35,6 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::store::git::disk::failpoint::{Failpoint, reach};
@@ -46,14 +45,14 @@ use crate::telemetry::metrics::Histogram;
 /// Flushes, and counts what it flushes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
-    flushes: Arc<AtomicU64>,
-    /// Where it is counted how long they took.
+    /// Where it is counted how many there were, and how long they took.
     metrics: Arc<Metrics>,
 }
 
 impl Barrier {
     pub(crate) fn flushes(&self) -> u64 {
-        self.flushes.load(Ordering::Relaxed)
+        let Metrics { files_flushed, folders_flushed, file_systems_flushed, .. } = &*self.metrics;
+        files_flushed.times() + folders_flushed.times() + file_systems_flushed.times()
     }
 
     pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
@@ -66,7 +65,6 @@ impl Barrier {
         path: &Path,
         flush: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), StoreError> {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
         let action = if step == Failpoint::FlushFileSystem { "flush the file system of" } else { "flush" };
         let began = Instant::now();
         let outcome = reach(step, path).and_then(|()| flush());
