@@ -172,7 +172,7 @@ impl Merger<'_> {
     fn copy(&mut self, oid: &Oid) -> io::Result<()> {
         let mut wanted = vec![*oid];
         while let Some(oid) = wanted.pop() {
-            if self.merged.contains(&oid) {
+            if self.merged.offset(&oid).is_some() {
                 continue;
             }
             let Packed { kind, len, head, body } = self.sources.packed(&oid)?;

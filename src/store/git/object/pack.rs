@@ -75,10 +75,6 @@ impl PackBuilder {
         self.bytes.len()
     }
 
-    pub(crate) fn contains(&self, oid: &Oid) -> bool {
-        self.offsets.contains_key(oid)
-    }
-
     /// Adds an object whole, unless it is there.
     pub(crate) fn add(&mut self, kind: Kind, oid: Oid, content: &[u8]) {
         self.put(oid, &entry_header(kind as u8, content.len() as u64), content);
@@ -94,7 +90,7 @@ impl PackBuilder {
     /// Adds an object unless it is there: `head` is its header (with the distance to the base, for a delta), `content`
     /// is stored or deflated.
     pub(crate) fn put(&mut self, oid: Oid, head: &[u8], content: &[u8]) {
-        if self.contains(&oid) {
+        if self.offsets.contains_key(&oid) {
             return;
         }
         let start = self.bytes.len();

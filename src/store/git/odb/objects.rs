@@ -278,7 +278,7 @@ impl Objects {
             self.bases.put((pack_id, at), found.clone(), found.content.len());
             let room = if deltas.is_empty() { len_max } else { OBJECT_BYTES_MAX };
             let (len, content) = delta::applied(&found.content, &delta, room)
-                .map_err(|_| damaged("a delta does not fit what it is against"))?;
+                .ok_or_else(|| damaged("a delta does not fit what it is against"))?;
             (at, found) = (next, Found { kind: found.kind, len, content: Arc::new(content) });
             if deltas.is_empty() && found.kind == Kind::Tree && found.content.len() as u64 == found.len {
                 // What comes next in a walk is told by it.
