@@ -137,40 +137,35 @@ impl HeldLock {
         Ok(Some(Self { path, file }))
     }
 
-    /// Refuses to go on if it is no longer the lock.
+    /// Refuses to go on if it is no longer the lock: somebody may have removed it by hand and taken it.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        check(&self.path, &inode(&self.file, &self.path)?)
+        let there = fs::symlink_metadata(&self.path).at("look at the lock file", &self.path)?;
+        if self.is(&there)? { Ok(()) } else { Err(StoreError::Locked { path: self.path.clone() }) }
+    }
+
+    fn release(&self) -> Result<(), StoreError> {
+        let there = fs::symlink_metadata(&self.path).at_if_there("look at the lock file", &self.path)?;
+        match there {
+            Some(there) if self.is(&there)? => remove_if_there(&self.path),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn is(&self, there: &Metadata) -> Result<bool, StoreError> {
+        let ours = self.file.metadata().at("look at the lock file", &self.path)?;
+        Ok(same_inode(there, &ours))
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        tell_left(inode(&self.file, &self.path).and_then(|ours| remove_if_ours(&self.path, &ours)));
+        tell_left(self.release());
     }
-}
-
-fn inode(file: &File, path: &Path) -> Result<Metadata, StoreError> {
-    file.metadata().at("look at the lock file", path)
 }
 
 /// Makes our folder if somebody has removed it.
 fn make_state_folder(state: &Path) -> Result<(), StoreError> {
     make_folders(state.parent().unwrap_or(state), state).map(drop)
-}
-
-/// Refuses to go on unless the lock is this file: somebody may have removed it by hand and taken it.
-fn check(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
-    match fs::symlink_metadata(path).at("look at the lock file", path)? {
-        there if same_inode(&there, ours) => Ok(()),
-        _ => Err(StoreError::Locked { path: path.to_owned() }),
-    }
-}
-
-fn remove_if_ours(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
-    match fs::symlink_metadata(path).at_if_there("look at the lock file", path)? {
-        Some(there) if same_inode(&there, ours) => remove_if_there(path),
-        Some(_) | None => Ok(()),
-    }
 }
 
 /// Tells of a lock that could not be removed: until it is, nobody can commit.
