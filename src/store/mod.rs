@@ -71,6 +71,17 @@ pub enum TreeEntry {
     Special(Special),
 }
 
+impl TreeEntry {
+    /// The content of a regular file.
+    #[must_use]
+    pub const fn blob(self) -> Option<BlobId> {
+        match self {
+            Self::File(blob) => Some(blob),
+            Self::Special(_) => None,
+        }
+    }
+}
+
 /// What is no regular file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Special {

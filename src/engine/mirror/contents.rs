@@ -77,10 +77,7 @@ impl<J: Journal> Mirror<J> {
 
     /// The id of what the head has under a name, if that is a regular file.
     pub(crate) fn committed_blob(&self, name: &str) -> Option<BlobId> {
-        match self.committed(&Moved::new(), name) {
-            Some(TreeEntry::File(blob)) => Some(blob),
-            Some(TreeEntry::Special(_)) | None => None,
-        }
+        self.committed(&Moved::new(), name).and_then(TreeEntry::blob)
     }
 
     /// The versions of collections that these tags name and that are in their history, if they are valid: as

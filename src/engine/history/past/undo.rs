@@ -20,7 +20,7 @@ use crate::engine::{
     Condition, ConditionalCommand, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError,
     Written,
 };
-use crate::store::{SHALLOW, TreeEntry};
+use crate::store::SHALLOW;
 
 /// How often a plan is made again after the collection changed under it.
 const RACES_MAX: usize = 8;
@@ -345,10 +345,7 @@ fn of(standing: &Option<Standing>) -> Option<&Collection> {
 }
 
 fn blob_of(version: Option<Version>) -> Option<[u8; 20]> {
-    match version?.entry() {
-        TreeEntry::File(blob) => Some(*blob.as_bytes()),
-        TreeEntry::Special(_) => None,
-    }
+    version?.entry().blob().map(|blob| *blob.as_bytes())
 }
 
 /// A collection with the old values of some attributes.

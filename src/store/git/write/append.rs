@@ -18,7 +18,7 @@ use crate::store::git::odb::objects::corrupt;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::committer::Committer;
-use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry, TreeId};
+use crate::store::{Committed, Draft, FileChange, Step, StoreError, TreeEntry, TreeId};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
 const WHOLE_TREE_BYTES_MAX: usize = 512;
@@ -189,7 +189,8 @@ impl Builder<'_> {
             self.pack.add(Kind::Commit, oid, &commit);
             let revision = Revision::new(oid);
             self.trees.revision = Some(revision);
-            committed.push(Committed { revision, blobs: folder_change.files.iter().map(blob_of).collect() });
+            let blobs = folder_change.files.iter().map(|file| file.after.and_then(TreeEntry::blob)).collect();
+            committed.push(Committed { revision, blobs });
             let raw = RawCommit::parse(&commit, false).expect("it was made with a tree");
             let commit = raw.to_commit(revision);
             steps.push(Step { commit, changes: changed(folder_change.files), problem: None });
@@ -242,13 +243,6 @@ impl Builder<'_> {
                 newer = oid;
             }
         }
-    }
-}
-
-const fn blob_of(file: &FileChange) -> Option<BlobId> {
-    match file.after {
-        Some(TreeEntry::File(blob)) => Some(blob),
-        Some(TreeEntry::Special(_)) | None => None,
     }
 }
 

@@ -201,10 +201,7 @@ fn changes_since(
                     slot.insert(change)
                 }
             };
-            there.passed.insert(match passed.before {
-                Some(TreeEntry::File(blob)) => Some(blob),
-                Some(TreeEntry::Special(_)) | None => None,
-            });
+            there.passed.insert(passed.before.and_then(TreeEntry::blob));
         }
     }
     Ok(changes)
