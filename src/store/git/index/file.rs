@@ -39,9 +39,22 @@ impl IndexFile {
         HeldLock::take(&self.state, &self.path, wait)
     }
 
+    /// Takes its lock unless somebody has it.
+    pub(crate) fn try_lock(&self) -> Result<Option<HeldLock>, StoreError> {
+        match self.lock(Duration::ZERO) {
+            Err(StoreError::Locked { .. }) => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
     /// What it holds; `None` when there is none.
     pub(crate) fn bytes(&self) -> Result<Option<Vec<u8>>, StoreError> {
         read_if_there(&self.path)
+    }
+
+    /// What these bytes of it say; without any it is empty.
+    pub(crate) fn parse(&self, bytes: Option<Vec<u8>>) -> Result<GitIndex, Unreadable> {
+        bytes.map_or_else(|| Ok(GitIndex::empty()), |bytes| parse(&self.path, bytes))
     }
 
     /// What it says, as [`read`] does.

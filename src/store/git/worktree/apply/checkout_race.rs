@@ -8,8 +8,6 @@
 //! file that we left, nobody has checked anything out since, and what we put there goes back to what
 //! `HEAD` has.
 
-use std::time::Duration;
-
 use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::stamp::index_stat;
@@ -36,10 +34,7 @@ impl Checkout {
             return Ok(());
         }
         let Some(shown) = self.shown_instead()? else { return Ok(()) };
-        let lock = match self.index.lock(Duration::ZERO) {
-            Err(StoreError::Locked { .. }) => return Ok(()),
-            taken => taken?,
-        };
+        let Some(lock) = self.index.try_lock()? else { return Ok(()) };
         if !self.index.is_as_we_left_it() || self.shown_instead()? != Some(shown) {
             return Ok(());
         }

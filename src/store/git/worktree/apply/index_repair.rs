@@ -46,10 +46,7 @@ impl Checkout {
         if !self.is_stale()? {
             return Ok(());
         }
-        match self.index.lock(Duration::ZERO) {
-            Err(StoreError::Locked { .. }) => Ok(()),
-            taken => self.repair_index_under(taken?),
-        }
+        self.index.try_lock()?.map_or(Ok(()), |lock| self.repair_index_under(lock))
     }
 
     /// The same for who has the lock, which is released.

@@ -14,13 +14,12 @@
 //! own folder.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use crate::domain::Revision;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file;
-use crate::store::git::index::git_index::{GitIndex, Staged};
+use crate::store::git::index::file::IndexFile;
+use crate::store::git::index::git_index::{GitIndex, Staged, Unreadable};
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::odb::objects::{Objects, corrupt};
@@ -46,7 +45,11 @@ pub(crate) enum Occasion {
 impl Checkout {
     /// The index with the new entries, to be put in its place before the branch moves.
     pub(crate) fn index_ahead(&mut self, changes: &PathChanges) -> Result<GitIndex, StoreError> {
-        let mut index = self.parse_index()?;
+        // Without its index a commit of a person's would revert what we write, so we do not write.
+        let mut index = self.index.parse(self.index.bytes()?).map_err(|error| {
+            let path = self.index.path.display();
+            self.layout.unsuitable(format!("{path}: {error}; make it an ordinary index"))
+        })?;
         if !self.index.is_as_we_left_it() {
             self.repair(&mut index)?;
         }
@@ -57,16 +60,6 @@ impl Checkout {
             }
         }
         Ok(index)
-    }
-
-    fn parse_index(&self) -> Result<GitIndex, StoreError> {
-        let path = &self.index.path;
-        let parse = |bytes| file::parse(path, bytes);
-        let parsed = self.index.bytes()?.map_or_else(|| Ok(GitIndex::empty()), parse);
-        // Without its index a commit of a person's would revert what we write, so we do not write.
-        parsed.map_err(|error| {
-            self.layout.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
-        })
     }
 
     /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is
@@ -115,7 +108,7 @@ impl Checkout {
             }
             Some(self.index_of_head(&mut reader.objects)?)
         } else {
-            parse_index(&self.index.path, bytes)
+            editable(&self.index, bytes)
         };
         if let Some(index) = &mut index {
             self.take_back(reader, index)?;
@@ -200,15 +193,12 @@ fn tell_lagging(error: &StoreError, again: bool) {
 }
 
 /// The index in memory; `None`, and a warning, when it can't be edited.
-fn parse_index(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
-    match bytes.map_or_else(|| Ok(GitIndex::empty()), |bytes| file::parse(path, bytes)) {
-        Ok(index) => Some(index),
-        Err(error) => {
-            let path = path.display();
-            tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
-            None
-        }
-    }
+fn editable(file: &IndexFile, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
+    let warn = |error: &Unreadable| {
+        let path = file.path.display();
+        tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
+    };
+    file.parse(bytes).inspect_err(warn).ok()
 }
 
 /// Changes a file and its index entry, each if it is what the old head had.
