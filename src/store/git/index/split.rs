@@ -17,13 +17,11 @@ use std::collections::BTreeMap;
 
 use crate::store::git::index::entry::{Cursor, IndexEntry};
 use crate::store::git::index::git_index::{CHECKSUM_LEN, GitIndex};
-use crate::store::git::object::id::Oid;
+use crate::store::git::object::id::{Oid, hex};
 
 /// The name of the file that a link means.
 pub(super) fn shared(link: &[u8]) -> Option<String> {
-    let checksum = link.first_chunk::<CHECKSUM_LEN>()?;
-    let hex: String = checksum.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("sharedindex.{hex}"))
+    Some(format!("sharedindex.{}", hex(link.first_chunk()?)))
 }
 
 /// The whole index that a split one and the file that it shares stand for; `None` if they don't fit.

@@ -26,25 +26,24 @@ use crate::store::git::repo::kept::reflog_age;
 /// By how much the oldest entry has to be too old before a reflog is rewritten, which takes as long as it is.
 const SLACK: TimeDelta = TimeDelta::hours(1);
 
-/// Lets go what is too old; answers whether there was something.
-pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<bool, StoreError> {
+/// Lets go what is too old.
+pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<(), StoreError> {
     let layout = graph.layout();
-    let Some(age) = reflog_age(layout)? else { return Ok(false) };
+    let Some(age) = reflog_age(layout)? else { return Ok(()) };
     let branch = graph.archive.branch.name.as_str();
     let logs =
         [(layout.common_dir.join("logs").join(branch), branch), (layout.git_dir.join("logs/HEAD"), "HEAD")];
     let is_old = |log: &Path| oldest(log).is_some_and(|at| now() - at >= age + SLACK);
     let old: Vec<&str> = logs.iter().filter(|(log, _)| is_old(log)).map(|(_, name)| *name).collect();
     if old.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
     let ages = ["expire", "expire-unreachable"].map(|it| format!("--{it}={}.seconds.ago", age.num_seconds()));
     let words = ["reflog", "expire", &ages[0], &ages[1]].into_iter().chain(old);
-    let is_done = matches!(graph.git.run(&words.collect::<Vec<_>>())?, Ended::Well);
-    if is_done {
-        barrier.file_system(&layout.common_dir)?;
+    match graph.git.run(&words.collect::<Vec<_>>())? {
+        Ended::Well => barrier.file_system(&layout.common_dir),
+        Ended::Early | Ended::Missing | Ended::Badly(..) => Ok(()),
     }
-    Ok(is_done)
 }
 
 /// When the first entry of a reflog was made.

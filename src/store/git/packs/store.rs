@@ -4,9 +4,8 @@
 //! ours may ever share a name: a `git repack -d` removes by name what it found at its beginning, and a write that is
 //! repeated makes the same pack again.
 //!
-//! A pack in the making is marked to be kept until [`Packs::release`]; see `keep_files`. What a kill or a
-//! power cut leaves is made good at the next start ([`Packs::mend_left`], [`Packs::clean_up`]), and told
-//! by this:
+//! A pack in the making is marked to be kept until its [`KeepFile`] is dropped; see `keep_files`. What a kill or a power
+//! cut leaves is made good at the next start ([`Packs::mend_left`], [`Packs::clean_up`]), and told by this:
 //!
 //! | left | while | so it is |
 //! |---|---|---|
@@ -150,7 +149,7 @@ impl Packs {
                 remove_if_there(&self.file(&name, "idx"))?;
                 remove_if_there(&self.file(&name, "pack"))?;
             }
-            self.release(&name);
+            self.keep_files.remove(&name);
         }
         self.sweep()?;
         self.drop_halves()
@@ -166,11 +165,6 @@ impl Packs {
 
     pub(crate) fn is_whole(&self, name: &str) -> bool {
         ["pack", "idx"].iter().all(|ending| self.file(name, ending).exists())
-    }
-
-    /// Lets git do with a pack as it likes, now that the branch refers to it.
-    pub(crate) fn release(&self, name: &str) {
-        self.keep_files.remove(name);
     }
 
     /// The objects of each whole pack that has a mark of ours.
@@ -240,7 +234,7 @@ impl Packs {
         }
         if !self.file(name, "idx").exists() {
             drop(remove_if_there(&self.file(name, "pack")));
-            self.release(name);
+            self.keep_files.remove(name);
         }
     }
 
@@ -284,6 +278,6 @@ pub(crate) struct KeepFile {
 
 impl Drop for KeepFile {
     fn drop(&mut self) {
-        self.packs.release(&self.name);
+        self.packs.keep_files.remove(&self.name);
     }
 }

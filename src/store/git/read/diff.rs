@@ -31,7 +31,7 @@ pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<V
         corrupt(Kind::Tree, after.as_ref().map_or(&[0; 20], TreeId::as_bytes), error.to_string())
     })?;
     let files = found.into_iter().filter_map(|(name, before, after)| {
-        let name = text(name);
+        let name = String::from_utf8_lossy(&name).into_owned();
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
         // A file that became executable is the same file.
         (is_collection_file(&name) && before != after).then_some(FileChange { name, before, after })
@@ -57,11 +57,6 @@ pub(crate) fn files(
     files.sort_by(|(one, _), (two, _)| one.cmp(two));
     files.dedup_by(|(one, _), (two, _)| one == two);
     Ok(files)
-}
-
-/// A name as it is told.
-fn text(name: Vec<u8>) -> String {
-    String::from_utf8(name).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Reads contents; see [`Commits::read`](crate::store::Commits::read).

@@ -28,14 +28,19 @@ impl Trees {
         layout: &Layout,
         revision: Option<Revision>,
     ) -> Result<Self, StoreError> {
-        if let Some(revision) = revision {
-            check_folder(objects, layout, revision)?;
-            let root = objects.commit(revision, |commit| commit.tree)?;
-            return Self::below(objects, layout, revision, root);
+        let Some(revision) = revision else { return Ok(Self::empty(layout)) };
+        check_folder(objects, layout, revision)?;
+        let root = objects.commit(revision, |commit| commit.tree)?;
+        Self::below(objects, layout, revision, root)
+    }
+
+    fn empty(layout: &Layout) -> Self {
+        let len = layout.folder.len() + 1;
+        Self {
+            revision: None,
+            levels: vec![RawTree::default(); len],
+            midstates: vec![HashMidstates::default(); len],
         }
-        let levels = vec![RawTree::default(); layout.folder.len() + 1];
-        let midstates = vec![HashMidstates::default(); levels.len()];
-        Ok(Self { revision, levels, midstates })
     }
 
     /// Reads the trees below a root that is to be the ground of a commit on this revision, whose own it need not be.
@@ -45,14 +50,13 @@ impl Trees {
         revision: Revision,
         root: TreeId,
     ) -> Result<Self, StoreError> {
-        let mut levels = vec![RawTree::default(); layout.folder.len() + 1];
-        levels[0] = objects.tree(root)?;
+        let mut trees = Self { revision: Some(revision), ..Self::empty(layout) };
+        trees.levels[0] = objects.tree(root)?;
         for (depth, part) in layout.folder.iter().enumerate() {
-            let Some(pointer) = levels[depth].get(part.as_bytes()) else { break };
-            levels[depth + 1] = objects.tree(TreeId::new(pointer.oid))?;
+            let Some(pointer) = trees.levels[depth].get(part.as_bytes()) else { break };
+            trees.levels[depth + 1] = objects.tree(TreeId::new(pointer.oid))?;
         }
-        let midstates = vec![HashMidstates::default(); levels.len()];
-        Ok(Self { revision: Some(revision), levels, midstates })
+        Ok(trees)
     }
 
     pub(crate) fn folder(&self) -> &RawTree {

@@ -58,18 +58,15 @@ impl Layout {
         let config = Config::read(&git_dir, &common_dir)?;
         config.check(&common_dir).map_err(unsuitable)?;
         let work_tree = find_work_tree(&path_read, &git_dir, git_dir != common_dir, &config)?;
-        let log_new_branches = config.logs_new_branches(work_tree.is_none());
-        let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
-        let shared = config.text("core.sharedrepository").and_then(|text| Rights::read(&text));
         Ok(Self {
             path: path.to_owned(),
+            log_new_branches: config.logs_new_branches(work_tree.is_none()),
+            keeps_objects: config.flag("extensions.preciousobjects").unwrap_or(false),
+            shared: config.text("core.sharedrepository").and_then(|text| Rights::read(&text)),
             git_dir,
             common_dir,
             work_tree,
             folder,
-            log_new_branches,
-            keeps_objects,
-            shared,
         })
     }
 

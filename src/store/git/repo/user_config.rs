@@ -84,10 +84,7 @@ pub(crate) fn environment(name: &str) -> Option<OsString> {
 
 /// The folders whose owner does not matter (`safe.directory`), as whoever runs us and the system say.
 pub(crate) fn safe_directories() -> Vec<String> {
-    let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
-    for (level, path) in outside(&environment) {
-        drop(path.is_file().then(|| config.add_file(&path, level, false)));
-    }
+    let config = open_outside();
     let mut found = Vec::new();
     let home = environment("HOME").unwrap_or_default().to_string_lossy().into_owned();
     if let Ok(values) = config.multivar("safe.directory", None) {
@@ -104,19 +101,23 @@ pub(crate) fn safe_directories() -> Vec<String> {
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says
 /// nothing.
 fn open(layout: &Layout) -> Config {
-    let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
-    let own = [
-        (ConfigLevel::Local, layout.common_dir.join("config")),
-        (ConfigLevel::Worktree, layout.git_dir.join("config.worktree")),
-    ];
-    for (level, path) in outside(&environment).into_iter().chain(own) {
-        if level == ConfigLevel::Worktree && !config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
-            continue;
-        }
-        // Where there is none, and where there is none that can be read, nothing is said.
-        drop(path.is_file().then(|| config.add_file(&path, level, false)));
+    let mut config = open_outside();
+    add(&mut config, ConfigLevel::Local, &layout.common_dir.join("config"));
+    if config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
+        add(&mut config, ConfigLevel::Worktree, &layout.git_dir.join("config.worktree"));
     }
     config
+}
+
+fn open_outside() -> Config {
+    let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
+    outside(&environment).iter().for_each(|(level, path)| add(&mut config, *level, path));
+    config
+}
+
+/// Adds a file. Where there is none, and where there is none that can be read, nothing is said.
+fn add(config: &mut Config, level: ConfigLevel, path: &Path) {
+    drop(path.is_file().then(|| config.add_file(path, level, false)));
 }
 
 /// The files outside of any repository.
