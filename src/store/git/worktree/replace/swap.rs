@@ -1,10 +1,9 @@
-//! Changes files of the work tree without ever overwriting what a person saved.
+//! One file changed: it is looked at before it is touched, and again after.
 //!
-//! A file is looked at before it is touched, and again after: the new content is exchanged with the
-//! old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and what came out is looked at.
-//! When a person saved in between, it goes back the same way, and so does what they save while it does. New files are put in place only where
-//! nothing stands (`RENAME_NOREPLACE`), and a file to be deleted is moved away, looked at, and only
-//! then removed.
+//! The new content is exchanged with the old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and what came
+//! out is looked at. When a person saved in between, it goes back the same way, and so does what they save while it
+//! does. New files are put in place only where nothing stands (`RENAME_NOREPLACE`), and a file to be deleted is moved
+//! away, looked at, and only then removed.
 //!
 //! On file systems without these renames (some network file systems) the second look comes right
 //! before an ordinary rename, which leaves a window of microseconds.
@@ -136,7 +135,7 @@ impl<'a> Replacer<'a> {
         old: BlobId,
         new: BlobId,
     ) -> Result<bool, StoreError> {
-        match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+        match self.place(draft, name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
             // The file has gone. If it has not, the draft has, and that is no edit of a person's.
             Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
@@ -160,7 +159,7 @@ impl<'a> Replacer<'a> {
                 self.staging.remove(draft)?;
                 return if placed == Some(new) { Ok(true) } else { unread.map_or(Ok(false), Err) };
             }
-            match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+            match self.place(draft, name, RenameFlags::EXCHANGE) {
                 Ok(()) => (),
                 // The file has gone meanwhile; theirs still goes back.
                 Err(Errno::NOENT) if self.rename_new(draft, name)? => return Ok(false),
@@ -203,7 +202,7 @@ impl<'a> Replacer<'a> {
     /// Moves a draft to where nothing stands; answers whether it did.
     fn rename_new(&self, draft: &str, name: &str) -> Result<bool, StoreError> {
         let failed = |errno| self.folder.failed("make", name, errno);
-        match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::NOREPLACE) {
+        match self.place(draft, name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(errno) if is_unsupported(errno) => {
@@ -228,15 +227,9 @@ impl<'a> Replacer<'a> {
         }
     }
 
-    fn rename(
-        &self,
-        from: &Folder,
-        old: &str,
-        to: &Folder,
-        new: &str,
-        flags: RenameFlags,
-    ) -> Result<(), Errno> {
-        rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
+    /// Renames a draft to the file, or exchanges the two.
+    fn place(&self, draft: &str, name: &str, flags: RenameFlags) -> Result<(), Errno> {
+        rustix::fs::renameat_with(&self.staging.folder.fd, draft, &self.folder.fd, name, flags)
     }
 
     /// What the file has, or the link, that has come to the place of a draft.

@@ -1,9 +1,7 @@
 //! What is known of the files of the work tree.
 //!
-//! A file is hashed when its stamp (inode, length, times) is new, and remembered. A stamp proves
-//! nothing while the file could still change within the same tick of the file system's clock (the
-//! "racy git" problem, `Documentation/technical/racy-git.txt`), so what was read that soon after
-//! its last change is read again the next time.
+//! A file is hashed when its stamp is new, and remembered; what was read so soon after its last change that the stamp
+//! proves nothing (`disk::stamp`) is read again the next time.
 
 use std::collections::HashMap;
 
