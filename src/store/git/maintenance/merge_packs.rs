@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::repack::merge;
-use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
+use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, PackSize, chosen, objects_of};
 use crate::store::git::packs::store::{PACKS_MAX, Packs};
 
 /// Merges small packs of ours once, if there are too many; answers whether that was done.
@@ -45,7 +45,7 @@ pub(crate) fn merge_small(
 }
 
 /// Our packs that may be merged, with their sizes; forgets those that are gone.
-fn mergeable(packs: &Packs) -> Result<Vec<Sized>, StoreError> {
+fn mergeable(packs: &Packs) -> Result<Vec<PackSize>, StoreError> {
     let mut ours = packs.ours().clone();
     let obsolete = packs.obsolete();
     ours.retain(|name| !obsolete.has(name));
@@ -60,7 +60,7 @@ fn mergeable(packs: &Packs) -> Result<Vec<Sized>, StoreError> {
     packs.large_len.store(large.len(), Ordering::Relaxed);
     let sized = packs.free(&small)?.into_iter().filter_map(|name| {
         let (index_len, bytes) = (len(&name, "idx")?, len(&name, "pack")?);
-        Some(Sized { objects: objects_of(index_len), bytes, name })
+        Some(PackSize { objects: objects_of(index_len), bytes, name })
     });
     Ok(sized.collect())
 }

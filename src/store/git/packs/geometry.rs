@@ -21,7 +21,7 @@ const INDEX_OTHER_BYTES: u64 = 8 + 256 * 4 + 2 * 20;
 
 /// A pack that may be merged; the smallest come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Sized {
+pub(crate) struct PackSize {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub(crate) const fn objects_of(index_len: u64) -> u64 {
 
 /// Which of the packs, smallest first, to merge into one: at least two, and as many as are small
 /// beside all smaller ones, unless the result would be too large.
-pub(crate) fn chosen(sized: &[Sized]) -> &[Sized] {
+pub(crate) fn chosen(sized: &[PackSize]) -> &[PackSize] {
     let mut smaller = 0;
     let mut count = 2;
     for (index, pack) in sized.iter().enumerate() {
@@ -57,8 +57,8 @@ mod tests {
     use crate::store::git::object::id::{Kind, name};
     use crate::store::git::object::pack::PackBuilder;
 
-    fn pack(objects: u64, bytes: u64) -> Sized {
-        Sized { objects, bytes, name: String::new() }
+    fn pack(objects: u64, bytes: u64) -> PackSize {
+        PackSize { objects, bytes, name: String::new() }
     }
 
     fn count(objects: &[u64]) -> usize {

@@ -6,7 +6,7 @@ use std::fs;
 use crate::store::git::disk::barrier::{read_if_there, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::{NAME_LEN, is_name};
-use crate::store::git::packs::geometry::Sized;
+use crate::store::git::packs::geometry::PackSize;
 use crate::store::git::packs::store::Packs;
 use crate::store::{AtPath as _, StoreError};
 
@@ -53,7 +53,7 @@ impl ObsoletePacks {
         }
     }
 
-    pub(crate) fn add(&mut self, parts: &[Sized], whole: &str) {
+    pub(crate) fn add(&mut self, parts: &[PackSize], whole: &str) {
         self.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
         let parts = parts.iter().map(|part| (part.name.clone(), whole.to_owned()));
         self.change(|obsolete| obsolete.extend(parts));
@@ -147,7 +147,7 @@ mod tests {
     fn spare_packs_are_many_by_number_or_by_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let note = |name| StateFile::new(folder.path(), name, &Barrier::default());
-        let part = |n: usize, bytes| Sized { objects: 1, bytes, name: format!("pack-{n:040x}") };
+        let part = |n: usize, bytes| PackSize { objects: 1, bytes, name: format!("pack-{n:040x}") };
         let mut obsolete = ObsoletePacks::read(note("spare-packs"));
         obsolete.add(&(0..OBSOLETE_LEN_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
         assert!(!obsolete.are_many());
