@@ -62,7 +62,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 None => self.accepted = local,
             }
             self.inner.advance(local, head, "accepted the remote as it is", self.link.now())?;
-            self.is_at(head);
+            self.note_at(head);
         }
         let kept = self.inner.kept(self.link.now())?;
         let is_settled = |kept: &Kept| Some(kept.revision) != local || self.accepted == local;
@@ -117,7 +117,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             if local != Some(tip) {
                 self.inner.advance(local, tip, "restored what the remote had lost", self.link.now())?;
             }
-            self.is_at(tip);
+            self.note_at(tip);
         }
         let restored: Vec<Kept> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
         self.inner.let_go(&restored)?;
@@ -125,11 +125,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 
     /// Notes that the branch here is what the remote has.
-    fn is_at(&mut self, head: Revision) {
+    fn note_at(&mut self, head: Revision) {
         self.inner.note_served(head);
         self.note_base(head);
         self.link.post(None);
-        self.link.is_well();
+        self.link.note_well();
     }
 
     fn push_decided(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {

@@ -32,7 +32,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 self.note_base(local.expect("they are not both absent"));
                 self.link.post(None);
                 if self.link.is_stopped() {
-                    self.link.is_well();
+                    self.link.note_well();
                 }
                 Ok(local)
             }
@@ -71,7 +71,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let others = self.link.known().other_branches.join("`, `");
         if others.is_empty() {
             if self.link.is_stopped() {
-                self.link.is_well();
+                self.link.note_well();
             }
             return Ok(None);
         }
@@ -203,7 +203,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.note_base(head);
         if self.link.settings.is_local() && !self.link.settings.is_follower {
             if self.link.is_stopped() {
-                self.link.is_well();
+                self.link.note_well();
             }
             self.post(Some(head), local)?;
             return Ok(Some(local));
@@ -212,7 +212,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.link.known().ahead = ahead;
         if self.link.settings.is_follower {
             if self.link.is_stopped() {
-                self.link.is_well();
+                self.link.note_well();
             }
             return Ok(Some(local));
         }
@@ -320,7 +320,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             Ok(()) => {
                 self.note_base(base);
                 if self.link.is_stopped() {
-                    self.link.is_well();
+                    self.link.note_well();
                 }
                 Ok(Some(to))
             }

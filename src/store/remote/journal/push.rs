@@ -67,7 +67,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             let pushed = self.link.push(tip, lease, until);
             if pushed == Pushed::Accepted {
                 self.turn.lost = 0;
-                self.link.is_well();
+                self.link.note_well();
                 return Ok(());
             }
             tracing::debug!(?pushed, %tip, "a push was not accepted");
@@ -84,7 +84,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             match (self.fetch(until), pushed) {
                 (Ok(Some(head)), _) if self.inner.commits().descends(head, tip)? => {
                     self.turn.lost = 0;
-                    self.link.is_well();
+                    self.link.note_well();
                     self.link.tell(tip);
                     return Ok(());
                 }

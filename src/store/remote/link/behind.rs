@@ -84,7 +84,7 @@ impl Link {
             }
         });
         drop(known);
-        self.is_well();
+        self.note_well();
     }
 
     /// Notes that somebody else was faster than a push behind: the writer has to merge first.

@@ -170,7 +170,7 @@ impl Link {
     }
 
     /// Notes that all is well with the branch.
-    pub(crate) fn is_well(&self) {
+    pub(crate) fn note_well(&self) {
         let mut known = self.known();
         (known.standing.failures, known.behind) = (0, 0);
         known.ahead = known.posted.outbox.map_or(0, |outbox| outbox.commits);
