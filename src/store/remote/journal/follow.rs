@@ -31,9 +31,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             (local, head) if local == head => {
                 self.note_base(local.expect("they are not both absent"));
                 self.link.post(None);
-                if self.link.is_stopped() {
-                    self.link.note_well();
-                }
+                self.link.note_followable();
                 Ok(local)
             }
             (None, Some(head)) => {
@@ -70,9 +68,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn begin(&self) -> Result<Option<Revision>, StoreError> {
         let others = self.link.known().other_branches.join("`, `");
         if others.is_empty() {
-            if self.link.is_stopped() {
-                self.link.note_well();
-            }
+            self.link.note_followable();
             return Ok(None);
         }
         let why = format!(
@@ -202,18 +198,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn push_ahead(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
         self.note_base(head);
         if self.link.settings.is_local() && !self.link.settings.is_follower {
-            if self.link.is_stopped() {
-                self.link.note_well();
-            }
+            self.link.note_followable();
             self.post(Some(head), local)?;
             return Ok(Some(local));
         }
         let ahead = self.inner.commits().commits_beyond(local, head)?.len();
         self.link.known().ahead = ahead;
         if self.link.settings.is_follower {
-            if self.link.is_stopped() {
-                self.link.note_well();
-            }
+            self.link.note_followable();
             return Ok(Some(local));
         }
         let is_held_back = self.goes_on_at().is_some() || self.link.check_writable().is_err();
@@ -319,9 +311,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         match self.inner.advance(from, to, why, self.link.now()) {
             Ok(()) => {
                 self.note_base(base);
-                if self.link.is_stopped() {
-                    self.link.note_well();
-                }
+                self.link.note_followable();
                 Ok(Some(to))
             }
             // Somebody here was faster; it is looked at again.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::remote::link::{Link, LinkState};
+use crate::store::remote::link::Link;
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
@@ -55,7 +55,7 @@ impl Link {
     pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
         let mut known = self.known();
         loop {
-            let is_stopped = matches!(known.standing.state, Some(LinkState::Rewritten | LinkState::Stopped));
+            let is_stopped = known.standing.is_stopped();
             let at = known.posted.again_at.max(self.push_at_of(&known));
             let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
             match known.posted.outbox.filter(|_| !is_stopped) {

@@ -116,7 +116,7 @@ impl Link {
         LinkStatus {
             url: self.git.url().to_string(),
             ack: self.settings.ack,
-            state: known.standing.state.unwrap_or(LinkState::Starting),
+            state: known.standing.state,
             ahead: known.ahead,
             behind: known.behind,
             last_contact: known.standing.last_contact,

@@ -17,9 +17,10 @@ const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How it stands with the remote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LinkState {
     /// It has not been reached yet.
+    #[default]
     Starting,
     /// It was reached the last time.
     Up,
@@ -73,7 +74,7 @@ pub struct LinkStatus {
 /// How it stands, since when and why.
 #[derive(Default)]
 pub(super) struct Standing {
-    pub(super) state: Option<LinkState>,
+    pub(super) state: LinkState,
     pub(super) last_contact: Option<DateTime<Utc>>,
     pub(super) last_error: Option<String>,
     /// When the state became what it is.
@@ -84,9 +85,13 @@ pub(super) struct Standing {
 
 impl Standing {
     fn set(&mut self, state: LinkState, error: Option<String>) {
-        self.state = Some(state);
+        self.state = state;
         self.last_error = error;
         self.since = Some(Instant::now());
+    }
+
+    pub(super) const fn is_stopped(&self) -> bool {
+        matches!(self.state, LinkState::Rewritten | LinkState::Stopped)
     }
 }
 
@@ -104,7 +109,7 @@ impl Link {
     /// Whether the remote may be asked where it is now, for an answer with nothing to be pushed: it can be given while
     /// pushes are refused, and says nothing about the next of them.
     pub(crate) fn check_reachable(&self) -> Result<(), RemoteError> {
-        if self.known().standing.state == Some(LinkState::Refused) { Ok(()) } else { self.check_writable() }
+        if self.known().standing.state == LinkState::Refused { Ok(()) } else { self.check_writable() }
     }
 
     /// Whether a write may be tried now.
@@ -112,7 +117,7 @@ impl Link {
         let mut known = self.known();
         let told = known.standing.last_error.clone().unwrap_or_default();
         let elapsed = known.standing.since.map_or(Duration::MAX, |since| since.elapsed());
-        match known.standing.state.unwrap_or(LinkState::Starting) {
+        match known.standing.state {
             LinkState::Starting | LinkState::Up => Ok(()),
             LinkState::Refused if elapsed < self.refused_wait() => Err(RemoteError::Refused(told)),
             LinkState::Refused => {
@@ -137,8 +142,8 @@ impl Link {
         let mut known = self.known();
         known.standing.last_contact = Some(self.now());
         known.standing.failures = 0;
-        if matches!(known.standing.state, None | Some(LinkState::Starting | LinkState::Down)) {
-            if known.standing.state == Some(LinkState::Down) {
+        if matches!(known.standing.state, LinkState::Starting | LinkState::Down) {
+            if known.standing.state == LinkState::Down {
                 tracing::info!(remote = %self.git.url(), "the remote is reached again");
             }
             known.standing.set(LinkState::Up, None);
@@ -152,11 +157,7 @@ impl Link {
         known.standing.failures = known.standing.failures.saturating_add(1);
         // It is there and takes pushes, or it is us who have ended.
         let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
-        if is_away
-            && matches!(
-                known.standing.state,
-                None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused)
-            )
+        if is_away && matches!(known.standing.state, LinkState::Starting | LinkState::Up | LinkState::Refused)
         {
             let writes =
                 if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
@@ -175,18 +176,25 @@ impl Link {
         (known.standing.failures, known.behind) = (0, 0);
         known.ahead = known.posted.outbox.map_or(0, |outbox| outbox.commits);
         known.standing.last_contact = Some(self.now());
-        if known.standing.state != Some(LinkState::Up) {
-            if !matches!(known.standing.state, None | Some(LinkState::Starting)) {
+        if known.standing.state != LinkState::Up {
+            if known.standing.state != LinkState::Starting {
                 tracing::info!(remote = %self.git.url(), "the remote takes writes again");
             }
             known.standing.set(LinkState::Up, None);
         }
     }
 
+    /// Notes that the branch can be followed, if it could not be before.
+    pub(crate) fn note_followable(&self) {
+        if self.is_stopped() {
+            self.note_well();
+        }
+    }
+
     /// Notes that the remote does not take what is pushed.
     pub(crate) fn refused(&self, why: &str) {
         let mut known = self.known();
-        if known.standing.state != Some(LinkState::Refused) {
+        if known.standing.state != LinkState::Refused {
             tracing::warn!(remote = %self.git.url(), why, "the remote refuses what is pushed; a write is tried now and then");
         }
         known.standing.set(LinkState::Refused, Some(why.to_owned()));
@@ -195,7 +203,7 @@ impl Link {
     /// Notes that the branch can't be followed.
     pub(crate) fn stop(&self, state: LinkState, why: String) {
         let mut known = self.known();
-        if known.standing.state != Some(state) || known.standing.last_error.as_ref() != Some(&why) {
+        if known.standing.state != state || known.standing.last_error.as_ref() != Some(&why) {
             tracing::error!(remote = %self.git.url(), "{why}");
             known.standing.set(state, Some(why));
         }
@@ -203,7 +211,7 @@ impl Link {
 
     /// Whether the branch can't be followed.
     pub(crate) fn is_stopped(&self) -> bool {
-        matches!(self.known().standing.state, Some(LinkState::Rewritten | LinkState::Stopped))
+        self.known().standing.is_stopped()
     }
 
     /// Notes commits of which nobody knows whether they were taken.
@@ -224,6 +232,6 @@ impl Link {
 
     /// Whether it was reached the last time.
     pub(crate) fn is_up(&self) -> bool {
-        self.known().standing.state == Some(LinkState::Up)
+        self.known().standing.state == LinkState::Up
     }
 }
