@@ -1,6 +1,5 @@
 //! Which collections the list shows, and in which order.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -216,20 +215,16 @@ impl Asked {
         let served = served.inspect(|_| all += 1).map(Row::Served);
         let wanted = |row: &Row<'_>| self.takes(row, snapshot, &text);
         let mut rows: Vec<Row<'a>> = served.filter(wanted).collect();
-        let served_len = rows.len();
         rows.extend(broken.into_iter().filter(wanted));
-        if rows.len() > served_len {
-            rows.sort_by(|one, two| one.key().cmp(two.key()));
-        }
         let total = rows.len();
         Selection { rows: self.page_of(rows, from, changes), total, all }
     }
 
-    /// That part of the rows, which are in the order of their keys, in the order that is asked for. Only what is on
-    /// the page is put in order: of the rest it need only be known that it comes before or after.
+    /// That part of the rows, in the order that is asked for. Only what is on the page is put in order: of the rest it
+    /// need only be known that it comes before or after.
     fn page_of<'a>(&self, rows: Vec<Row<'a>>, from: usize, changes: Option<Changes<'_>>) -> Vec<Row<'a>> {
         let end = from.saturating_add(PAGE_LEN).min(rows.len());
-        if from >= rows.len() {
+        if from >= end {
             return Vec::new();
         }
         let ranks = match changes.filter(|_| self.sort == Sort::Change) {
@@ -237,61 +232,23 @@ impl Asked {
             None => HashMap::new(),
         };
         // What nobody has committed was changed last of all.
-        let ranked = |row: &Row<'_>| ranks.get(row.key()).copied().unwrap_or(u64::MAX);
-        let ordered = rows.into_iter().enumerate().map(|(at, row)| {
-            let text = self.sort.text(&row);
-            let rank = if self.sort == Sort::Change { ranked(&row) } else { beginning(text) };
-            Ordered { rank, text, at, row }
-        });
-        let order = |one: &Ordered<'_>, two: &Ordered<'_>| {
-            let order = one.cmp(two);
+        let rank = |row: &Row<'_>| ranks.get(row.key()).copied().unwrap_or(u64::MAX);
+        let place = |row: Row<'a>| ((rank(&row), self.sort.text(&row), row.key()), row);
+        let mut rows: Vec<_> = rows.into_iter().map(place).collect();
+        let order = |(one, _): &(_, _), (two, _): &(_, _)| {
+            let order = Ord::cmp(one, two);
             if self.descending { order.reverse() } else { order }
         };
-        let mut first: Vec<Ordered<'a>> = Vec::new();
-        let mut last_wanted = None;
-        for row in ordered {
-            if last_wanted.as_ref().is_some_and(|last| order(&row, last).is_gt()) {
-                continue;
-            }
-            first.push(row);
-            if first.len() == 2 * end {
-                last_wanted = Some(*first.select_nth_unstable_by(end - 1, order).1);
-                first.truncate(end);
-            }
-        }
-        if end < first.len() {
-            first.select_nth_unstable_by(end, order);
-            first.truncate(end);
+        if end < rows.len() {
+            rows.select_nth_unstable_by(end, order);
+            rows.truncate(end);
         }
         if from > 0 {
-            first.select_nth_unstable_by(from, order);
+            rows.select_nth_unstable_by(from, order);
         }
-        let on_page = &mut first[from..];
-        on_page.sort_unstable_by(order);
-        on_page.iter().map(|ordered| ordered.row).collect()
-    }
-}
-
-/// A row and its place in an order. Texts are looked at only where their beginnings don't tell: each stands
-/// somewhere else in memory.
-#[derive(Clone, Copy)]
-struct Ordered<'a> {
-    rank: u64,
-    text: &'a str,
-    /// The place in the order of the keys.
-    at: usize,
-    row: Row<'a>,
-}
-
-impl Ordered<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let rest = |text: &'_ str| text.len().saturating_sub(BEGINNING_LEN);
-        let order = self.rank.cmp(&other.rank);
-        let order = order.then_with(|| match rest(self.text) + rest(other.text) {
-            0 => self.text.len().cmp(&other.text.len()),
-            _ => self.text.cmp(other.text),
-        });
-        order.then(self.at.cmp(&other.at))
+        let page = &mut rows[from..];
+        page.sort_unstable_by(order);
+        page.iter().map(|(_, row)| *row).collect()
     }
 }
 
@@ -335,16 +292,6 @@ impl Changes<'_> {
         let rows = committed.into_iter().rev().filter_map(row).chain(uncommitted.into_values());
         rows.skip(from).take(PAGE_LEN).collect()
     }
-}
-
-/// How many bytes of a text a number holds.
-const BEGINNING_LEN: usize = size_of::<u64>();
-
-/// The first bytes of a text as a number, in the same order: most texts differ there already.
-fn beginning(text: &str) -> u64 {
-    let mut bytes = [0; BEGINNING_LEN];
-    bytes.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
-    u64::from_be_bytes(bytes)
 }
 
 /// The collections whose files never were valid.
