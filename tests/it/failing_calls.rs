@@ -168,3 +168,74 @@ async fn a_kill_before_any_call_leaves_a_bare_repository_as_it_was_or_as_it_was_
 async fn a_kill_before_any_call_loses_nothing_that_a_person_has_saved() {
     assert!(killed_before_each_call(|folder| TestServer::setup("small").failing(folder), true).await > 10);
 }
+
+#[tokio::test]
+async fn a_disk_that_hangs_holds_up_writes_and_no_reader_and_is_told_until_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Fault(folder.path().join("fault"));
+    let setup = TestServer::setup("small").failing(folder.path()).flag(&["--writer-busy-ms-max", "100"]);
+    let server = setup.start().await;
+    let told =
+        async || server.get("/readyz").await.is(200).json()["meta"]["writes"].as_str().map(str::to_owned);
+    control.begin("hold", 0);
+    let client = server.client().clone();
+    let write = tokio::spawn(async move { client.patch("posts", json!({"name": "Late"})).await });
+    let said = eventually("it is told that writes wait", &told).await;
+    assert!(said.starts_with("writes wait"), "{said}");
+    assert_ne!(server.read("posts").await.is(200).attributes()["name"], "Late", "it is not durable yet");
+    server.repo().save("collections/pages.yaml", "type: document\nname: Saved meanwhile\n");
+    assert!(!write.is_finished(), "nothing is answered before it is on disk");
+    control.end();
+    assert_eq!(write.await.unwrap().is(200).attributes()["name"], "Late");
+    server.shows("pages", "name", "Saved meanwhile").await;
+    server.patch("pages", json!({"directory": "e"})).await.is(200);
+    eventually("it is well again", async || told().await.is_none().then_some(())).await;
+    assert!(committed(&server, "posts").unwrap().contains("Late"));
+    server.repo().fsck();
+}
+
+#[tokio::test]
+async fn a_clock_that_goes_back_by_a_day_takes_nothing_from_anybody() {
+    const DAY_S: i32 = 86_400;
+    let folder = tempfile::tempdir().unwrap();
+    let control = Fault(folder.path().join("fault"));
+    let mut server = TestServer::setup("small").failing(folder.path()).start().await;
+    let named = async |server: &TestServer, key: &str, name: &str| {
+        let request = server.request("PATCH", "/collections/posts").header("Idempotency-Key", key);
+        let answer = request.document(&document("posts", json!({"name": name}))).send().await.is(200);
+        answer.header("collectory-revision")
+    };
+    let before = named(&server, "before", "Today").await;
+    control.begin("clock", DAY_S);
+    let yesterday = named(&server, "yesterday", "Yesterday").await;
+    assert_eq!(named(&server, "yesterday", "Yesterday").await, yesterday, "it is done once");
+    assert_eq!(named(&server, "before", "Today").await, before, "what was done before is known");
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.shows("posts", "name", "By hand").await;
+    server.patch("posts", json!({"directory": "d"})).await.is(200);
+    server.restart().await;
+    server.repo().save("collections/pages.yaml", "type: document\nname: By hand, too\n");
+    server.shows("pages", "name", "By hand, too").await;
+    server.patch("pages", json!({"directory": "e"})).await.is(200);
+    control.end();
+    let after = named(&server, "after", "Today again").await;
+    server.restart().await;
+
+    let log: Vec<String> = server.repo().git(&["log", "--format=%H"]).lines().map(str::to_owned).collect();
+    let place = |revision: &str| log.iter().position(|it| it == revision);
+    assert_eq!((place(&after), place(&yesterday), place(&before)), (Some(0), Some(5), Some(6)));
+    let told = server.get("/collections/posts/events?page[size]=5").await.is(200).data();
+    let told: Vec<&str> = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["attributes"]["revision"].as_str())
+        .collect();
+    let expected = [&log[0], &log[3], &log[4], &log[5], &log[6]].map(String::as_str);
+    assert_eq!(told, expected, "the history is in the order of the commits");
+    let then = server.get(&format!("/collections/posts?asOf={yesterday}")).await.is(200);
+    assert_eq!(then.attributes()["name"], "Yesterday");
+    assert_eq!(named(&server, "after", "Today again").await, after);
+    assert_eq!(server.repo().status(), "");
+    server.repo().fsck();
+}

@@ -4,7 +4,8 @@
  * below the folder FAIL_BELOW. Standard output, the network and everything elsewhere are left alone.
  *
  * With `kill N` the process ends right before the Nth call that changes anything there, and with `kill-group N` all of
- * its process group does.
+ * its process group does. With `hold 0` no flush there ends while the file says so, and with `clock N` the time of day
+ * is N seconds less.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,21 +21,34 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
-static int fails(const char *call, const char *path) {
-    const char *control = getenv("FAIL_FILE"), *below = getenv("FAIL_BELOW");
-    if (!control || !below || (path && strncmp(path, below, strlen(below)) != 0)) return 0;
-    /* Not by open(2), which is one of them. */
+/* What is to happen, and the number beside it. */
+static int asked(char wanted[32], int *number) {
+    const char *control = getenv("FAIL_FILE");
+    if (!control) return 0;
+    /* Not by open(2), which is one of the calls. */
     int file = (int)syscall(SYS_openat, AT_FDCWD, control, O_RDONLY | O_CLOEXEC);
     if (file < 0) return 0;
-    char text[64] = {0}, wanted[32] = {0};
-    int number = 0;
+    char text[64] = {0};
     ssize_t len = syscall(SYS_read, file, text, sizeof text - 1);
     syscall(SYS_close, file);
-    if (len <= 0 || sscanf(text, "%31s %d", wanted, &number) != 2) return 0;
+    return len > 0 && sscanf(text, "%31s %d", wanted, number) == 2;
+}
+
+static int fails(const char *call, const char *path) {
+    const char *below = getenv("FAIL_BELOW");
+    char wanted[32] = {0};
+    int number = 0;
+    if (!below || (path && strncmp(path, below, strlen(below)) != 0) || !asked(wanted, &number)) return 0;
+    while (strcmp(call, "flush") == 0 && strcmp(wanted, "hold") == 0) {
+        struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+        if (!asked(wanted, &number)) return 0;
+    }
     int group = strcmp(wanted, "kill-group") == 0;
     if (group || strcmp(wanted, "kill") == 0) {
         static atomic_int count;
@@ -112,4 +126,14 @@ int link(const char *from, const char *to) {
 int mkdir(const char *path, mode_t mode) {
     REAL(mkdir);
     return fails("mkdir", path) ? -1 : real(path, mode);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int result = (int)syscall(SYS_clock_gettime, clock, now);
+    char wanted[32] = {0};
+    int number = 0;
+    if (result == 0 && clock == CLOCK_REALTIME && asked(wanted, &number) && strcmp(wanted, "clock") == 0) {
+        now->tv_sec -= number;
+    }
+    return result;
 }
