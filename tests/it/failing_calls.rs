@@ -45,21 +45,40 @@ fn committed(server: &TestServer, key: &str) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// Every kind of write is done or refused; says whether one was refused.
+/// Every kind of write is done or refused, and of the past every question answered or not; says whether a write was
+/// refused.
 async fn writes(server: &TestServer, what: &str, number: usize) -> bool {
     let name = format!("{what} {number}");
-    let key = format!("n{number}");
+    let [key, other] = [format!("n{number}"), format!("m{number}")];
+    let first = server.repo().git(&["rev-list", "--max-parents=0", "HEAD"]);
+    let posts = document("posts", json!({"name": format!("{name}, together")}))["data"].clone();
+    let batch = json!([
+        {"op": "update", "data": posts},
+        {"op": "add", "data": document(&other, json!({"name": name}))["data"]},
+    ]);
+    let restore = json!({"data": {"type": "restore", "attributes": {"revision": first}}});
     let mut is_refused = false;
     for answer in [
         server.patch("posts", json!({"name": name})).await,
         server.create(&document(&key, json!({"name": name}))).await,
+        server.operations(batch).await,
+        server.request("POST", "/collections/posts/restore").document(&restore).send().await,
         server.delete("pages").await,
     ] {
         assert!(matches!(answer.status(), 200 | 201 | 204 | 404 | 503), "{what}: {answer:?}");
         is_refused |= answer.status() == 503;
         drop(answer.checked());
     }
-    server.read("posts").await.is(200);
+    let as_it_was = format!("/collections?asOf={first}");
+    let since = format!("/diff?filter[from]={first}&filter[to]=HEAD");
+    for path in ["/events", "/collections/posts/blame", &*since, &*as_it_was] {
+        let answer = server.get(path).await;
+        assert!(matches!(answer.status(), 200 | 503), "{what}, {path}: {answer:?}");
+        drop(answer.checked());
+    }
+    for path in ["/collections", "/collections/posts", "/problems", "/sync-token"] {
+        server.get(path).await.is(200);
+    }
     is_refused
 }
 
@@ -86,7 +105,7 @@ async fn survives(setup: impl Fn(&Path) -> crate::support::Setup) {
         // Whatever became of the others, they are there whole or not at all.
         assert!(committed(&server, "posts").unwrap().contains(&last), "{what}");
         let served = server.list().await.is(200).ids();
-        for key in ["posts".to_owned(), "pages".to_owned(), format!("n{number}")] {
+        for key in ["posts".to_owned(), "pages".to_owned(), format!("n{number}"), format!("m{number}")] {
             assert_eq!(served.contains(&key), committed(&server, &key).is_some(), "{what}: {key}");
         }
         if !served.contains(&"pages".to_owned()) {
