@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::support::{TestServer, document, eventually};
 
@@ -198,14 +199,16 @@ async fn a_disk_that_hangs_holds_up_writes_and_no_reader_and_is_told_until_it_go
         async || server.get("/readyz").await.is(200).json()["meta"]["writes"].as_str().map(str::to_owned);
     control.begin("hold", 0);
     let client = server.client().clone();
-    let write = tokio::spawn(async move { client.patch("posts", json!({"name": "Late"})).await });
+    let mut writes = JoinSet::new();
+    writes.spawn(async move { client.patch("posts", json!({"name": "Late"})).await });
     let said = eventually("it is told that writes wait", &told).await;
     assert!(said.starts_with("writes wait"), "{said}");
     assert_ne!(server.read("posts").await.is(200).attributes()["name"], "Late", "it is not durable yet");
     server.repo().save("collections/pages.yaml", "type: document\nname: Saved meanwhile\n");
-    assert!(!write.is_finished(), "nothing is answered before it is on disk");
+    assert!(writes.try_join_next().is_none(), "nothing is answered before it is on disk");
     control.end();
-    assert_eq!(write.await.unwrap().is(200).attributes()["name"], "Late");
+    let written = writes.join_next().await.unwrap().unwrap();
+    assert_eq!(written.is(200).attributes()["name"], "Late");
     server.shows("pages", "name", "Saved meanwhile").await;
     server.patch("pages", json!({"directory": "e"})).await.is(200);
     eventually("it is well again", async || told().await.is_none().then_some(())).await;
