@@ -69,6 +69,14 @@ pub fn split(name: &str) -> Option<(&str, Ending)> {
     yaml.or_else(|| Some((name.strip_suffix(Ending::Yml.as_str())?, Ending::Yml)))
 }
 
+/// The other of the two names that the file of a collection can have, or a path of it.
+#[must_use]
+pub fn twin(name: &str) -> Option<String> {
+    let other = |stem: &str, ending: Ending| format!("{stem}{}", ending.as_str());
+    let yaml = name.strip_suffix(Ending::Yaml.as_str()).map(|stem| other(stem, Ending::Yml));
+    yaml.or_else(|| Some(other(name.strip_suffix(Ending::Yml.as_str())?, Ending::Yaml)))
+}
+
 /// Whether a name is that of a collection file, be its stem a key or not.
 #[must_use]
 pub fn is_collection_file(name: &str) -> bool {

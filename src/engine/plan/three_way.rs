@@ -4,7 +4,9 @@
 //! has it, and is told as a [`Conflict`]. A file that can't be read on one side counts as one value, and what one
 //! side deleted and the other changed stays.
 
-use crate::domain::file_name::FileName;
+use std::collections::BTreeMap;
+
+use crate::domain::file_name::{self, Ending, FileName};
 use crate::domain::{Attribute, Collection, Key, Patch, Value, changes};
 use crate::format::message::{Conflict, Joined, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
@@ -50,23 +52,83 @@ impl Collections {
         conflicts.extend(found);
         take
     }
+
+    /// What becomes of the two files of a collection that a side has moved from one name to the other, or made under
+    /// another name than the other side: one of them stays. `None` where a side has both, or no file: each is then
+    /// judged by itself, and nothing is lost.
+    fn judge_names(&self, files: [&FileSides; 2], conflicts: &mut Vec<Conflict>) -> Option<[Resolution; 2]> {
+        let base = standing(files.map(|it| &it.base))?;
+        let ours = standing(files.map(|it| &it.ours))?;
+        let theirs = standing(files.map(|it| &it.theirs))?;
+        let stays = match (ours, theirs) {
+            (None, None) => return Some([Resolution::Theirs, Resolution::Theirs]),
+            (Some(ours), None) => ours,
+            (Some(ours), Some(theirs)) if base.is_some_and(|base| base.0 == theirs.0) => ours,
+            (_, Some(theirs)) => theirs,
+        };
+        let content = |it: Option<(usize, &Side)>| it.map(|(_, side)| side.clone());
+        let name = files[stays.0].name.clone();
+        let sides = FileSides { name, base: content(base), ours: content(ours), theirs: content(theirs) };
+        let take = match &sides {
+            sides if sides.theirs == sides.base => Resolution::Ours,
+            sides if sides.ours == sides.base => Resolution::Theirs,
+            sides => self.judge(sides, conflicts),
+        };
+        let merged = match take {
+            Resolution::Ours => sides.ours,
+            Resolution::Theirs => sides.theirs,
+            Resolution::Bytes(bytes) => Some(Side::File(bytes)),
+        };
+        let take = |at: usize| match merged.as_ref().filter(|_| at == stays.0) {
+            wanted if wanted == files[at].theirs.as_ref() => Resolution::Theirs,
+            Some(Side::File(bytes)) => Resolution::Bytes(bytes.clone()),
+            Some(Side::Special) | None => Resolution::Ours,
+        };
+        Some([take(0), take(1)])
+    }
+}
+
+/// Where the files of one collection stand among others: those of which both names are there.
+fn twins(files: &[FileSides]) -> Vec<[usize; 2]> {
+    let at: BTreeMap<&str, usize> = files.iter().enumerate().map(|(at, file)| (&*file.name, at)).collect();
+    let yml = at.iter().filter(|(name, _)| Ending::of(name) == Ending::Yml);
+    yml.filter_map(|(name, yml)| Some([*at.get(&*file_name::twin(name)?)?, *yml])).collect()
+}
+
+/// Which of its two files a side of a collection has, if it has any; `None` if it has both, or not as files.
+#[expect(clippy::option_option, reason = "a side may have no file")]
+fn standing(files: [&Option<Side>; 2]) -> Option<Option<(usize, &Side)>> {
+    match files {
+        [None, None] => Some(None),
+        [Some(file @ Side::File(_)), None] => Some(Some((0, file))),
+        [None, Some(file @ Side::File(_))] => Some(Some((1, file))),
+        [Some(_), Some(_)] | [Some(Side::Special), None] | [None, Some(Side::Special)] => None,
+    }
 }
 
 impl Merger for Collections {
     fn merge(&self, sides: &Sides) -> Judged {
         let mut conflicts = Vec::new();
-        let mut takes = Vec::with_capacity(sides.files.len());
-        for file in &sides.files {
-            takes.push(match rival(file, &sides.created) {
+        let mut takes: BTreeMap<usize, Resolution> = BTreeMap::new();
+        for [at, twin] in twins(&sides.files) {
+            let both = [&sides.files[at], &sides.files[twin]];
+            if let Some([take, of_twin]) = self.judge_names(both, &mut conflicts) {
+                takes.extend([(at, take), (twin, of_twin)]);
+            }
+        }
+        for (at, file) in sides.files.iter().enumerate() {
+            takes.entry(at).or_insert_with(|| match rival(file, &sides.created) {
                 // It would hide the other one, or be hidden by it.
                 true => {
                     conflicts.push(Conflict::File(self.path(&file.name)));
                     Resolution::Theirs
                 }
                 false if file.theirs == file.base => Resolution::Ours,
+                false if file.ours == file.base => Resolution::Theirs,
                 false => self.judge(file, &mut conflicts),
             });
         }
+        let takes = takes.into_values().collect();
         conflicts.extend(sides.conflicts.iter().cloned().map(Conflict::File));
         conflicts.sort();
         conflicts.dedup();
@@ -312,5 +374,87 @@ mod tests {
         );
         let (taken, _) = judged(vec![file("pages.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
         assert_eq!(taken, [Resolution::Ours]);
+    }
+
+    /// The two files of a collection: what is at base, ours and theirs of the first, and of the second.
+    #[track_caller]
+    fn check_names(
+        yaml: [Option<&str>; 3],
+        yml: [Option<&str>; 3],
+        files: [Option<&str>; 2],
+        conflicts: &[&str],
+    ) {
+        let (taken, found) = judged(vec![file("posts.yaml", yaml), file("posts.yml", yml)], &[]);
+        let text = |take: &Resolution, [_, ours, theirs]: [Option<&str>; 3]| match take {
+            Resolution::Ours => ours.map(str::to_owned),
+            Resolution::Theirs => theirs.map(str::to_owned),
+            Resolution::Bytes(bytes) => Some(String::from_utf8(bytes.clone()).unwrap()),
+        };
+        let stand = [text(&taken[0], yaml), text(&taken[1], yml)];
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(stand, files.map(|text| text.map(str::to_owned)));
+        assert_eq!(found, conflicts);
+    }
+
+    #[test]
+    fn what_both_created_under_two_names_is_one_collection_under_the_remotes_name() {
+        let (ours, theirs) =
+            ("type: document\nname: Ours\nx-a: 1\n", "type: document\nname: Theirs\nrecursive: true\n");
+        let merged = format!("{theirs}x-a: 1\n");
+        check_names(
+            [None, Some(ours), None],
+            [None, None, Some(theirs)],
+            [None, Some(&merged)],
+            &["posts name"],
+        );
+        check_names(
+            [None, None, Some(theirs)],
+            [None, Some(ours), None],
+            [Some(&merged), None],
+            &["posts name"],
+        );
+        let media = Some("type: media\n");
+        check_names([None, media, None], [None, None, Some(theirs)], [None, Some(theirs)], &["posts type"]);
+        let broken = Some("type: [");
+        check_names(
+            [None, Some(ours), None],
+            [None, None, broken],
+            [None, broken],
+            &["collections/posts.yml"],
+        );
+    }
+
+    #[test]
+    fn a_collection_that_one_side_moved_to_its_other_name_is_merged_there() {
+        let (ours, theirs, merged) =
+            (with("Posts", "false"), with("Theirs", "true"), with("Theirs", "false"));
+        let (base, ours, theirs) = (Some(BASE), Some(&*ours), Some(&*theirs));
+        // The remote moved it, and changed a value or none.
+        check_names([base, ours, None], [None, None, theirs], [None, Some(&merged)], &[]);
+        check_names([base, ours, None], [None, None, base], [None, ours], &[]);
+        // We moved it.
+        check_names([base, None, theirs], [None, ours, None], [None, Some(&merged)], &[]);
+        check_names([base, None, base], [None, ours, None], [None, ours], &[]);
+        check_names([base, None, theirs], [None, base, None], [None, theirs], &[]);
+        // Both did.
+        check_names([base, None, None], [None, ours, theirs], [None, Some(&merged)], &[]);
+    }
+
+    #[test]
+    fn a_move_to_the_other_name_changes_nothing_that_a_deletion_had_to_give_way_to() {
+        let changed = with("Changed", "true");
+        let (base, changed) = (Some(BASE), Some(&*changed));
+        check_names([base, None, None], [None, None, base], [None, None], &[]);
+        check_names([base, None, None], [None, base, None], [None, None], &[]);
+        check_names([base, None, None], [None, None, changed], [None, changed], &["posts name"]);
+        check_names([base, None, None], [None, changed, None], [None, changed], &["posts name"]);
+    }
+
+    #[test]
+    fn where_a_side_has_both_names_of_a_collection_each_file_is_merged_by_itself() {
+        let (ours, theirs) = (with("Posts", "false"), with("Theirs", "true"));
+        let (base, ours, theirs) = (Some(BASE), Some(&*ours), Some(&*theirs));
+        check_names([base, ours, base], [None, None, theirs], [ours, theirs], &[]);
+        check_names([base, base, theirs], [base, None, base], [theirs, None], &[]);
     }
 }

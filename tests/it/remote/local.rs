@@ -210,6 +210,49 @@ async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_s
 }
 
 #[tokio::test]
+async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_under_that_name() {
+    let hub = Hub::with("small");
+    let person = hub.person();
+    person.write("collections/moved.yaml", "type: document\nname: Old\n");
+    person.commit("Moved");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    server.create(&document("both", json!({"name": "Mine", "directory": "x"}))).await.is(201);
+    server.patch("moved", json!({"directory": "mine"})).await.is(200);
+    server.stop();
+    hub.comes_back();
+    person.write("collections/both.yml", "type: document\nname: Theirs\nrecursive: true\n");
+    person.git(&["mv", "collections/moved.yaml", "collections/moved.yml"]);
+    person.write("collections/moved.yml", "type: document\nname: Theirs\n");
+    person.commit("Theirs");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    server.start_again().await;
+    let head = is_pushed(&hub, &server).await;
+    let files = hub.repo.git(&["ls-tree", "--name-only", "main", "collections/"]);
+    let named: Vec<&str> =
+        files.lines().filter(|it| it.contains("/both.") || it.contains("/moved.")).collect();
+    assert_eq!(named, ["collections/both.yml", "collections/moved.yml"]);
+    let message = hub.repo.git(&["log", "-1", "--format=%B", "main"]);
+    let told: Vec<&str> = message.lines().filter(|it| it.starts_with("Collectory-Conflict")).collect();
+    assert_eq!(told, ["Collectory-Conflict: both name"]);
+    other.serves(&head).await;
+    for server in [&server, &other] {
+        let both = server.read("both").await.is(200).attributes();
+        assert_eq!(
+            (&both["name"], &both["directory"], &both["recursive"]),
+            (&json!("Theirs"), &json!("x"), &json!(true))
+        );
+        let moved = server.read("moved").await.is(200).attributes();
+        assert_eq!((&moved["name"], &moved["directory"]), (&json!("Theirs"), &json!("mine")));
+        let problems = server.get("/problems").await.is(200).json();
+        let ids: Vec<_> = problems["data"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+        assert_eq!(ids, ["conflict:both/name"]);
+    }
+}
+
+#[tokio::test]
 async fn so_much_may_wait_to_be_pushed_and_no_more() {
     let hub = Hub::with("small");
     let server = hub.local().flag(&["--ahead-commits-max", "2"]).start().await;

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::domain::Revision;
+use crate::domain::{Revision, file_name};
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::transport::git_merge::{Entry, RawChange};
+use crate::store::remote::transport::git_merge::{Changes, Entry, RawChange};
 use crate::store::{BlobId, Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
 /// What a side of a merge has under a name.
@@ -38,7 +38,8 @@ pub struct FileSides {
 /// What is to be merged.
 #[derive(Debug, Clone)]
 pub struct Sides {
-    /// The files of the collections folder that were changed here.
+    /// The files of the collections folder that were changed here, and where the remote has changed the other name of
+    /// one (`.yml`, `.yaml`) that too.
     pub files: Vec<FileSides>,
     /// The names that the remote has and had not where the two set out.
     pub created: Vec<String>,
@@ -101,8 +102,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let there = self.link.git.diff(base, theirs, until)?;
         let link = Arc::clone(&self.link);
         let is_collection = |path: &[u8]| link.settings.is_collection(path).is_some();
-        let (files, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        let (mut files, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             here.into_iter().partition(|(path, _)| is_collection(path));
+        for (path, change) in twins(&files, &there) {
+            files.entry(path).or_insert(RawChange { before: change.before, after: change.before });
+        }
         let sides = files.iter().map(|(path, change)| self.sides(path, *change, there.get(path)));
         let sides: Vec<FileSides> = sides.collect::<Result<_, _>>()?;
         let is_created = |(path, change): (&Vec<u8>, &RawChange)| {
@@ -181,4 +185,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
         })?;
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the remote did to the other names of files that were changed here.
+fn twins(files: &Changes, there: &Changes) -> Vec<(Vec<u8>, RawChange)> {
+    let twin_of = |path: &Vec<u8>| {
+        let twin = file_name::twin(std::str::from_utf8(path).ok()?)?.into_bytes();
+        let change = *there.get(&twin)?;
+        Some((twin, change))
+    };
+    files.keys().filter_map(twin_of).collect()
 }
