@@ -32,7 +32,7 @@ use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
 use crate::engine::mirror::layers::{Content, Good};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::writer::signal::Hint;
-use crate::format::Fault;
+use crate::format::{Fault, message};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 pub use crate::engine::mirror::options::Clock;
@@ -222,13 +222,34 @@ impl<J: Journal> Mirror<J> {
         }
         let committed = self.committed_edits(&changes);
         let mut next = self.next(head);
+        let mut looked_at = self.unbuilt.clone();
+        if is_moved && self.brings_merge(head)? {
+            // The last good version of a file that stays broken may have come with it.
+            looked_at.extend(self.aside.keys().cloned());
+        }
         let (moved, readings) = self.take_plain(changes, &mut next)?;
         for name in &committed {
             self.work_tree.edits.remove(name);
         }
-        self.rebuild(next, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
+        self.rebuild(next, moved, looked_at, readings, &Catalog::default())?;
         self.unbuilt.clear();
         Ok(())
+    }
+
+    /// Whether the branch moving to `head` brings a merge that the service made, where that matters.
+    fn brings_merge(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
+        let (Some(from), Some(head)) = (self.snapshot.revision, head) else { return Ok(false) };
+        if self.aside.is_empty() || !self.journal.has_merges() {
+            return Ok(false);
+        }
+        let mut is_found = false;
+        for revision in self.journal.commits().commits_beyond(head, from)? {
+            self.journal.commits().log(revision, &mut |commit| {
+                is_found |= message::is_merge(&commit.message);
+                false
+            })?;
+        }
+        Ok(is_found)
     }
 
     /// What the branch moving to `head` changes; those names are to be looked at.

@@ -1,11 +1,12 @@
 //! Where a file comes from: the commit that brought its present content, and what its collection
 //! was before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
+use crate::format::message;
 use crate::store::{BlobId, Commit, FileChange, Journal, StoreError, TreeEntry};
 
 /// Where the present content of a file comes from.
@@ -20,15 +21,110 @@ pub(crate) struct Provenance {
 }
 
 /// The files that stand for one collection, the one that counts first, as the head has them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Files(Vec<(String, Option<TreeEntry>)>);
 
 /// What the walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Provenances {
     files: HashMap<String, Provenance>,
-    older: HashMap<String, Vec<(String, BlobId)>>,
+    pasts: HashMap<String, Past>,
     ages: HashMap<String, usize>,
+    merges: Vec<(usize, Merge)>,
+}
+
+/// What the files of one collection were, along first parents.
+#[derive(Debug)]
+struct Past {
+    head: Files,
+    /// What they were before a commit, which is told by its place below the head, newest first.
+    before: Vec<(usize, Files)>,
+    /// The place of the last commit that was looked at.
+    until: usize,
+}
+
+/// A merge that the service has made.
+#[derive(Debug, Clone, Copy)]
+struct Merge {
+    theirs: Revision,
+    ours: Revision,
+}
+
+impl Merge {
+    fn of(commit: &Commit) -> Option<Self> {
+        match commit.parents[..] {
+            [theirs, ours] if message::is_merge(&commit.message) => Some(Self { theirs, ours }),
+            _ => None,
+        }
+    }
+}
+
+/// One step back in the past of a collection.
+#[derive(Debug)]
+pub(crate) enum Earlier<'a> {
+    /// What stood before a commit.
+    Files(&'a Files),
+    /// What a merge brought, where its first parent has these files.
+    Brought(Brought<'a>),
+}
+
+/// What a merge brought.
+#[derive(Debug)]
+pub(crate) struct Brought<'a> {
+    merge: Merge,
+    theirs: &'a Files,
+}
+
+impl Brought<'_> {
+    /// What the collection was after each of the commits that it brought and that touched it, newest first and in
+    /// the order in which events tell of them; `None` where it was deleted, and nothing before that is its past.
+    pub(crate) fn versions<J: Journal>(
+        &self,
+        journal: &mut J,
+    ) -> Result<Vec<Option<(String, BlobId)>>, StoreError> {
+        brought(journal, self.merge, self.theirs)
+    }
+}
+
+fn brought<J: Journal>(
+    journal: &mut J,
+    Merge { theirs, ours }: Merge,
+    files: &Files,
+) -> Result<Vec<Option<(String, BlobId)>>, StoreError> {
+    let side: HashSet<Revision> = journal.commits().commits_beyond(ours, theirs)?.into_iter().collect();
+    if !side.contains(&ours) {
+        return Ok(Vec::new());
+    }
+    let mut files = files.clone();
+    for change in journal.commits().changes(Some(theirs), Some(ours))? {
+        files.go_forward(&change);
+    }
+    let (mut found, mut merges, mut is_over) = (Vec::new(), Vec::new(), false);
+    journal.commits().walk(ours, &mut |commit, changes| {
+        if !side.contains(&commit.revision) {
+            return false;
+        }
+        let after = files.clone();
+        let touching = changes.iter().filter(|change| files.go_back(change)).count();
+        if touching > 0 {
+            match after.first() {
+                Some((name, TreeEntry::File(blob))) => found.push(Some((name.to_owned(), blob))),
+                Some((_, TreeEntry::Special(_))) => {}
+                None => {
+                    found.push(None);
+                    is_over = true;
+                }
+            }
+        }
+        merges.extend(Merge::of(commit).map(|merge| (found.len(), merge, files.clone())));
+        !is_over
+    })?;
+    // One that lost its race brought something itself.
+    for (at, merge, files) in merges.into_iter().rev() {
+        let versions = brought(journal, merge, &files)?;
+        found.splice(at..at, versions);
+    }
+    Ok(found)
 }
 
 impl Provenances {
@@ -37,11 +133,25 @@ impl Provenances {
         self.files.get(name)
     }
 
-    /// What the collection of a file was before, newest first, back to where it came into being:
-    /// the file that counted, and its content. What stood there before the collection was deleted
-    /// is not its past: nobody serves what somebody took away.
-    pub(crate) fn older(&self, first_name: &str) -> &[(String, BlobId)] {
-        self.older.get(first_name).map(Vec::as_slice).unwrap_or_default()
+    /// What the collection of a file was before, newest first, back to where it came into being: what counted, and
+    /// what merges brought, where events tell of it. What stood there before the collection was deleted is not its
+    /// past: nobody serves what somebody took away.
+    pub(crate) fn earlier(&self, first_name: &str) -> Vec<Earlier<'_>> {
+        let Some(Past { head, before, until }) = self.pasts.get(first_name) else { return Vec::new() };
+        let (mut found, mut left) = (Vec::new(), before.iter().peekable());
+        let mut theirs = head;
+        for (at, merge) in self.merges.iter().take_while(|(at, _)| at <= until) {
+            while let Some((_, files)) = left.next_if(|(before, _)| before < at) {
+                found.push(Earlier::Files(files));
+                theirs = files;
+            }
+            let changed = left.next_if(|(before, _)| before == at).map(|(_, files)| files);
+            theirs = changed.unwrap_or(theirs);
+            found.push(Earlier::Brought(Brought { merge: *merge, theirs }));
+            found.extend(changed.map(Earlier::Files));
+        }
+        found.extend(left.map(|(_, files)| Earlier::Files(files)));
+        found
     }
 
     /// How many commits the head is above the one that made the collection of a file: the more, the longer
@@ -71,6 +181,21 @@ impl Files {
         found.map(|(_, entry)| *entry = change.before).is_some()
     }
 
+    /// Goes on to what stands after this change, if it is of one of them.
+    fn go_forward(&mut self, change: &FileChange) {
+        if let Some((_, entry)) = self.0.iter_mut().find(|(name, _)| *name == change.name) {
+            *entry = change.after;
+        }
+    }
+
+    /// The file that counts, and its content.
+    pub(crate) fn version(&self) -> Option<(&str, BlobId)> {
+        match self.first() {
+            Some((name, TreeEntry::File(blob))) => Some((name, blob)),
+            Some((_, TreeEntry::Special(_))) | None => None,
+        }
+    }
+
     fn first(&self) -> Option<(&str, TreeEntry)> {
         self.0.iter().find_map(|(name, entry)| Some((name.as_str(), (*entry)?)))
     }
@@ -88,8 +213,13 @@ pub(crate) fn provenance<J: Journal>(
     if open.is_empty() {
         return Ok(provenances);
     }
+    for files in &open {
+        let past = Past { head: files.clone(), before: Vec::new(), until: usize::MAX };
+        provenances.pasts.insert(files.0[0].0.clone(), past);
+    }
     journal.commits().walk(head, &mut |commit, changes| {
         age += 1;
+        provenances.merges.extend(Merge::of(commit).map(|merge| (age, merge)));
         open.retain_mut(|files| {
             let mut is_touched = false;
             for change in changes {
@@ -98,12 +228,13 @@ pub(crate) fn provenance<J: Journal>(
                     is_touched = true;
                 }
             }
-            if let (true, Some((name, TreeEntry::File(blob)))) = (is_touched, files.first()) {
-                let older = provenances.older.entry(files.0[0].0.clone()).or_default();
-                older.push((name.to_owned(), blob));
-            }
             let goes_on = files.first().is_some();
+            if let (true, Some(past)) = (is_touched, provenances.pasts.get_mut(&files.0[0].0)) {
+                past.before.push((age, files.clone()));
+            }
             if !goes_on {
+                let past = provenances.pasts.get_mut(&files.0[0].0);
+                past.into_iter().for_each(|past| past.until = age);
                 provenances.ages.insert(files.0[0].0.clone(), age);
             }
             goes_on
@@ -111,4 +242,64 @@ pub(crate) fn provenance<J: Journal>(
         !open.is_empty()
     })?;
     Ok(provenances)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::git::testing::{Making, Put, Repo};
+
+    const WHO: (&str, &str) = ("Mara", "mara@example.org");
+    const MERGE: &str = "Merge\n\nCollectory-Origin: merge\n";
+
+    /// A repository in which a merge that lost its race stands in what the next one brings, with what the last commit
+    /// made here does to the file; and the head.
+    fn merged(last: Put) -> (Repo, Revision) {
+        let repo = Repo::bare();
+        let make = |parents: &[Revision], put: Put, message: &str| {
+            let files = [("posts.yaml", put)];
+            repo.make(&Making { parents, files: &files, message, author: WHO, committer: WHO, at: 9 })
+        };
+        let file = |text: &str| Put::File(text.to_owned());
+        let base = make(&[], file("base"), "base");
+        let there = make(&[base], file("there 1"), "there 1");
+        let here = make(&[base], file("here 1"), "here 1");
+        let lost = make(&[there, here], file("lost"), MERGE);
+        let here = make(&[lost], last, "here 2");
+        let there = make(&[there], file("there 2"), "there 2");
+        let merge = make(&[there, here], file("there 2"), MERGE);
+        repo.point("refs/heads/main", merge);
+        (repo, merge)
+    }
+
+    /// What would be served of the file if all that is newer were broken, the newest first.
+    fn earlier(repo: &Repo, head: Revision) -> Vec<Option<BlobId>> {
+        let mut journal = repo.open();
+        let of_head = TreeEntry::File(BlobId::of(b"there 2"));
+        let files = Files::new([("posts.yaml".to_owned(), Some(of_head)), ("posts.yml".to_owned(), None)]);
+        let provenances = provenance(&mut journal, head, vec![files]).unwrap();
+        let of_one = |earlier: Earlier<'_>| match earlier {
+            Earlier::Files(files) => vec![files.version().map(|(_, blob)| blob)],
+            Earlier::Brought(brought) => {
+                let versions = brought.versions(&mut journal).unwrap();
+                versions.into_iter().map(|version| version.map(|(_, blob)| blob)).collect()
+            }
+        };
+        provenances.earlier("posts.yaml").into_iter().flat_map(of_one).collect()
+    }
+
+    #[test]
+    fn what_merges_bring_comes_before_what_they_stand_on_as_events_tell_it() {
+        let (repo, head) = merged(Put::File("here 2".to_owned()));
+        let names = ["here 2", "lost", "here 1", "there 1", "base"];
+        let blobs = names.map(|text| Some(BlobId::of(text.as_bytes())));
+        // Nothing stood before the first commit.
+        assert_eq!(earlier(&repo, head), [&blobs[..], &[None]].concat());
+    }
+
+    #[test]
+    fn what_stood_before_a_deletion_that_a_merge_brings_is_told_to_be_over() {
+        let (repo, head) = merged(Put::Nothing);
+        assert_eq!(earlier(&repo, head)[0], None);
+    }
 }

@@ -8,7 +8,7 @@ use crate::domain::file_name::{Ending, FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::memo::Memo;
 use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by, resolve};
-use crate::engine::mirror::provenance::{Files, Provenances, provenance};
+use crate::engine::mirror::provenance::{Earlier, Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
@@ -306,9 +306,19 @@ impl<J: Journal> Mirror<J> {
             }
         }
         let [first, _] = names_of(key);
-        for (name, blob) in provenances.older(&first) {
-            if let Ok(good) = self.read_one(key, name, *blob, &Readings::new())? {
-                return Ok(Some(LastGood { name: name.clone(), good, uncommitted: false }));
+        for earlier in provenances.earlier(&first) {
+            let versions = match earlier {
+                Earlier::Files(files) => {
+                    let version = files.version().map(|(name, blob)| Some((name.to_owned(), blob)));
+                    version.into_iter().collect()
+                }
+                Earlier::Brought(brought) => brought.versions(&mut self.journal)?,
+            };
+            for version in versions {
+                let Some((name, blob)) = version else { return Ok(None) };
+                if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
+                    return Ok(Some(LastGood { name, good, uncommitted: false }));
+                }
             }
         }
         Ok(None)

@@ -253,6 +253,42 @@ async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_
 }
 
 #[tokio::test]
+async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_wherever_it_is_asked() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    server.patch("posts", json!({"name": "Ours"})).await.is(200);
+    server.stop();
+    hub.comes_back();
+    let person = hub.person();
+    person.write("collections/posts.yaml", "type: document\nname: [broken\n");
+    let broken = person.commit("Break it");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    // It has seen the broken file before the merge.
+    other.serves(&broken).await;
+    assert_ne!(other.read("posts").await.is(200).attributes()["name"], "Ours");
+    server.start_again().await;
+    let head = is_pushed(&hub, &server).await;
+    other.serves(&head).await;
+    let fresh = hub.instance().await;
+    for _ in 0..2 {
+        for server in [&server, &other, &fresh] {
+            let past = server.get("/collections/posts?asOf=HEAD").await.is(200).attributes();
+            let now = server.read("posts").await.is(200).attributes();
+            assert_eq!((&now["name"], &past["name"]), (&json!("Ours"), &json!("Ours")));
+        }
+        server.restart().await;
+    }
+    person.git(&["pull", "--quiet"]);
+    person.write("collections/other.yaml", "type: document\nname: Other\n");
+    let later = person.commit("Something else");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    other.serves(&later).await;
+    assert_eq!(other.read("posts").await.is(200).attributes()["name"], "Ours");
+}
+
+#[tokio::test]
 async fn so_much_may_wait_to_be_pushed_and_no_more() {
     let hub = Hub::with("small");
     let server = hub.local().flag(&["--ahead-commits-max", "2"]).start().await;
