@@ -419,6 +419,45 @@ async fn files_that_are_no_collections_are_merged_as_git_merges_them() {
     server.problem("conflict:both.txt").await;
 }
 
+#[tokio::test]
+async fn a_folder_on_one_side_where_the_other_has_a_collection_takes_nothing_away_without_a_word() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    hub.goes_away();
+    server.create(&document("shadow", json!({"name": "Mine"}))).await.is(201);
+    server.stop();
+    hub.comes_back();
+    let person = hub.person();
+    person.write("collections/shadow.yaml/x.txt", "keep me");
+    person.commit("A folder");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    server.start_again().await;
+    is_pushed(&hub, &server).await;
+    assert_eq!(hub.repo.git(&["show", "main:collections/shadow.yaml/x.txt"]), "keep me");
+    server.problem("conflict:collections/shadow.yaml").await;
+    for path in ["/collections/shadow", "/collections/shadow?asOf=HEAD"] {
+        assert_eq!(server.get(path).await.is(200).attributes()["name"], "Mine", "its last good version");
+    }
+    server.stop();
+    // Somebody pushes to the repository of the instance.
+    let clone = hub.folder.path().join("here");
+    server.repo().git(&["clone", "--quiet", ".", clone.to_str().unwrap()]);
+    let here = Repo::at(clone);
+    here.introduce();
+    here.write("collections/turned.yaml/x.txt", "mine");
+    let mine = here.commit("A folder here");
+    here.git(&["push", "--quiet", "origin", "HEAD"]);
+    person.git(&["pull", "--quiet"]);
+    person.write("collections/turned.yaml", "type: document\nname: Theirs\n");
+    person.commit("A collection there");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    server.start_again().await;
+    let merge = is_pushed(&hub, &server).await;
+    assert_eq!(hub.repo.git(&["rev-parse", &format!("{merge}^2")]), mine);
+    assert_eq!(server.read("turned").await.is(200).attributes()["name"], "Theirs");
+    server.problem("conflict:collections/turned.yaml/x.txt").await;
+}
+
 /// What is on the remote, newest first.
 fn subjects(hub: &Hub) -> String {
     hub.repo.git(&["log", "--format=%s", "main"])

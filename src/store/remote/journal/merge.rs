@@ -107,7 +107,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         for (path, change) in twins(&files, &there) {
             files.entry(path).or_insert(RawChange { before: change.before, after: change.before });
         }
-        let sides = files.iter().map(|(path, change)| self.sides(path, *change, there.get(path)));
+        let sides = files.iter().map(|(path, change)| self.sides(path, *change, &there));
         let sides: Vec<FileSides> = sides.collect::<Result<_, _>>()?;
         let is_created = |(path, change): (&Vec<u8>, &RawChange)| {
             change.before.is_none().then(|| link.settings.is_collection(path)).flatten()
@@ -159,16 +159,12 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(merge)
     }
 
-    fn sides(
-        &mut self,
-        path: &[u8],
-        here: RawChange,
-        there: Option<&RawChange>,
-    ) -> Result<FileSides, StoreError> {
-        let theirs = there.map_or(here.before, |change| change.after);
+    fn sides(&mut self, path: &[u8], here: RawChange, there: &Changes) -> Result<FileSides, StoreError> {
+        let theirs = there.get(path).map_or(here.before, |change| change.after);
         let name = self.link.settings.is_collection(path).unwrap_or_default();
-        let [base, ours, theirs] = [here.before, here.after, theirs];
-        Ok(FileSides { name, base: self.side(base)?, ours: self.side(ours)?, theirs: self.side(theirs)? })
+        let [base, ours] = [self.side(here.before)?, self.side(here.after)?];
+        let theirs = if is_folder(path, there) { Some(Side::Special) } else { self.side(theirs)? };
+        Ok(FileSides { name, base, ours, theirs })
     }
 
     fn side(&mut self, entry: Option<Entry>) -> Result<Option<Side>, StoreError> {
@@ -195,4 +191,11 @@ fn twins(files: &Changes, there: &Changes) -> Vec<(Vec<u8>, RawChange)> {
         Some((twin, change))
     };
     files.keys().filter_map(twin_of).collect()
+}
+
+/// Whether a side has put files below a path, which can't be a file then.
+fn is_folder(path: &[u8], changes: &Changes) -> bool {
+    let below = [path, b"/"].concat();
+    let mut inside = changes.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+    inside.any(|(_, change)| change.after.is_some())
 }

@@ -103,8 +103,12 @@ impl Git {
             return Ok(Others::default());
         }
         if theirs.keys().all(|path| is_collection(path)) {
-            let taken = ours.iter().map(|(path, change)| (path.clone(), change.after)).collect();
-            return Ok(Others { taken, ..Others::default() });
+            // A file of ours below a collection of theirs would take its place.
+            let (below, beside): (Vec<_>, Vec<_>) =
+                ours.iter().partition(|(path, change)| change.after.is_some() && is_below(path, theirs));
+            let taken = beside.into_iter().map(|(path, change)| (path.clone(), change.after)).collect();
+            let conflicts = below.into_iter().map(|(path, _)| shown(path)).collect();
+            return Ok(Others { tree: None, taken, conflicts });
         }
         let [here, there] = [here, there].map(|side| side.map_or_else(String::new, |side| side.to_string()));
         let mut arguments = vec!["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
@@ -206,6 +210,13 @@ impl Git {
     fn failure(&self, ended: &Ended) -> RemoteError {
         RemoteError::Unreachable(format!("git could not merge: {}", self.discreet(ended)))
     }
+}
+
+/// Whether a side has a file where this path has a folder.
+fn is_below(path: &[u8], changes: &Changes) -> bool {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut folders = ends.filter_map(|end| changes.get(&path[..end]));
+    folders.any(|change| change.after.is_some())
 }
 
 fn first_line(bytes: &[u8]) -> &str {
