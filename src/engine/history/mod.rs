@@ -25,8 +25,8 @@
 //!
 //! Where services answer before the remote has a commit, one of them merges what it has with what the remote has
 //! meanwhile. The first parent of such a merge is the remote's line; what it brings stands right before it, as
-//! itself, and the merge has events only for what it decided (`index::forks`). Somebody who has heard of what it brings
-//! hears of the other side next, and then of the merge.
+//! itself (`index::forks`), and the merge has events only for what it decided (`event::decided`). Somebody who has heard
+//! of what it brings hears of the other side next, and then of the merge.
 //!
 //! # Keys that differ in letter case only
 //!
@@ -283,7 +283,7 @@ impl View {
     /// How many events there are.
     #[must_use]
     pub fn events_len(&self) -> usize {
-        self.index.events_len() as usize
+        self.index.events_len() as usize - self.index.quiet(0..u32::MAX).count()
     }
 
     /// How many events that a filter lets through came after a place; all of them after none. An event that can't be
@@ -294,7 +294,8 @@ impl View {
         let seen = position.and_then(|position| self.seen(position).ok().flatten());
         let (seen, end) = (seen.unwrap_or(Seen::before(0)), self.index.events_len());
         if seen.beside.is_none() && *filter == Filter::default() {
-            return end.saturating_sub(seen.until) as usize;
+            let quiet = self.index.quiet(seen.until.min(end)..end).count();
+            return end.saturating_sub(seen.until) as usize - quiet;
         }
         let is_owed =
             |event: &u32| seen.is_news(&self.index, *event) && filter.takes(self, *event) != Some(false);

@@ -1,10 +1,11 @@
 //! Writes that are answered when they are here, and pushed behind.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{Hub, create, is_in_state, link};
 use crate::support::{Good, Heard, Repo, Setup, Stream, TestServer, document, eventually, media};
@@ -127,7 +128,7 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
     for server in [&server, &other] {
         let served = server.read("posts").await.is(200).attributes();
         assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
-        assert_eq!(names(server, "posts").await[..3], ["merge null", "api Mine", "api null"]);
+        assert_eq!(names(server, "posts").await[..2], ["api Mine", "api null"], "the merge decided nothing");
         assert!(server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty());
     }
 }
@@ -383,6 +384,151 @@ async fn a_reader_of_the_stream_goes_on_over_a_merge_from_either_side() {
         assert_eq!(heard(&more, 2), [mine.clone(), merge.clone()]);
         let since = server.get(&format!("/events?filter[since]={mine}")).await.is(200).json();
         assert_eq!(since["data"].as_array().unwrap().len(), 3, "{since}");
+    }
+}
+
+/// The collections, each with its attributes.
+type State = BTreeMap<String, Map<String, Value>>;
+
+async fn state(server: &TestServer) -> State {
+    let list = server.list().await.is(200).json();
+    let of =
+        |it: &Value| (it["id"].as_str().unwrap().to_owned(), it["attributes"].as_object().unwrap().clone());
+    list["data"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// What somebody has who had this and then heard events of a stream.
+fn folded(mut state: State, heard: &[Heard]) -> State {
+    for Heard { event: action, data, .. } in heard {
+        let event = &data["attributes"];
+        let key = event["collection"].as_str().unwrap().to_owned();
+        match action.as_str() {
+            "created" => drop(state.insert(key.clone(), Map::new())),
+            "updated" => {}
+            "deleted" => {
+                state.remove(&key);
+                continue;
+            }
+            other => panic!("{other}: {data}"),
+        }
+        let attributes = state.entry(key).or_default();
+        for change in event["changes"].as_array().unwrap() {
+            let name = change["attribute"].as_str().unwrap().to_owned();
+            match change.get("to").filter(|to| !to.is_null()) {
+                Some(to) => drop(attributes.insert(name, to.clone())),
+                None => drop(attributes.remove(&name)),
+            }
+        }
+    }
+    state
+}
+
+/// Two instances that have written apart, one of them without the remote, and then come together.
+struct Apart {
+    hub: Hub,
+    server: TestServer,
+    other: TestServer,
+    /// The heads that readers may stand at, and what was served there.
+    known: Vec<(String, State)>,
+}
+
+impl Apart {
+    /// Two that have `posts`, `pages`, `gone` and `kept`.
+    async fn begun() -> Self {
+        let hub = Hub::with("small");
+        let (server, other) = (hub.local().start().await, hub.polling(100).start().await);
+        create(&other, "gone").await;
+        let before = create(&other, "kept").await;
+        server.serves(&before).await;
+        let known = vec![(before, state(&other).await)];
+        hub.goes_away();
+        Self { hub, server, other, known }
+    }
+
+    /// After the writes of the first one.
+    async fn alone(&mut self) {
+        self.known.push((self.server.repo().head(), state(&self.server).await));
+        self.server.stop();
+        self.hub.comes_back();
+        is_in_state(&self.other, "up").await;
+    }
+
+    /// After the writes of the other one; answers the merge, and what readers hear of it and after, for the
+    /// collections of which the merge has events.
+    async fn together(&mut self) -> (String, Vec<String>) {
+        self.known.push((self.other.repo().head(), state(&self.other).await));
+        self.server.start_again().await;
+        let merge = is_pushed(&self.hub, &self.server).await;
+        self.other.serves(&merge).await;
+        let last = self.other.patch("posts", json!({"x-last": 1})).await.is(200);
+        let last = last.header("collectory-revision");
+        self.server.serves(&last).await;
+        let mut told: Option<Vec<(String, String)>> = None;
+        for server in [&self.server, &self.other] {
+            for (from, begun) in &self.known {
+                let mut stream = Stream::open(server.address(), "", Some(from));
+                let mut heard = Vec::new();
+                while heard.last().is_none_or(|it: &Heard| it.data["attributes"]["revision"] != *last) {
+                    heard.push(stream.event());
+                }
+                assert_eq!(folded(begun.clone(), &heard), state(server).await, "from {from}: {heard:?}");
+                let of_merge = heard.iter().filter(|it| it.data["attributes"]["revision"] == *merge);
+                let named = |it: &Heard| {
+                    let key = it.data["attributes"]["collection"].as_str().unwrap();
+                    (it.data["id"].to_string(), format!("{} {key}", it.event))
+                };
+                let of_merge: Vec<_> = of_merge.map(named).collect();
+                assert_eq!(told.get_or_insert_with(|| of_merge.clone()), &of_merge, "the same everywhere");
+            }
+        }
+        (merge, told.unwrap().into_iter().map(|(_, told)| told).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_stream_over_a_merge_that_decided_nothing_leads_to_what_is_served_without_an_event_of_it() {
+    let mut apart = Apart::begun().await;
+    apart.server.patch("posts", json!({"name": "Mine"})).await.is(200);
+    apart.server.patch("pages", json!({"x-same": 1})).await.is(200);
+    apart.server.create(&document("new", json!({"name": "Mine"}))).await.is(201);
+    apart.alone().await;
+    apart.other.patch("posts", json!({"x-theirs": 1})).await.is(200);
+    apart.other.patch("pages", json!({"x-same": 1, "x-theirs": 1})).await.is(200);
+    apart.other.delete("gone").await.is(204);
+    let (merge, told) = apart.together().await;
+    assert_eq!(told, [""; 0]);
+    for server in [&apart.server, &apart.other] {
+        let events = server.get("/events?filter[origin]=merge").await.is(200).json();
+        assert_eq!(events["data"], json!([]));
+        let past = server.get(&format!("/collections/posts?asOf={merge}")).await.is(200).attributes();
+        assert_eq!((&past["name"], &past["x-theirs"]), (&json!("Mine"), &json!(1)));
+        let blame = server.get("/collections/posts/blame").await.is(200).json().to_string();
+        assert!(!blame.contains(&merge), "{blame}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_is_read() {
+    let mut apart = Apart::begun().await;
+    apart.server.patch("posts", json!({"name": "Mine", "x-mine": 1})).await.is(200);
+    apart.server.patch("pages", json!({"x-mine": 1})).await.is(200);
+    apart.server.delete("gone").await.is(204);
+    apart.server.patch("kept", json!({"x-mine": 1})).await.is(200);
+    apart.server.create(&document("new", json!({"name": "New", "x-mine": 1}))).await.is(201);
+    apart.alone().await;
+    apart.other.patch("posts", json!({"name": "Theirs", "x-theirs": 1})).await.is(200);
+    apart.other.patch("pages", json!({"x-theirs": 1})).await.is(200);
+    apart.other.patch("gone", json!({"x-theirs": 1})).await.is(200);
+    apart.other.delete("kept").await.is(204);
+    apart.other.create(&document("new", json!({"name": "New", "x-theirs": 1}))).await.is(201);
+    let (merge, told) = apart.together().await;
+    assert_eq!(told, ["created gone", "created kept", "updated new", "updated posts"]);
+    let message = apart.hub.repo.git(&["log", "-1", "--format=%B", &merge]);
+    assert!(message.contains("Collectory-Conflict: posts name"), "{message}");
+    for server in [&apart.server, &apart.other] {
+        server.problem("conflict:posts/name").await;
+        let blame = server.get("/collections/posts/blame").await.is(200).json().to_string();
+        assert!(blame.contains(&merge), "{blame}");
     }
 }
 

@@ -104,8 +104,14 @@ impl View {
         older: &Collection,
         newer: &Collection,
     ) -> Result<Vec<Change>, HistoryError> {
-        let is_merge = self.index.forks().join(self.index.event(by).commit).is_some();
-        if !is_merge && (self.index.before(by) == Some(before) || self.index.moved(by).is_some()) {
+        if let Some(join) = self.index.forks().join(self.index.event(by).commit) {
+            // What it tells only those who heard the sides the other way round was given by an event before it.
+            let decided = self.decided(by, join)?;
+            let Effect::Changes(mut changes) = decided.effect else { return Ok(Vec::new()) };
+            changes.retain(|change| decided.in_order.contains(&change.attribute));
+            return Ok(changes);
+        }
+        if self.index.before(by) == Some(before) || self.index.moved(by).is_some() {
             return Ok(changes(Some(older), Some(newer)));
         }
         Ok(match self.effect(by)?.0 {

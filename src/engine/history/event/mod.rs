@@ -1,10 +1,12 @@
 //! Events: what each commit did to the collections, and what is told from them: differences, blame, and
 //! whether a commit says what it did.
 //!
-//! An event is the difference of a commit to its first parent; its message adds to that and never replaces it.
+//! An event is the difference of a commit to its first parent; its message adds to that and never replaces it. A merge
+//! that the service made has only those events that its sides do not tell (`decided`).
 //! Which events there are is kept in `index`; nothing here keeps anything.
 
 pub(crate) mod blame;
+pub(crate) mod decided;
 pub(crate) mod difference;
 pub(crate) mod record;
 pub(crate) mod table;

@@ -1,13 +1,12 @@
 //! From a row of the index to an event as it is shown.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::domain::{Key, Revision, changes};
 use crate::engine::history::event::{
-    Action, Effect, EventCommit, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
+    Effect, EventCommit, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
 use crate::engine::history::index::number;
 use crate::engine::history::index::row::CommitRow;
@@ -48,7 +47,7 @@ impl View {
     ) -> Result<Vec<Arc<EventRecord>>, HistoryError> {
         let commit = self.index.find(revision);
         let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
-        Ok(self.index.events_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
+        Ok(self.told_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
     }
 
     /// An event as it is shown, if it was made ready before.
@@ -125,12 +124,20 @@ impl View {
 
     /// The collections that a commit is about, if they are several and not too many.
     fn together(&self, commit: u32) -> Option<Box<[Key]>> {
-        let events = self.index.events_of(commit);
-        match events.len() {
+        match self.told_of(commit).count() {
             0 | 1 => Some(Box::default()),
             len if len > TOGETHER_MAX => None,
-            _ => Some(events.map(|event| self.index.key(self.index.event(event).key).clone()).collect()),
+            _ => Some(
+                self.told_of(commit)
+                    .map(|event| self.index.key(self.index.event(event).key).clone())
+                    .collect(),
+            ),
         }
+    }
+
+    /// The numbers of the events of a commit that are told.
+    fn told_of(&self, commit: u32) -> impl Iterator<Item = u32> {
+        self.index.events_of(commit).filter(|event| !self.index.is_quiet(*event))
     }
 
     /// Where an event stands: its commit, and its number if the commit has several.
@@ -144,16 +151,15 @@ impl View {
     /// What an event did to the attributes, and whether that is so for good.
     pub(crate) fn effect(&self, event: u32) -> Result<(Effect, bool), StoreError> {
         let row = self.index.event(event);
-        let join = self.index.forks().join(row.commit);
-        let before = match join.filter(|_| row.action == Action::Created) {
-            // Of the two sides one had deleted it.
-            Some(_) => None,
-            None => match self.known_before(event)? {
-                Ok(standing) => standing,
-                Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
-                // What is damaged harms only its own event.
-                Err(_) => self.standing_before(event)?,
-            },
+        if let Some(join) = self.index.forks().join(row.commit) {
+            let decided = self.decided(event, join)?;
+            return Ok((decided.effect, decided.stays));
+        }
+        let before = match self.known_before(event)? {
+            Ok(standing) => standing,
+            Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
+            // What is damaged harms only its own event.
+            Err(_) => self.standing_before(event)?,
         };
         let before = before.as_ref().map(|standing| &*standing.good.collection);
         let after = match row.after {
@@ -164,25 +170,7 @@ impl View {
                 Reading::Lost(lost) => return Ok((Effect::Problem(lost.fault), false)),
             },
         };
-        let mut changes = changes(before, after.as_deref());
-        if let (Some(join), Some(_)) = (join, before) {
-            // What only the other side changed is told already.
-            let ours = self.changed_since(row.key, join.start, row.commit)?;
-            changes.retain(|change| ours.contains(&change.attribute));
-        }
-        Ok((Effect::Changes(changes), true))
-    }
-
-    /// The attributes of a key that the commits have changed which a merge brings, each by itself.
-    fn changed_since(&self, key: u32, start: u32, merge: u32) -> Result<BTreeSet<String>, StoreError> {
-        let mut changed = BTreeSet::new();
-        let events = self.index.of_key_until(key, merge - 1);
-        for event in events.take_while(|event| self.index.event(*event).commit >= start) {
-            if let (Effect::Changes(changes), _) = self.effect(event)? {
-                changed.extend(changes.into_iter().map(|change| change.attribute));
-            }
-        }
-        Ok(changed)
+        Ok((Effect::Changes(changes(before, after.as_deref())), true))
     }
 
     /// The event that a position stands after, as a number of events that have been seen; `None`

@@ -214,7 +214,8 @@ impl View {
         let signature = self.signature_by(&rules.checker, &commit)?;
         let maker = if by_service { Maker::Service } else { Maker::Person };
         disagreements.extend(objection(&signature, maker, rules));
-        Ok(Verdict { commit, maker, events_len: events.len(), disagreements, signature })
+        let events_len = events.filter(|event| !self.index.is_quiet(*event)).count();
+        Ok(Verdict { commit, maker, events_len, disagreements, signature })
     }
 
     /// Compares what the trailers tell with what happened.

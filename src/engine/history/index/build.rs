@@ -16,11 +16,11 @@ use crate::domain::{Actor, Key, Revision};
 use crate::format::message::{self, OriginTrailer};
 use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
-use crate::engine::history::Shared;
-use crate::engine::history::event::Origin;
+use crate::engine::history::event::{Action, Origin};
 use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::row::{CommitRow, Version};
 use crate::engine::history::index::{Index, VersionChange, number};
+use crate::engine::history::{Shared, View};
 
 /// How many commits are read before they are added: what the reading may hold in memory.
 const BATCH_LEN: usize = 8192;
@@ -179,6 +179,7 @@ impl Builder {
         }
         if start.is_some() {
             self.push_decided(number, changes);
+            self.quieten(number)?;
             self.index.pair_moves();
             self.index.set_origin(origin);
             return Ok(());
@@ -204,8 +205,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds the events of a merge: what it decided of collections that both sides had changed. Any other is as the
-    /// last event of either side has it.
+    /// Adds what a merge did to collections that both sides had changed. Any other is as the last event of either
+    /// side has it.
     fn push_decided(&mut self, merge: u32, changes: Vec<(Key, Named)>) {
         let fork = self.index.forks().join(merge).expect("BUG: a merge that brings nothing");
         let (start, last) = (fork.start, merge - 1);
@@ -228,9 +229,46 @@ impl Builder {
             if after == told && (ours == theirs || !is_ours || !is_theirs) {
                 continue;
             }
-            let before = if is_ours && is_theirs { theirs.and(ours) } else { told };
-            self.index.push_event(number, None, VersionChange::of(before, after));
+            let [by_ours, by_theirs] = self.index.sides(number, merge, fork);
+            // In whatever order somebody has heard of the two sides.
+            let is_known = self.leads_to_file(theirs.is_some(), &by_ours)
+                && self.leads_to_file(ours.is_some(), &by_theirs);
+            let action = match after {
+                Some(_) if is_known => Action::Updated,
+                Some(_) => Action::Created,
+                None => Action::Deleted,
+            };
+            self.index.push_event(number, None, VersionChange { action, after });
         }
+    }
+
+    /// Whether somebody who hears these events has a file after them, all of which is known: not so if it was changed
+    /// when there was none.
+    fn leads_to_file(&self, is_there: bool, events: &[u32]) -> bool {
+        events.iter().fold(is_there, |is_there, event| match self.index.event(*event).action {
+            Action::Created => true,
+            Action::Updated => is_there,
+            Action::Deleted => false,
+        })
+    }
+
+    /// Has those events of a merge told no more that the events before them tell already.
+    fn quieten(&mut self, merge: u32) -> Result<(), StoreError> {
+        let join = self.index.forks().join(merge).expect("BUG: a merge that brings nothing");
+        let updated = |event: &u32| self.index.event(*event).action == Action::Updated;
+        let open: Vec<u32> = self.index.events_of(merge).filter(updated).collect();
+        // Of a commit that is damaged nobody can tell what it decided, and its events say so.
+        if open.is_empty() || self.index.commit(merge).is_damaged {
+            return Ok(());
+        }
+        let view =
+            View { shared: Arc::clone(&self.shared), index: Arc::new(self.index.clone()), asker: None };
+        for event in open {
+            if !view.decided(event, join)?.is_needed {
+                self.index.quieten(event);
+            }
+        }
+        Ok(())
     }
 
     /// The file that counts for a key, after another one did and these names changed.

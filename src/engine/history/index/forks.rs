@@ -6,7 +6,9 @@
 //! 0      1     2   3     4    5       the numbers: s1 stands on 0, and M on 2 and 4
 //! ```
 
-use imbl::OrdMap;
+use std::ops::Range;
+
+use imbl::{OrdMap, OrdSet};
 
 /// A commit that does not stand on the one before it alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,17 +21,22 @@ pub(crate) struct Fork {
     pub(crate) is_main: bool,
 }
 
-/// All of them, by the number of the commit.
+/// All of them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forks(OrdMap<u32, Fork>);
+pub(crate) struct Forks {
+    /// By the number of the commit.
+    by_commit: OrdMap<u32, Fork>,
+    /// The events of merges that are not told: the sides have told it all (`event::decided`).
+    quiet: OrdSet<u32>,
+}
 
 impl Forks {
     pub(crate) fn insert(&mut self, commit: u32, fork: Fork) {
-        self.0.insert(commit, fork);
+        self.by_commit.insert(commit, fork);
     }
 
     pub(crate) fn get(&self, commit: u32) -> Option<Fork> {
-        self.0.get(&commit).copied()
+        self.by_commit.get(&commit).copied()
     }
 
     /// The fork of a merge that brings other commits.
@@ -37,21 +44,41 @@ impl Forks {
         self.get(commit).filter(|fork| fork.start < commit)
     }
 
-    pub(crate) fn truncate(&mut self, len: u32) {
-        self.0 = self.0.split(&len).0;
+    /// Forgets every commit but the first `len`, and every event but the first `events`.
+    pub(crate) fn truncate(&mut self, len: u32, events: u32) {
+        self.by_commit = self.by_commit.split(&len).0;
+        self.quiet = std::mem::take(&mut self.quiet).split(&events).0;
+    }
+
+    /// Tells an event no more.
+    pub(crate) fn quieten(&mut self, event: u32) {
+        self.quiet.insert(event);
+    }
+
+    /// Whether an event is not told, though its file counts.
+    pub(crate) fn is_quiet(&self, event: u32) -> bool {
+        !self.quiet.is_empty() && self.quiet.contains(&event)
+    }
+
+    /// Those that are not, among these.
+    pub(crate) fn quiet(&self, events: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        let some = (!events.is_empty()).then_some(events);
+        some.into_iter().flat_map(|events| self.quiet.range(events)).copied()
     }
 
     fn before(&self, commit: u32) -> Option<Fork> {
-        if self.0.is_empty() {
+        if self.by_commit.is_empty() {
             return None;
         }
-        self.0.get_prev(&commit).map(|(_, fork)| *fork)
+        self.by_commit.get_prev(&commit).map(|(_, fork)| *fork)
     }
 
     /// The commit so many first parents before another one, if there are so many here.
     pub(crate) fn back(&self, commit: u32, steps: u32) -> Option<u32> {
         let (mut at, mut left) = (commit, steps);
-        while let Some((number, fork)) = self.0.get_prev(&at).filter(|(number, _)| left > at - **number) {
+        while let Some((number, fork)) =
+            self.by_commit.get_prev(&at).filter(|(number, _)| left > at - **number)
+        {
             left -= at - number + 1;
             at = fork.onto?;
         }

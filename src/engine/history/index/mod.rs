@@ -111,9 +111,25 @@ impl Index {
         self.by_revision.find(&revision, |commit| self.commit(commit).revision.cmp(&revision))
     }
 
-    /// The number of an event.
+    /// The number of an event that is told.
     pub(crate) fn find_event(&self, id: Uuid) -> Option<u32> {
-        self.by_id.find(&id, |event| self.event(event).id.cmp(&id))
+        let event = self.by_id.find(&id, |event| self.event(event).id.cmp(&id))?;
+        (!self.is_quiet(event)).then_some(event)
+    }
+
+    /// Whether an event is not told, though its file counts.
+    pub(crate) fn is_quiet(&self, event: u32) -> bool {
+        self.forks.is_quiet(event)
+    }
+
+    /// Those that are not, among these.
+    pub(crate) fn quiet(&self, events: std::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        self.forks.quiet(events)
+    }
+
+    /// Tells an event of the newest commit no more.
+    pub(crate) fn quieten(&mut self, event: u32) {
+        self.forks.quieten(event);
     }
 
     /// The numbers of a commit's events.
@@ -160,6 +176,21 @@ impl Index {
         let end = partition(events.len(), |at| self.event(events.at(at)).commit <= commit);
         let is_past = move |event: &u32| self.forks.reaches(commit, self.event(*event).commit);
         (0..end).rev().map(move |at| events.at(at)).filter(is_past)
+    }
+
+    /// The events of a key on the side that a merge brings, and those of the other side that the first does not know;
+    /// each oldest first.
+    pub(crate) fn sides(&self, key: u32, merge: u32, join: Fork) -> [Vec<u32>; 2] {
+        let (last, commit) = (merge - 1, |event: &u32| self.event(*event).commit);
+        let ours = self.of_key_until(key, last).take_while(|event| commit(event) >= join.start);
+        let first = self.forks.first_beyond(last);
+        let theirs = join.onto.into_iter().flat_map(|onto| self.of_key_until(key, onto));
+        let theirs = theirs.take_while(|event| commit(event) >= first);
+        let theirs = theirs.filter(|event| !self.forks.reaches(last, commit(event)));
+        let [mut ours, mut theirs] = [ours.collect::<Vec<_>>(), theirs.collect()];
+        ours.reverse();
+        theirs.reverse();
+        [ours, theirs]
     }
 
     /// The event of the same key before this one.
@@ -304,7 +335,7 @@ impl Index {
         }
         self.events.truncate(events as usize);
         self.moves = self.moves.split(&events).0;
-        self.forks.truncate(len);
+        self.forks.truncate(len, events);
         self.commits.truncate(len as usize);
         self.by_id.truncate(events);
         self.by_revision.truncate(len);

@@ -6,10 +6,10 @@
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
-//! "collectory history 4\n"  what it was made from: 32 bytes
+//! "collectory history 5\n"  what it was made from: 32 bytes
 //! actors: count, then name and e-mail   keys: count, then each     texts: length, bytes
 //! commits: count, then id, time, actor, origin, damage and fork, events
-//! events: count, then id, key, action, file and its blob           numbers: little endian
+//! events: count, then id, key, action and whether it is told, file and its blob   numbers: little endian
 //! CRC-32 of everything before
 //! ```
 
@@ -26,8 +26,10 @@ use crate::engine::history::index::row::{CommitRow, Holds, Version};
 use crate::engine::history::index::{Index, VersionChange, number};
 use crate::store::BlobId;
 
-const MAGIC: &[u8] = b"collectory history 4\n";
+const MAGIC: &[u8] = b"collectory history 5\n";
 const SUM_BYTES: usize = 4;
+/// Stands beside the action of an event that is not told.
+const QUIET: u8 = 1 << 7;
 
 /// What an index is made from besides the commits.
 pub(crate) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
@@ -68,11 +70,11 @@ pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
         }
         let events = index.events_of(number(at));
         write_number(&mut out, events.end - events.start);
-        for event in events {
-            let event = index.event(event);
+        for number in events {
+            let event = index.event(number);
             out.extend_from_slice(event.id.as_bytes());
             write_number(&mut out, event.key);
-            out.push(event.action as u8);
+            out.push(event.action as u8 | if index.is_quiet(number) { QUIET } else { 0 });
             write_version(&mut out, event.after);
         }
     }
@@ -122,8 +124,12 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
     for _ in 0..from.number()? {
         let id = Uuid::from_bytes(from.array()?);
         let key = from.number().filter(|key| *key < index.keys_len())?;
-        let action = action(from.byte()?)?;
-        index.restore_event(id, key, VersionChange { action, after: version(from)? });
+        let tag = from.byte()?;
+        let change = VersionChange { action: action(tag & !QUIET)?, after: version(from)? };
+        let event = index.restore_event(id, key, change);
+        if tag & QUIET != 0 {
+            index.quieten(event);
+        }
     }
     index.pair_moves();
     Some(())

@@ -55,6 +55,9 @@ impl Filter {
 
     /// Whether an event is asked for, as far as is at hand; `None` where the disk has to be asked.
     pub(crate) fn takes(&self, view: &View, event: u32) -> Option<bool> {
+        if view.index.is_quiet(event) {
+            return Some(false);
+        }
         let row = view.index.event(event);
         let commit = view.index.commit(row.commit);
         let (key, actor) = (view.index.key(row.key), view.index.actor(commit.actor));
@@ -198,18 +201,22 @@ impl<'a> MatchingEvents<'a> {
     }
 
     pub(crate) fn fits(&self, event: u32) -> bool {
-        let is_among = match &self.among {
+        self.is_among(event) && self.range.contains(&event) && self.fits_beside(event)
+    }
+
+    fn is_among(&self, event: u32) -> bool {
+        match &self.among {
             Among::All => true,
             Among::Of(key) => *key == self.view.index.event(event).key,
             Among::Some(events) => events.binary_search(&self.view.turned(event)).is_ok(),
-        };
-        is_among && self.range.contains(&event) && self.fits_beside(event)
+        }
     }
 
     /// Whether an event fits that is among those that are looked at.
     fn fits_beside(&self, event: u32) -> bool {
         let [since, until] = self.beside.map(|seen| seen.map(|seen| seen.is_news(&self.view.index, event)));
-        since.unwrap_or(true)
+        !self.view.index.is_quiet(event)
+            && since.unwrap_or(true)
             && !until.unwrap_or(false)
             && self.fits_row(self.view.index.event(event))
             && self.fits_effect(event)
@@ -267,7 +274,8 @@ impl<'a> MatchingEvents<'a> {
     /// How many events fit; nobody needs to look at each where only the collection is asked for.
     pub(crate) fn count(&self) -> usize {
         if self.commits.is_none() && self.is_of_whole_commits() {
-            return self.places().len();
+            let quiet = self.view.index.quiet(self.range.clone()).filter(|event| self.is_among(*event));
+            return self.places().len() - quiet.count();
         }
         let mut count = 0;
         self.count_by_commit(|_, more| count += more);
@@ -296,9 +304,10 @@ impl<'a> MatchingEvents<'a> {
                 let ends = index.commits().skip(1).map(|row| row.events).chain([u32::MAX]);
                 for (number, (row, until)) in index.commits().zip(ends).enumerate() {
                     let fits = self.commits.as_ref().is_none_or(|commits| commits[number]);
-                    let events = until.min(end).saturating_sub(row.events.max(start));
-                    if fits && events > 0 {
-                        each(row, events as usize);
+                    let (from, until) = (row.events.max(start), until.min(end));
+                    if fits && from < until {
+                        let events = (until - from) as usize - index.quiet(from..until).count();
+                        each(row, events);
                     }
                 }
             }

@@ -33,7 +33,9 @@ impl View {
     pub fn last_change(&self, key: &Key, until: Option<Revision>) -> Option<LastChange> {
         let number = self.index.find_key(key.as_str())?;
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision))?;
-        let row = self.index.event(self.index.of_key_until(number, commit).next()?);
+        let row = self
+            .index
+            .event(self.index.of_key_until(number, commit).find(|event| !self.index.is_quiet(*event))?);
         let commit = self.index.commit(row.commit);
         let actor = Arc::clone(self.index.actor(commit.actor));
         Some(LastChange { id: row.id, at: commit.time(), actor })
@@ -47,7 +49,8 @@ impl View {
             if commit < self.index.len() { self.index.events_of(commit).end } else { self.index.events_len() }
         });
         let mut is_known = vec![false; self.index.keys_len() as usize];
-        let keys = (0..events).rev().map(|event| self.index.event(event).key);
+        let told = (0..events).rev().filter(|event| !self.index.is_quiet(*event));
+        let keys = told.map(|event| self.index.event(event).key);
         let fresh = keys.filter(move |key| !std::mem::replace(&mut is_known[*key as usize], true));
         fresh.map(|key| self.index.key(key))
     }

@@ -1,6 +1,7 @@
 //! The history against repositories made for it.
 
 mod counting;
+mod decided;
 mod events;
 mod moved;
 mod past;

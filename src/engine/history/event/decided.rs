@@ -1,0 +1,157 @@
+//! What a merge that the service made has decided, beyond what the commits of its two sides tell by themselves.
+//!
+//! Whoever follows the events puts each upon what the ones before made, and hears those of the two sides one after the
+//! other: a list has the remote's first, and who stood at a commit that the merge brought hears the remote's last.
+//! Where both ways lead to what the merge holds there is nothing left to tell. Else the merge has an event: for an
+//! attribute that the two sides have given different values last, for a collection that one side deleted, and for a
+//! file that could not be read.
+//!
+//! A row of the index stands for each collection of which the merge has another file than the side that is heard last,
+//! told or not: the row says which file counts from there on, and the number of an event within its commit is that of
+//! its row. So all that is derived from files is right without an event, and an instance that can't read one of the
+//! files, and therefore tells an event that others do not, has the same places in the history as they.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::{Attribute, Change, Collection, Kind, Value, changes};
+use crate::engine::history::event::{Action, Effect};
+use crate::engine::history::index::forks::Fork;
+use crate::engine::history::{Reading, View};
+use crate::store::StoreError;
+
+/// What a merge did to a collection.
+pub(crate) struct Decided {
+    pub(crate) effect: Effect,
+    /// Whether that is so for good.
+    pub(crate) stays: bool,
+    /// Whether somebody who heard of both sides has something wrong without it.
+    pub(crate) is_needed: bool,
+    /// The attributes that are wrong for who heard of the side last that the merge brings, as a list has them.
+    pub(crate) in_order: BTreeSet<String>,
+}
+
+/// What somebody has who follows the events of a collection.
+#[derive(Default)]
+struct Followed {
+    attributes: BTreeMap<String, Value>,
+    /// Whether everything that was told could be read.
+    is_certain: bool,
+}
+
+impl Followed {
+    fn of(collection: Option<&Collection>) -> Self {
+        Self { attributes: attributes(collection), is_certain: true }
+    }
+
+    fn hear(&mut self, action: Action, effect: Effect) {
+        if action != Action::Updated {
+            self.attributes.clear();
+        }
+        match effect {
+            Effect::Changes(changes) if action != Action::Deleted => {
+                for change in changes {
+                    match change.to {
+                        Some(value) => drop(self.attributes.insert(change.attribute, value)),
+                        None => drop(self.attributes.remove(&change.attribute)),
+                    }
+                }
+            }
+            Effect::Changes(_) => {}
+            Effect::Problem(_) => self.is_certain = false,
+        }
+    }
+}
+
+impl View {
+    /// What the merge did that an event is of; `join` is what it brought.
+    pub(crate) fn decided(&self, event: u32, join: Fork) -> Result<Decided, StoreError> {
+        let row = *self.index.event(event);
+        let (after, stays) = match row.after.map(|version| self.shared.read(self.index.key(row.key), version))
+        {
+            None => (None, true),
+            Some(reading) => match reading? {
+                Reading::Good(good) => (Some(good.collection), true),
+                Reading::Broken(fault) => return Ok(Decided::problem(Effect::Problem(fault), true)),
+                Reading::Lost(lost) => return Ok(Decided::problem(Effect::Problem(lost.fault), false)),
+            },
+        };
+        if row.action == Action::Created {
+            // One side had deleted it, so that nothing of it is known for certain.
+            return Ok(Decided::of(changes(None, after.as_deref()), stays));
+        }
+        let last = row.commit - 1;
+        let [ours, theirs] = self.index.sides(row.key, row.commit, join);
+        let standing = |commit: Option<u32>| match commit {
+            Some(commit) => self.standing_at(row.key, commit),
+            None => Ok(None),
+        };
+        let (there, here) = (standing(join.onto)?, standing(Some(last))?);
+        if row.action == Action::Deleted {
+            let before = here.or(there);
+            return Ok(Decided::of(changes(before.as_ref().map(|it| &*it.good.collection), None), stays));
+        }
+        let in_order = self.followed(there.as_ref().map(|it| &*it.good.collection), &ours)?;
+        let other_way = self.followed(here.as_ref().map(|it| &*it.good.collection), &theirs)?;
+        let is_certain = in_order.is_certain && other_way.is_certain;
+        let [first, mut second] = [in_order, other_way].map(|it| differing(it.attributes, after.as_deref()));
+        second.retain(|name, _| !first.contains_key(name));
+        let in_order = first.keys().cloned().collect();
+        let mut changes: Vec<Change> = first.into_values().chain(second.into_values()).collect();
+        changes.sort_by_cached_key(|change| attribute(&change.attribute));
+        let is_needed = !changes.is_empty() || !is_certain;
+        Ok(Decided { effect: Effect::Changes(changes), stays, is_needed, in_order })
+    }
+
+    fn followed(&self, begun: Option<&Collection>, events: &[u32]) -> Result<Followed, StoreError> {
+        let mut followed = Followed::of(begun);
+        for event in events {
+            let row = self.index.event(*event);
+            let effect = if self.index.forks().join(row.commit).is_some() {
+                // What a merge within a merge decided is kept, else each would be looked at for all around it.
+                self.record(*event)?.effect.clone()
+            } else {
+                self.effect(*event)?.0
+            };
+            followed.hear(row.action, effect);
+        }
+        Ok(followed)
+    }
+}
+
+impl Decided {
+    fn of(changes: Vec<Change>, stays: bool) -> Self {
+        let in_order = changes.iter().map(|change| change.attribute.clone()).collect();
+        Self { effect: Effect::Changes(changes), stays, is_needed: true, in_order }
+    }
+
+    const fn problem(effect: Effect, stays: bool) -> Self {
+        Self { effect, stays, is_needed: true, in_order: BTreeSet::new() }
+    }
+}
+
+fn attributes(collection: Option<&Collection>) -> BTreeMap<String, Value> {
+    changes(None, collection).into_iter().filter_map(|change| Some((change.attribute, change.to?))).collect()
+}
+
+/// What leads from attributes that somebody has to those of a collection.
+fn differing(mut has: BTreeMap<String, Value>, after: Option<&Collection>) -> BTreeMap<String, Change> {
+    let mut found = BTreeMap::new();
+    let mut note = |attribute: String, from: Option<Value>, to: Option<Value>| {
+        if from != to {
+            found.insert(attribute.clone(), Change { attribute, from, to });
+        }
+    };
+    for (name, value) in attributes(after) {
+        let from = has.remove(&name);
+        note(name, from, Some(value));
+    }
+    for (name, value) in has {
+        note(name, Some(value), None);
+    }
+    found
+}
+
+/// A name by its canonical order, in which `type` comes first.
+fn attribute(name: &str) -> Option<Attribute> {
+    [Kind::Document, Kind::Media].into_iter().find_map(|kind| Attribute::parse(kind, name))
+}

@@ -1,0 +1,243 @@
+//! Merges of the service: what they tell, and to whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::domain::{Value, changes};
+use crate::engine::history::query::page::Bound;
+use crate::engine::history::tests::*;
+use crate::random::cases;
+use crate::store::git::testing::{Making, Put};
+
+/// What somebody has who follows the events.
+type Followed = BTreeMap<Key, BTreeMap<String, Value>>;
+
+const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
+const MERGED: &str = "Merge 1 commit made here with what the remote has\n\nCollectory-Origin: merge\n";
+
+/// Two sides of a branch and the merge of them.
+struct Merged {
+    repo: Repo,
+    base: Revision,
+    theirs: Vec<Revision>,
+    ours: Vec<Revision>,
+    merge: Revision,
+}
+
+impl Merged {
+    /// Of the file of `posts`, as it was and as each commit has it.
+    fn of(base: Option<&str>, theirs: &[Option<&str>], ours: &[Option<&str>], merged: Option<&str>) -> Self {
+        let repo = Repo::bare();
+        let put = |parents: &[Revision], text: Option<&str>, message: &str, at: i64| {
+            let stands = parents.first().is_some_and(|parent| repo.show(*parent, "posts.yaml").is_some());
+            let files = match text {
+                Some(text) => vec![("posts.yaml", Put::File(text.to_owned()))],
+                None if stands => vec![("posts.yaml", Put::Nothing)],
+                None => Vec::new(),
+            };
+            let (author, committer, files) = (("Mara", "mara@example.org"), SERVICE, files.as_slice());
+            repo.make(&Making { parents, files, message, author, committer, at })
+        };
+        let root = put(&[], base, "base", 1);
+        let line = |side: &[Option<&str>], from: i64| {
+            let mut revisions = Vec::new();
+            for (text, at) in side.iter().zip(from..) {
+                let parent = revisions.last().copied().unwrap_or(root);
+                revisions.push(put(&[parent], *text, "one side", at));
+            }
+            revisions
+        };
+        let (theirs, ours) = (line(theirs, 100), line(ours, 200));
+        let merge = put(&[*theirs.last().unwrap(), *ours.last().unwrap()], merged, MERGED, 300);
+        repo.point("refs/heads/main", merge);
+        Self { repo, base: root, theirs, ours, merge }
+    }
+
+    /// What the merge tells.
+    fn told(&self) -> Vec<String> {
+        read(&self.repo).events_of(self.merge).unwrap().iter().map(|event| line(event)).collect()
+    }
+}
+
+fn document(attributes: &str) -> String {
+    format!("type: document\n{attributes}")
+}
+
+fn served(view: &View, revision: Revision) -> Followed {
+    let entries = view.as_of(revision).unwrap();
+    let attributes = |entry: &crate::engine::history::past::PastEntry| {
+        let all = changes(None, Some(&entry.collection));
+        all.into_iter().map(|it| (it.attribute, it.to.unwrap())).collect()
+    };
+    entries.entries.iter().map(|(key, entry)| (key.clone(), attributes(entry))).collect()
+}
+
+/// Goes on from what somebody has with what they hear next.
+fn follow(followed: &mut Followed, event: &EventRecord) {
+    let has = followed.entry(event.key.clone()).or_default();
+    if event.action != Action::Updated {
+        has.clear();
+    }
+    if let (Effect::Changes(changes), false) = (&event.effect, event.action == Action::Deleted) {
+        for change in changes {
+            has.remove(&change.attribute);
+            has.extend(change.to.clone().map(|value| (change.attribute.clone(), value)));
+        }
+    }
+    if has.is_empty() {
+        followed.remove(&event.key);
+    }
+}
+
+/// The events that somebody hears who stands at a commit, oldest first; all of them without one.
+fn heard(view: &View, since: Option<Revision>) -> Vec<Arc<EventRecord>> {
+    let since = since.map(|revision| Bound::Revision { asked: revision.to_string(), revision });
+    let filter = Filter { since, ..Filter::default() };
+    let page = view.events_and_total(&filter, &Page::first(1000)).unwrap();
+    assert_eq!(page.0.events.len(), page.1, "what is counted is listed");
+    page.0.events.into_iter().rev().collect()
+}
+
+#[test]
+fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same() {
+    let (a, b) = (document("name: A\n"), document("name: B\n"));
+    let (x, both) = (document("name: A\nx-x: 1\n"), document("name: B\nx-x: 1\n"));
+    let merged = Merged::of(Some(&a), &[Some(&x)], &[Some(&b)], Some(&both));
+    assert_eq!(merged.told(), [""; 0]);
+    let view = read(&merged.repo);
+    assert_eq!(view.events_len(), 3);
+    assert_eq!(
+        told(&view),
+        ["updated posts (name A B)", "updated posts (x-x - 1)", "created posts (type - document, name - A)"]
+    );
+    let blamed = view.blame(&key("posts"), &|_| true).unwrap();
+    let by = |name: &str| blamed.iter().find(|it| it.attribute == name).unwrap().event.commit.revision;
+    assert_eq!([by("name"), by("x-x"), by("type")], [merged.ours[0], merged.theirs[0], merged.base]);
+    let last = view.last_change(&key("posts"), None).unwrap();
+    assert_eq!(last.id, heard(&view, None)[2].id);
+    let days = view.events_by_day(&Filter::default()).unwrap();
+    assert_eq!(days.values().sum::<usize>(), 3);
+    assert_eq!(view.events_after(None, &Filter::default()), 3);
+    // The next commit is compared with what the merge holds.
+    let next = merged.repo.add_commit(&[("posts.yaml", &document("name: C\nx-x: 1\n"))], "next");
+    let view = read(&merged.repo);
+    assert_eq!(line(&view.events_of(next).unwrap()[0]), "updated posts (name B C)");
+}
+
+#[test]
+fn the_event_of_a_merge_that_told_nothing_is_no_event() {
+    let (a, b, x) = (document("name: A\n"), document("name: B\n"), document("name: A\nx-x: 1\n"));
+    let merged = Merged::of(Some(&a), &[Some(&x)], &[Some(&b)], Some(&document("name: B\nx-x: 1\n")));
+    let view = read(&merged.repo);
+    let id = crate::engine::history::event::stable_id(merged.merge, &key("posts"));
+    assert!(matches!(view.event(id), Err(HistoryError::UnknownEvent(_))));
+    assert!(view.key_of(id).is_none());
+}
+
+#[test]
+fn of_an_attribute_that_both_changed_the_merge_tells_which_value_stays() {
+    let (a, b, c) = (document("name: A\n"), document("name: B\n"), document("name: C\n"));
+    let merged = Merged::of(Some(&a), &[Some(&b)], &[Some(&c)], Some(&b));
+    assert_eq!(merged.told(), ["updated posts (name C B)"]);
+}
+
+#[test]
+fn what_one_side_took_back_itself_is_told_for_who_hears_it_last() {
+    let (a, b, c) = (document("name: A\n"), document("name: B\n"), document("name: C\n"));
+    // In a list: C, then B, then A again.
+    let merged = Merged::of(Some(&a), &[Some(&c)], &[Some(&b), Some(&a)], Some(&c));
+    assert_eq!(merged.told(), ["updated posts (name A C)"]);
+    // For who stood at C: B, then A again. In a list C gave it.
+    let merged = Merged::of(Some(&a), &[Some(&b), Some(&a)], &[Some(&c)], Some(&c));
+    assert_eq!(merged.told(), ["updated posts (name A C)"]);
+    let blamed = read(&merged.repo).blame(&key("posts"), &|_| true).unwrap();
+    let name = blamed.iter().find(|it| it.attribute == "name").unwrap();
+    assert_eq!(name.event.commit.revision, merged.ours[0]);
+}
+
+#[test]
+fn what_one_side_deleted_and_the_merge_keeps_is_told_as_created() {
+    let (a, b) = (document("name: A\n"), document("name: B\n"));
+    let whole = ["created posts (type - document, name - B)"];
+    assert_eq!(Merged::of(Some(&a), &[None], &[Some(&b)], Some(&b)).told(), whole);
+    assert_eq!(Merged::of(Some(&a), &[Some(&b)], &[None], Some(&b)).told(), whole);
+    assert_eq!(Merged::of(Some(&a), &[None], &[None], None).told(), [""; 0]);
+}
+
+#[test]
+fn of_a_collection_that_both_created_the_merge_tells_what_neither_way_has() {
+    let (x, y) = (document("name: A\nx-x: 1\n"), document("name: A\nx-y: 1\n"));
+    let merged = Merged::of(None, &[Some(&x)], &[Some(&y)], Some(&document("name: A\nx-x: 1\nx-y: 1\n")));
+    assert_eq!(merged.told(), ["updated posts (x-x - 1, x-y - 1)"]);
+    assert_eq!(Merged::of(None, &[Some(&x)], &[Some(&x)], Some(&x)).told(), [""; 0]);
+    let commented = format!("# mine\n{x}");
+    assert_eq!(Merged::of(None, &[Some(&x)], &[Some(&commented)], Some(&x)).told(), [""; 0]);
+}
+
+#[test]
+fn a_merge_tells_the_same_when_its_index_was_kept() {
+    use crate::engine::history::index::persist;
+    let (a, b, x) = (document("name: A\n"), document("name: B\n"), document("name: A\nx-x: 1\n"));
+    let merged = Merged::of(Some(&a), &[Some(&x)], &[Some(&b)], Some(&document("name: B\nx-x: 1\n")));
+    let view = read(&merged.repo);
+    let bytes = persist::write(&view.index, &[0; 32]);
+    let index = persist::read(&bytes, &[0; 32], &|text| Key::parse(text).ok()).unwrap();
+    let events = 0..index.events_len();
+    assert_eq!(index.quiet(events.clone()).collect::<Vec<_>>(), [3]);
+    assert_eq!(view.index.quiet(events).collect::<Vec<_>>(), [3]);
+}
+
+/// The file of a random commit: none, a good or a broken one.
+fn file() -> impl Strategy<Value = Option<String>> {
+    let value = || prop::option::of(0..3_u8);
+    let good = (value(), value()).prop_map(|(name, x)| {
+        let name = name.map(|name| format!("name: N{name}\n")).unwrap_or_default();
+        let x = x.map(|x| format!("x-x: {x}\n")).unwrap_or_default();
+        Some(document(&format!("{name}{x}")))
+    });
+    prop_oneof![1 => Just(None), 6 => good, 1 => Just(Some("type: document\nname: [\n".to_owned()))]
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    /// Whatever the two sides did, and whatever the merge made of it.
+    #[test]
+    fn whoever_follows_the_events_from_anywhere_ends_at_what_the_merge_holds(
+        base in file(),
+        theirs in prop::collection::vec(file(), 1..4),
+        ours in prop::collection::vec(file(), 1..4),
+        merged in file().prop_filter("it can be read", |it| it.as_ref().is_none_or(|it| !it.contains('['))),
+    ) {
+        let theirs: Vec<Option<&str>> = theirs.iter().map(Option::as_deref).collect();
+        let ours: Vec<Option<&str>> = ours.iter().map(Option::as_deref).collect();
+        let made = Merged::of(base.as_deref(), &theirs, &ours, merged.as_deref());
+        let view = read(&made.repo);
+        let end = served(&view, made.merge);
+        let all = heard(&view, None);
+        let ids: BTreeSet<_> = all.iter().map(|event| event.id).collect();
+        let mut followed = Followed::new();
+        all.iter().for_each(|event| follow(&mut followed, event));
+        prop_assert_eq!(&followed, &end, "from the start");
+        let mut is_right_without = true;
+        for at in [made.base].iter().chain(&made.theirs).chain(&made.ours) {
+            let mut followed = served(&view, *at);
+            let events = heard(&view, Some(*at));
+            for event in events.iter().filter(|event| event.commit.revision != made.merge) {
+                follow(&mut followed, event);
+            }
+            is_right_without &= followed == end;
+            events.iter().filter(|event| event.commit.revision == made.merge).for_each(|event| {
+                follow(&mut followed, event);
+            });
+            prop_assert!(events.iter().all(|event| ids.contains(&event.id)));
+            prop_assert_eq!(&followed, &end, "from {}", at);
+        }
+        let told = view.events_of(made.merge).unwrap();
+        let could_be_read = all.iter().all(|event| matches!(event.effect, Effect::Changes(_)));
+        if could_be_read && told.iter().all(|event| event.action == Action::Updated) {
+            prop_assert_eq!(told.is_empty(), is_right_without, "told where it is needed");
+        }
+    }
+}
