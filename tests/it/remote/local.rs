@@ -530,6 +530,13 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
         let blame = server.get("/collections/posts/blame").await.is(200).json().to_string();
         assert!(blame.contains(&merge), "{blame}");
     }
+    // What the merge decided is taken back, and what else the remote's side did stays.
+    let events =
+        apart.server.get("/events?filter[origin]=merge&filter[collection]=posts").await.is(200).json();
+    let id = events["data"][0]["id"].as_str().unwrap().to_owned();
+    apart.server.request("POST", &format!("/events/{id}/undo")).send().await.is(201);
+    let served = apart.server.read("posts").await.is(200).attributes();
+    assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
 }
 
 #[tokio::test]

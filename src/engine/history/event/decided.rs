@@ -119,6 +119,15 @@ impl View {
 }
 
 impl Decided {
+    /// What is taken back with it: of a value that a list tells without the merge the merge is not the giver.
+    pub(crate) fn given(self) -> Vec<Change> {
+        let Effect::Changes(mut changes) = self.effect else { return Vec::new() };
+        if !self.in_order.is_empty() {
+            changes.retain(|change| self.in_order.contains(&change.attribute));
+        }
+        changes
+    }
+
     fn of(changes: Vec<Change>, stays: bool) -> Self {
         let in_order = changes.iter().map(|change| change.attribute.clone()).collect();
         Self { effect: Effect::Changes(changes), stays, is_needed: true, in_order }

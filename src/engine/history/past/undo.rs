@@ -13,7 +13,7 @@ use crate::domain::{
     Actor, Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value,
     Violation, changes,
 };
-use crate::engine::history::event::{Effect, Fault};
+use crate::engine::history::event::{Action, Effect, Fault};
 use crate::engine::history::index::row::Version;
 use crate::engine::history::{History, HistoryError, Lost, Reading, Standing, View};
 use crate::engine::{
@@ -197,9 +197,19 @@ impl View {
         let row = *self.index.event(event);
         let key = self.index.key(row.key);
         let served = snapshot.get(key.as_str());
-        let before = self.standing_before(event).map_err(HistoryError::from)?;
+        let join = self.index.forks().join(row.commit);
+        let before = match (join, row.action) {
+            // Of its two sides one had deleted it.
+            (Some(_), Action::Created) => None,
+            _ => self.standing_before(event).map_err(HistoryError::from)?,
+        };
         let after = self.standing_after(event).map_err(HistoryError::from)?;
-        let touched = changes(of(&before), of(&after));
+        let touched = match join.filter(|_| row.action == Action::Updated) {
+            Some(join) => self.decided(event, join).map_err(HistoryError::from)?.given(),
+            None => changes(of(&before), of(&after)),
+        };
+        // The file before a merge lacks what the other side did.
+        let is_one_of_two = join.is_some() && row.action == Action::Updated && !touched.is_empty();
         self.refuse_lost(event)?;
         self.refuse_touched(event, &touched, served.map(AsRef::as_ref))?;
         let reverses = Reverses::Event(id.to_string());
@@ -218,7 +228,7 @@ impl View {
         };
         let command = match (before, served) {
             (None, _) => restore(None, None),
-            (Some(before), _) if untouched => {
+            (Some(before), _) if untouched && !is_one_of_two => {
                 let exact = self.exact(key, &before, before.version, present)?;
                 restore(Some(before.good.collection), Some(exact))
             }
