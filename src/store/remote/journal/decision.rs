@@ -57,7 +57,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let is_rewritten = self.is_rewritten(local, head.into())?;
         if is_rewritten {
             match self.is_ahead(local)? {
-                // What the remote never had it has not lost.
+                // What the remote never had it has not lost. It stands on what was lost, though: a merge with it as a
+                // parent would push all of that again, which is let go here, and made anew without that it would have
+                // other ids than those that were answered. So it is kept, and told in `/problems`; `restore` merges both.
                 Some(local) => drop(self.inner.keep(local, self.link.now())?),
                 None => self.accepted = local,
             }
