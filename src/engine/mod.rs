@@ -117,7 +117,7 @@ pub struct Engine {
 /// # Errors
 ///
 /// Fails when the system gives no thread.
-pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine> {
+pub fn start(journal: Box<dyn Journal>, options: Options) -> std::io::Result<Engine> {
     let (signals, inbox) = mpsc::channel(options.writer.queue_len_max);
     let projection = Projection::default();
     let clock = Arc::clone(&options.mirror.clock);
@@ -132,7 +132,7 @@ pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine>
 /// # Errors
 ///
 /// Returns what kept it from being read.
-pub fn survey(journal: impl Journal, options: MirrorOptions) -> Result<Arc<Snapshot>, StoreError> {
+pub fn survey(journal: Box<dyn Journal>, options: MirrorOptions) -> Result<Arc<Snapshot>, StoreError> {
     let mirror = mirror::Mirror::load(journal, options).map_err(|(_, error)| error)?;
     Ok(Arc::clone(mirror.snapshot()))
 }

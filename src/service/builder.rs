@@ -168,24 +168,9 @@ impl ServiceBuilder<Guarded> {
     ///
     /// Says what kept it from starting; nothing runs then.
     pub async fn start(self) -> Result<Service, StartError> {
-        match remote::url(&self.config.remote)? {
-            None => self.start_with(|journal, _| journal).await,
-            Some(_) => {
-                let share = |journal, link: Option<Arc<Link>>| {
-                    RemoteJournal::new(journal, link.expect("there is a link where there is a remote"))
-                };
-                self.start_with(share).await
-            }
-        }
-    }
-
-    /// Starts with what `wrap` makes of the journal.
-    async fn start_with<J: Journal>(
-        self,
-        wrap: impl FnOnce(GitJournal, Option<Arc<Link>>) -> J,
-    ) -> Result<Service, StartError> {
         let Self { config, socket, access_log, give_back, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
+        remote::url(&config.remote)?;
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
@@ -219,7 +204,11 @@ impl ServiceBuilder<Guarded> {
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
         let link = remote::link(&config, &journal)?;
         let places = places(&journal, link.as_deref());
-        let engine = engine::start(wrap(journal, link.clone()), options).map_err(StartError::Thread)?;
+        let journal: Box<dyn Journal> = match &link {
+            None => Box::new(journal),
+            Some(link) => Box::new(RemoteJournal::new(journal, Arc::clone(link))),
+        };
+        let engine = engine::start(journal, options).map_err(StartError::Thread)?;
         let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
         let projection = &engine.projection;
         let history_options = history::Options {

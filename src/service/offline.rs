@@ -36,7 +36,7 @@ impl Offline {
         let mut options = engine_options(config, journal.branch());
         // Nobody else waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;
-        let engine = engine::start(journal, options).map_err(StartError::Thread)?;
+        let engine = engine::start(Box::new(journal), options).map_err(StartError::Thread)?;
         let history_options = history_options(config, engine.projection.clone());
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options)

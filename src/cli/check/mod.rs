@@ -82,8 +82,9 @@ impl Check {
         if let (View::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
             self.hint_at(&hints::names(&root.join(&self.folder.path)));
         }
-        let snapshot = engine::survey(ReadOnlyJournal { journal, view }, mirror_options(&self.folder.path))
-            .map_err(anyhow::Error::from)?;
+        let snapshot =
+            engine::survey(Box::new(ReadOnlyJournal { journal, view }), mirror_options(&self.folder.path))
+                .map_err(anyhow::Error::from)?;
         self.tell(&snapshot, &wanted)
     }
 
@@ -212,7 +213,7 @@ fn annotation(problem: &Problem, number: usize) -> String {
 
 /// What a service would serve: the head, and over it the saved files.
 pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
-    Ok(engine::survey(ReadOnlyJournal { journal, view: View::WorkTree }, mirror_options(folder))?)
+    Ok(engine::survey(Box::new(ReadOnlyJournal { journal, view: View::WorkTree }), mirror_options(folder))?)
 }
 
 /// There is nobody to be patient for: every file is taken as it stands.

@@ -277,7 +277,7 @@ impl Ledger {
     }
 
     /// Reads back what the commits tell that were not read yet: of the retention, as many as are remembered.
-    pub(crate) fn read_back<J: Journal>(&self, journal: &mut J, head: Revision) -> Result<(), StoreError> {
+    pub(crate) fn read_back(&self, journal: &mut dyn Journal, head: Revision) -> Result<(), StoreError> {
         let read = self.records().read;
         if read == Some(head) {
             return Ok(());
@@ -330,8 +330,8 @@ impl Ledger {
 }
 
 /// Tells each of these commits, as long as there may be more.
-fn one_by_one<J: Journal>(
-    journal: &mut J,
+fn one_by_one(
+    journal: &mut dyn Journal,
     revisions: Vec<Revision>,
     left: &mut usize,
     note: &mut impl FnMut(&Commit),

@@ -11,11 +11,11 @@ use crate::engine::mirror::Mirror;
 use crate::engine::projection::Entry;
 use crate::engine::writer::refuse;
 use crate::format::{self, message};
-use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, StoreError, TreeEntry};
 
 /// Answers those whose request was granted before, and those who use its name for another one.
-pub(crate) fn answer_known<J: Journal>(
-    mirror: &mut Mirror<J>,
+pub(crate) fn answer_known(
+    mirror: &mut Mirror,
     ledger: &Ledger,
     jobs: &mut Vec<Job>,
 ) -> Result<(), StoreError> {
@@ -38,8 +38,8 @@ pub(crate) fn answer_known<J: Journal>(
 }
 
 /// Answers what is asked about the commit of an earlier request.
-pub(crate) fn answer<J: Journal>(
-    mirror: &mut Mirror<J>,
+pub(crate) fn answer(
+    mirror: &mut Mirror,
     ledger: &Ledger,
     question: &Question,
 ) -> Result<Option<Written>, SubmitError> {
@@ -51,11 +51,11 @@ pub(crate) fn answer<J: Journal>(
 }
 
 /// Looks a request up, and what became of it where `read` finds it in its commit.
-fn look_up<J: Journal>(
-    mirror: &mut Mirror<J>,
+fn look_up(
+    mirror: &mut Mirror,
     ledger: &Ledger,
     (author, once): (&Actor, &Once),
-    read: impl FnOnce(&mut Mirror<J>, &CommitRecord) -> Result<Option<Vec<Outcome>>, StoreError>,
+    read: impl FnOnce(&mut Mirror, &CommitRecord) -> Result<Option<Vec<Outcome>>, StoreError>,
 ) -> Result<Result<Option<Written>, SubmitError>, StoreError> {
     let scope = Scope::of(author, once);
     let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
@@ -88,7 +88,7 @@ struct CommitRecord {
 
 impl CommitRecord {
     /// Reads a commit; `None` when the branch does not reach it any more.
-    fn of<J: Journal>(mirror: &mut Mirror<J>, revision: Revision) -> Result<Option<Self>, StoreError> {
+    fn of(mirror: &mut Mirror, revision: Revision) -> Result<Option<Self>, StoreError> {
         let Some(head) = mirror.snapshot().revision else { return Ok(None) };
         if !mirror.journal.commits().descends(head, revision)? {
             return Ok(None);
@@ -102,11 +102,7 @@ impl CommitRecord {
     }
 
     /// What the commit made of one collection, as its message has it.
-    fn outcome_of<J: Journal>(
-        &self,
-        mirror: &mut Mirror<J>,
-        key: &Key,
-    ) -> Result<Option<Outcome>, StoreError> {
+    fn outcome_of(&self, mirror: &mut Mirror, key: &Key) -> Result<Option<Outcome>, StoreError> {
         let events = message::parse(&self.message).events;
         let action = events.into_iter().find(|event| event.key == *key).and_then(|event| event.action);
         let entry = after(mirror, &self.changed)?.remove(key);
@@ -120,8 +116,8 @@ impl CommitRecord {
 }
 
 /// What became of each change of a submission that led to this commit.
-fn outcomes<J: Journal>(
-    mirror: &mut Mirror<J>,
+fn outcomes(
+    mirror: &mut Mirror,
     commit: &CommitRecord,
     submission: &Submission,
 ) -> Result<Option<Vec<Outcome>>, StoreError> {
@@ -137,8 +133,8 @@ fn outcomes<J: Journal>(
 }
 
 /// The collections that the submission is about, as they were before the commit.
-fn before<J: Journal>(
-    mirror: &mut Mirror<J>,
+fn before(
+    mirror: &mut Mirror,
     CommitRecord { revision, changed, .. }: &CommitRecord,
     submission: &Submission,
 ) -> Result<Catalog<Arc<Entry>>, StoreError> {
@@ -173,10 +169,7 @@ fn before<J: Journal>(
 }
 
 /// The collections that the commit wrote.
-fn after<J: Journal>(
-    mirror: &mut Mirror<J>,
-    changed: &[FileChange],
-) -> Result<HashMap<Key, Arc<Entry>>, StoreError> {
+fn after(mirror: &mut Mirror, changed: &[FileChange]) -> Result<HashMap<Key, Arc<Entry>>, StoreError> {
     let mut after = HashMap::new();
     for change in changed {
         if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
@@ -189,12 +182,7 @@ fn after<J: Journal>(
     Ok(after)
 }
 
-fn read<J: Journal>(
-    mirror: &mut Mirror<J>,
-    key: &Key,
-    name: &str,
-    blob: BlobId,
-) -> Result<Option<Arc<Entry>>, StoreError> {
+fn read(mirror: &mut Mirror, key: &Key, name: &str, blob: BlobId) -> Result<Option<Arc<Entry>>, StoreError> {
     // The same as is served still says too what is wrong with it.
     let served = mirror.snapshot().get(key.as_str());
     let is_it =

@@ -14,13 +14,13 @@ use crate::domain::file_name::FileName;
 use crate::domain::file_name::names_of;
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::store::{FileChange, Journal, StoreError, TreeEntry};
+use crate::store::{FileChange, StoreError, TreeEntry};
 use crate::telemetry::Progress;
 
 /// How many files are read before they are taken over.
 const SHARE_LEN: usize = 16 * 1024;
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Takes over into `next` what is plain; returns the other changes, and what was read of them.
     pub(crate) fn take_plain(
         &mut self,

@@ -13,7 +13,7 @@ use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::Conflicted;
 use crate::format;
 use crate::format::message::{self, Conflict};
-use crate::store::{BlobId, Commit, Journal, StoreError};
+use crate::store::{BlobId, Commit, StoreError};
 
 /// The attribute that tells the kind.
 const TYPE: &str = "type";
@@ -42,7 +42,7 @@ enum MergedState {
     File(Option<BlobId>),
 }
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Looks what merges have left, where the branch has come to since. Trouble is logged: nobody waits for it.
     pub(crate) fn look_at_conflicts(&mut self) {
         let Some(head) = self.snapshot.revision.filter(|head| self.conflicts.until != Some(*head)) else {

@@ -10,12 +10,12 @@ use crate::engine::mirror::layers::{Content, Good, damage};
 use crate::engine::mirror::{Mirror, Moved, Reading, Readings};
 use crate::engine::plan::Bases;
 use crate::format::Fault;
-use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
 
 /// A file that can't be read as a collection.
 struct Broken;
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// What committing the saved files of this key would mean, an update without a change where only
     /// comments or order are other; `None` if it means nothing that can be read.
     pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {

@@ -15,9 +15,9 @@ use crate::engine::chain;
 use crate::engine::mirror::layers::{Content, Good, not_a_file};
 use crate::engine::mirror::{Believed, Busy, Mirror, Pending, Suspect};
 use crate::engine::writer::signal::Hint;
-use crate::store::{Edit, Journal, Paths, Saved, StoreError, WorkTree};
+use crate::store::{Edit, Paths, Saved, StoreError, WorkTree};
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Brings a work tree forward that is behind the branch. While it is behind, its files say
     /// nothing about what a person saved, so they are not looked at: false means "later".
     pub(crate) fn catch_up(&mut self) -> bool {

@@ -64,8 +64,8 @@ type Reading = Result<Good, Vec<Fault>>;
 type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
-pub(crate) struct Mirror<J> {
-    pub(crate) journal: J,
+pub(crate) struct Mirror {
+    pub(crate) journal: Box<dyn Journal>,
     pub(crate) options: MirrorOptions,
     snapshot: Arc<Snapshot>,
     /// The head up to which it is known how the branch moved; it may be behind what is served.
@@ -128,13 +128,16 @@ struct Busy {
     again_at: Instant,
 }
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Reads the repository for the first time.
     ///
     /// # Errors
     ///
     /// Returns what kept it from being read; nothing is served then.
-    pub(crate) fn load(journal: J, options: MirrorOptions) -> Result<Self, (J, StoreError)> {
+    pub(crate) fn load(
+        journal: Box<dyn Journal>,
+        options: MirrorOptions,
+    ) -> Result<Self, (Box<dyn Journal>, StoreError)> {
         let mut mirror = Self {
             journal,
             options,

@@ -13,9 +13,9 @@ use crate::engine::mirror::rebuild::Rebuild;
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::format::Fault;
-use crate::store::{Journal, StoreError, TreeEntry};
+use crate::store::{StoreError, TreeEntry};
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Looks up in the history, in one walk, where every broken committed file comes from.
     pub(crate) fn trace_broken(
         &mut self,
@@ -45,7 +45,7 @@ impl<J: Journal> Mirror<J> {
                 broken.push(Files::new(files));
             }
         }
-        provenance(&mut self.journal, head, broken)
+        provenance(&mut *self.journal, head, broken)
     }
 
     pub(crate) fn problems(

@@ -202,8 +202,8 @@ impl Files {
 }
 
 /// Walks the history once for all of these collections, back to where each came into being.
-pub(crate) fn provenance<J: Journal>(
-    journal: &mut J,
+pub(crate) fn provenance(
+    journal: &mut dyn Journal,
     head: Revision,
     mut open: Vec<Files>,
 ) -> Result<Provenances, StoreError> {

@@ -13,9 +13,9 @@ use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
-use crate::store::{Journal, Saved, StoreError, TreeEntry};
+use crate::store::{Saved, StoreError, TreeEntry};
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Completes the next snapshot, whose revision is set: with what is served for every key whose
     /// files moved or were edited.
     pub(crate) fn rebuild(
@@ -194,7 +194,7 @@ impl<J: Journal> Mirror<J> {
             let provenances = match (committed, work.next.revision) {
                 (Some(committed), Some(head)) => {
                     self.aside.insert(file.clone(), committed);
-                    provenance(&mut self.journal, head, vec![Files::new([(file.clone(), Some(committed))])])?
+                    provenance(&mut *self.journal, head, vec![Files::new([(file.clone(), Some(committed))])])?
                 }
                 _ => Provenances::default(),
             };
@@ -227,7 +227,7 @@ impl<J: Journal> Mirror<J> {
             }))
         });
         let provenances = match head.filter(|_| !one.uncommitted && !two.uncommitted) {
-            Some(head) => provenance(&mut self.journal, head, files.into())?,
+            Some(head) => provenance(&mut *self.journal, head, files.into())?,
             None => Provenances::default(),
         };
         let [one, two] = [one, two].map(|it| Claim {
@@ -261,7 +261,7 @@ impl<J: Journal> Mirror<J> {
         }
         let provenances = match head {
             Some(head) if !uncommitted => {
-                provenance(&mut self.journal, head, vec![Files::new([(name.to_owned(), committed)])])?
+                provenance(&mut *self.journal, head, vec![Files::new([(name.to_owned(), committed)])])?
             }
             Some(_) | None => Provenances::default(),
         };

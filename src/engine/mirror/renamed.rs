@@ -10,9 +10,9 @@ use crate::domain::file_name::FileName;
 use crate::domain::file_name::names_of;
 use crate::engine::mirror::layers::Content;
 use crate::engine::mirror::{Believed, Mirror};
-use crate::store::{Journal, Saved};
+use crate::store::Saved;
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Believes at once that a file is gone whose collection has a good new one.
     pub(crate) fn believe_renamed(&mut self) {
         let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();

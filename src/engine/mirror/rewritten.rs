@@ -13,7 +13,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::chain;
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Gone, Rewritten};
-use crate::store::{Journal, Kept, StoreError};
+use crate::store::{Kept, StoreError};
 
 /// So many of the events that went are named; `git log` names them all.
 const EVENTS_NAMED_MAX: usize = 20;
@@ -34,7 +34,7 @@ impl Events {
     }
 }
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// Looks whether the branch has come to where it is served by going on, if that is not known yet. What
     /// could not be done is tried again with the next look: nobody waits for it.
     pub(crate) fn follow_branch(&mut self) {

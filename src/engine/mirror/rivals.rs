@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::domain::Key;
 use crate::domain::file_name::{FileName, is_of};
 use crate::engine::mirror::{Mirror, Moved};
-use crate::store::{Journal, Saved};
+use crate::store::Saved;
 
-impl<J: Journal> Mirror<J> {
+impl Mirror {
     /// The keys that differ from this one in letter case only and have a file in the head or in the
     /// work tree, or seem to.
     pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {

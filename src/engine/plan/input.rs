@@ -11,12 +11,12 @@ use crate::engine::handle::Job;
 use crate::engine::mirror::Mirror;
 use crate::engine::plan::edits::Sources;
 use crate::engine::plan::{Bases, Files, HandEdit, Input, Rival, RivalFile};
-use crate::store::{FILE_BYTES_KEPT_MAX, Journal, Saved, StoreError};
+use crate::store::{FILE_BYTES_KEPT_MAX, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure. Contents are read as far as
 /// the turn has time for them.
-pub(crate) fn input<'a, J: Journal>(
-    mirror: &'a mut Mirror<J>,
+pub(crate) fn input<'a>(
+    mirror: &'a mut Mirror,
     options: &'a Options,
     jobs: &[Job],
     sources: &'a mut Sources,
@@ -69,11 +69,7 @@ pub(crate) fn input<'a, J: Journal>(
 }
 
 /// What a person saved for this key and did not commit.
-fn hand_edit<J: Journal>(
-    mirror: &mut Mirror<J>,
-    options: &Options,
-    key: &Key,
-) -> Result<Option<HandEdit>, StoreError> {
+fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option<HandEdit>, StoreError> {
     let edits = mirror.edits_of(key);
     if edits.is_empty() {
         return Ok(None);
@@ -102,7 +98,7 @@ fn hand_edit<J: Journal>(
 }
 
 /// The keys that differ from this one in letter case only, with their files.
-fn rivals_of<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<Rival> {
+fn rivals_of(mirror: &Mirror, key: &Key) -> Vec<Rival> {
     let file = |name: String| {
         // What is no file at the head is there until a person has committed that it is gone.
         let stands = mirror.stands(&name) || mirror.is_committed_special(&name);
@@ -115,7 +111,7 @@ fn rivals_of<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<Rival> {
 
 /// The names that the files of a key can have, and those of the keys that differ from it in letter
 /// case only.
-pub(crate) fn names_with_rivals<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<String> {
+pub(crate) fn names_with_rivals(mirror: &Mirror, key: &Key) -> Vec<String> {
     let rivals = mirror.rivals_of(key);
     std::iter::once(key).chain(&rivals).flat_map(names_of).collect()
 }
@@ -131,7 +127,7 @@ const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// The older versions of their collections that updates may be merged over, by tag; one look into the history for
 /// all of them.
-fn bases_of<J: Journal>(mirror: &mut Mirror<J>, jobs: &[Job]) -> Result<Bases, StoreError> {
+fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
     let mut bases = HashMap::new();
     let mut missing: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
     for change in jobs.iter().flat_map(|job| &job.submission.changes) {

@@ -70,14 +70,14 @@ impl Running {
     }
 
     fn with(journal: &MemoryJournal, options: Options) -> Self {
-        let running = Self { engine: start(journal.clone(), options).unwrap() };
+        let running = Self { engine: start(Box::new(journal.clone()), options).unwrap() };
         running.read();
         running
     }
 
     /// Starts an engine and waits until it has looked at the work tree for the first time.
     fn looking_at(journal: &MemoryJournal, options: Options) -> Self {
-        let running = Self { engine: start(journal.clone(), options).unwrap() };
+        let running = Self { engine: start(Box::new(journal.clone()), options).unwrap() };
         running.eventually("the work tree is looked at", |_| (journal.looks() > 0).then_some(()));
         running
     }

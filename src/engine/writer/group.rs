@@ -22,7 +22,7 @@ use crate::engine::writer::signal::Hint;
 use crate::engine::writer::{make_durable, publish};
 use crate::format::message;
 use crate::store::remote::RemoteError;
-use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
+use crate::store::{BlobId, Committed, Draft, StoreError};
 use crate::telemetry::Limit;
 
 /// How long a job waits for a file of its key to stay as it is; then it is decided on what is
@@ -36,8 +36,8 @@ const BRANCH_LOOK_WAIT: Duration = Duration::from_millis(5);
 const DECIDING_MAX: Duration = Duration::from_millis(50);
 
 /// What it takes to carry out the jobs of one turn.
-pub(crate) struct Group<'a, J> {
-    pub(crate) mirror: &'a mut Mirror<J>,
+pub(crate) struct Group<'a> {
+    pub(crate) mirror: &'a mut Mirror,
     pub(crate) options: &'a Options,
     pub(crate) projection: &'a Projection,
     pub(crate) ledger: &'a Ledger,
@@ -56,7 +56,7 @@ pub(crate) struct Group<'a, J> {
     pub(crate) inbox: &'a mut Inbox,
 }
 
-impl<J: Journal> Group<'_, J> {
+impl Group<'_> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
         for race in 0..=self.options.writer.races_max {

@@ -31,12 +31,12 @@ use crate::store::{Journal, StoreError};
 use crate::telemetry::Limit;
 
 /// Owns the journal and everything that is known of it.
-pub(crate) struct Writer<J> {
+pub(crate) struct Writer {
     inbox: Inbox,
     projection: Projection,
     ledger: Ledger,
     options: Options,
-    state: State<J>,
+    state: State,
     waiting: Waiting,
     /// What the last failed reading said, so that it is logged once.
     trouble: Option<String>,
@@ -54,14 +54,14 @@ const IDLE_WAIT: Duration = Duration::from_millis(500);
 const UNTENDED_MOVES_MAX: usize = 32;
 
 /// Whether the repository has been read yet.
-enum State<J> {
-    Unread { journal: Option<J>, again_at: Instant },
-    Mirrored(Box<Mirror<J>>),
+enum State {
+    Unread { journal: Option<Box<dyn Journal>>, again_at: Instant },
+    Mirrored(Box<Mirror>),
 }
 
-impl<J: Journal> Writer<J> {
+impl Writer {
     pub(crate) fn new(
-        journal: J,
+        journal: Box<dyn Journal>,
         inbox: mpsc::Receiver<Signal>,
         projection: Projection,
         ledger: Ledger,
@@ -174,7 +174,7 @@ impl<J: Journal> Writer<J> {
         }
     }
 
-    fn look_again_at(&self, mirror: &Mirror<J>) -> Option<Instant> {
+    fn look_again_at(&self, mirror: &Mirror) -> Option<Instant> {
         self.retry_at.or_else(|| mirror.look_again_at())
     }
 
@@ -227,9 +227,9 @@ impl<J: Journal> Writer<J> {
     }
 
     /// Reads back which names callers gave to the requests behind the newest commits.
-    fn read_back(&self, mirror: &mut Mirror<J>) -> Result<(), StoreError> {
+    fn read_back(&self, mirror: &mut Mirror) -> Result<(), StoreError> {
         match mirror.snapshot().revision {
-            Some(head) => self.ledger.read_back(&mut mirror.journal, head),
+            Some(head) => self.ledger.read_back(&mut *mirror.journal, head),
             None => Ok(()),
         }
     }
@@ -371,9 +371,9 @@ impl Drop for End {
 
 /// Makes what the mirror shows the truth for readers. What others have recorded in commits is known before that, so
 /// that who sees a change finds its record.
-fn publish<J: Journal>(projection: &Projection, ledger: &Ledger, mirror: &mut Mirror<J>) {
+fn publish(projection: &Projection, ledger: &Ledger, mirror: &mut Mirror) {
     if let Some(head) = mirror.snapshot().revision
-        && let Err(error) = ledger.read_back(&mut mirror.journal, head)
+        && let Err(error) = ledger.read_back(&mut *mirror.journal, head)
     {
         tracing::warn!(error = %chain(&error), "which requests the new commits answer could not be read; it is tried again");
     }
@@ -386,7 +386,7 @@ fn publish<J: Journal>(projection: &Projection, ledger: &Ledger, mirror: &mut Mi
 }
 
 /// Counts the saved files of which something else is served than before.
-fn count_saved<J: Journal>(options: &Options, before: &Snapshot, mirror: &Mirror<J>) {
+fn count_saved(options: &Options, before: &Snapshot, mirror: &Mirror) {
     let (now, before) = (&mirror.snapshot().hand_edits, &before.hand_edits);
     if Arc::ptr_eq(&now.saved, &before.saved) {
         return;
@@ -402,13 +402,13 @@ fn count_saved<J: Journal>(options: &Options, before: &Snapshot, mirror: &Mirror
 /// Makes sure that what is served is on disk, for an answer that rests on it with nothing appended:
 /// an earlier try of the same request may have moved the branch and failed at the last flush, or been
 /// killed there, and a power cut would take back then what was acknowledged.
-fn make_durable<J: Journal>(mirror: &mut Mirror<J>) -> Result<(), StoreError> {
+fn make_durable(mirror: &mut Mirror) -> Result<(), StoreError> {
     let head = mirror.snapshot().revision;
     mirror.journal.make_durable(head)
 }
 
 /// The same for who has nothing to decide again when the branch has moved.
-fn confirm<J: Journal>(mirror: &mut Mirror<J>, races_max: usize) -> Result<(), StoreError> {
+fn confirm(mirror: &mut Mirror, races_max: usize) -> Result<(), StoreError> {
     for _ in 0..races_max {
         match make_durable(mirror) {
             Err(StoreError::HeadMoved { .. }) => mirror.refresh(&Hint::Branch)?,

@@ -24,7 +24,7 @@ impl Running {
 
     async fn with(repo: Repo, options: Options) -> Self {
         let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
-        let engine = crate::engine::start(journal, engine_options()).unwrap();
+        let engine = crate::engine::start(Box::new(journal), engine_options()).unwrap();
         let heads = engine.projection.heads();
         let (history, follower) = History::start(repo.archive(), heads, options).unwrap();
         history.ready().await.unwrap();
@@ -348,7 +348,7 @@ fn the_present_and_the_past_show_a_key_by_the_same_rules() {
     repo.add_commit(&[("E.yaml", ""), ("e.yaml", &named("E")), ("B.yaml", "name: [")], "4");
     repo.add_commit(&[("E.yaml", &named("again")), ("f.yaml", "name: [")], "5");
     let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
-    let live = crate::engine::survey(journal, engine_options().mirror).unwrap();
+    let live = crate::engine::survey(Box::new(journal), engine_options().mirror).unwrap();
     let head = live.revision.unwrap();
     assert_eq!(live.get("a").unwrap().file(), "a.yaml", "it was there first");
     let view = read(&repo);
