@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use chrono::SecondsFormat;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::domain::Key;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
@@ -129,7 +129,7 @@ impl Call<'_> {
     ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
         let place = self.budgets.question().await?;
         // The place is with the thread that looks: it may go on when nobody waits any more.
-        let mut looked = tokio::task::spawn_blocking(move || Ok((look()?, place)));
+        let mut looked = off_threads(move || Ok((look()?, place)));
         let looked = tokio::select! {
             looked = &mut looked => looked,
             () = self.left() => {
@@ -150,7 +150,7 @@ impl Call<'_> {
         make: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let place = self.budgets.list().await;
-        let made = tokio::task::spawn_blocking(move || {
+        let made = off_threads(move || {
             let made = make();
             drop(place);
             made
@@ -164,4 +164,13 @@ impl Call<'_> {
         self.head.line.ended().await;
         tokio::time::sleep(HALF_CLOSED_WAIT).await;
     }
+}
+
+/// Has a thread that may wait work something out; nothing comes if that panics. The runtime has 3 kB of code for each
+/// type of a task, so all of these are of one.
+fn off_threads<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+    let (made, result) = oneshot::channel();
+    let task: Box<dyn FnOnce() + Send> = Box::new(move || drop(made.send(work())));
+    drop(tokio::task::spawn_blocking(task));
+    result
 }
