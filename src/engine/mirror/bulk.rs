@@ -38,7 +38,7 @@ impl Mirror {
             }
             let read = self.read_all(&share)?;
             progress.advance(share.len());
-            for (change, reading) in share.into_iter().zip(read) {
+            for (change, reading) in every_other_first(share.into_iter().zip(read)) {
                 let FileChange { name, after, .. } = change;
                 let plain = match (&after, &reading) {
                     (Some(TreeEntry::File(_)), Some(Ok(good))) if good.lacking.is_empty() => {
@@ -78,6 +78,16 @@ impl Mirror {
         };
         !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().in_other_case(key).is_none()
     }
+}
+
+/// The items with an even place, then those between them. A node of the tree of what is served that is filled in order
+/// is split in the middle once it is full, and its first half stays half empty; so the others have room there.
+fn every_other_first<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    let (mut even, mut odd) = (Vec::new(), Vec::new());
+    for (place, item) in items.enumerate() {
+        if place % 2 == 0 { even.push(item) } else { odd.push(item) }
+    }
+    even.into_iter().chain(odd)
 }
 
 /// The keys of which both files change.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{Ending, FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::memo::Memo;
+use crate::engine::memo::SmallMemo;
 use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by, resolve};
 use crate::engine::mirror::provenance::{Earlier, Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Readings};
@@ -120,7 +120,7 @@ impl Mirror {
                 uncommitted: resolved.uncommitted,
                 problem: problems.first().cloned(),
                 stale: resolved.stale,
-                memo: Memo::default(),
+                memo: SmallMemo::default(),
             };
             work.ready
                 .get(key.as_str())

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::domain::file_name::Ending;
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
-use crate::engine::memo::Memo;
+use crate::engine::memo::{Memo, SmallMemo};
 use crate::engine::pacing::{Paced, Pacing};
 use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
 use crate::store::BlobId;
@@ -38,7 +38,7 @@ pub struct Entry {
     /// nothing for an update to build on.
     pub stale: bool,
     /// How it is told.
-    pub memo: Memo,
+    pub memo: SmallMemo,
 }
 
 impl Entry {
@@ -51,7 +51,7 @@ impl Entry {
             uncommitted: false,
             problem: None,
             stale: false,
-            memo: Memo::default(),
+            memo: SmallMemo::default(),
         }
     }
 
