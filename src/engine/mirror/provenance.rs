@@ -78,16 +78,16 @@ pub(crate) struct Brought<'a> {
 impl Brought<'_> {
     /// What the collection was after each of the commits that it brought and that touched it, newest first and in
     /// the order in which events tell of them; `None` where it was deleted, and nothing before that is its past.
-    pub(crate) fn versions<J: Journal>(
+    pub(crate) fn versions(
         &self,
-        journal: &mut J,
+        journal: &mut dyn Journal,
     ) -> Result<Vec<Option<(String, BlobId)>>, StoreError> {
         brought(journal, self.merge, self.theirs)
     }
 }
 
-fn brought<J: Journal>(
-    journal: &mut J,
+fn brought(
+    journal: &mut dyn Journal,
     Merge { theirs, ours }: Merge,
     files: &Files,
 ) -> Result<Vec<Option<(String, BlobId)>>, StoreError> {

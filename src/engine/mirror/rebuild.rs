@@ -312,7 +312,7 @@ impl Mirror {
                     let version = files.version().map(|(name, blob)| Some((name.to_owned(), blob)));
                     version.into_iter().collect()
                 }
-                Earlier::Brought(brought) => brought.versions(&mut self.journal)?,
+                Earlier::Brought(brought) => brought.versions(&mut *self.journal)?,
             };
             for version in versions {
                 let Some((name, blob)) = version else { return Ok(None) };
