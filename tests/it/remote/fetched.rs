@@ -345,7 +345,9 @@ async fn the_lock_of_a_git_that_was_killed_keeps_nobody_from_the_remote() {
     let git_dir = server.repo().git(&["rev-parse", "--absolute-git-dir"]);
     let plant = || {
         for note in ["polled", "judged"] {
-            std::fs::write(format!("{git_dir}/collectory/remote/refs/collectory/{note}.lock"), "").unwrap();
+            // One that is there belongs to a git that runs.
+            let lock = format!("{git_dir}/collectory/remote/refs/collectory/{note}.lock");
+            drop(std::fs::File::create_new(lock));
         }
     };
     plant();
@@ -359,6 +361,24 @@ async fn the_lock_of_a_git_that_was_killed_keeps_nobody_from_the_remote() {
     server.start_again().await;
     server.serves(&head).await;
     server.patch("posts", json!({"name": "Pushed again"})).await.is(200);
+}
+
+#[tokio::test]
+async fn notes_of_the_remote_that_a_power_cut_left_empty_keep_nobody_from_it() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).start().await;
+    server.patch("posts", json!({"name": "Pushed"})).await.is(200);
+    let git_dir = server.repo().git(&["rev-parse", "--absolute-git-dir"]);
+    for left in ["", &"\0".repeat(41)] {
+        server.kill();
+        for note in ["base", "polled", "judged"] {
+            std::fs::write(format!("{git_dir}/collectory/remote/refs/collectory/{note}"), left).unwrap();
+        }
+        let head = hub.somebody_writes("posts", "While it is down");
+        server.start_again().await;
+        server.serves(&head).await;
+        server.patch("posts", json!({"name": "Pushed again"})).await.is(200);
+    }
 }
 
 #[tokio::test]

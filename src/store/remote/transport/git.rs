@@ -165,10 +165,11 @@ impl Git {
         }
     }
 
-    /// A git that was ended with force leaves its lock, and every other would wait for it in vain. Each note is fetched
-    /// by one thread, so the lock is nobody else's.
+    /// What a git that was ended with force, or a power cut, can leave would keep every other git from the remote: a
+    /// lock, and notes that say nothing. Each note is fetched by one thread, so the lock is nobody else's.
     fn ask_after_failure(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
         drop(fs::remove_file(self.folder.join(note.name()).with_extension("lock")));
+        self.remove_unreadable_notes();
         self.ask(until)
     }
 

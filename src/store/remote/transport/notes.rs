@@ -50,6 +50,13 @@ impl Git {
         fs::read_to_string(self.folder().join(note.name())).ok()?.trim().parse().ok()
     }
 
+    /// Removes the notes from which nothing can be read, as a power cut leaves files that were being written.
+    pub(super) fn remove_unreadable_notes(&self) {
+        for note in Note::ALL.into_iter().filter(|note| self.noted(*note).is_none()) {
+            drop(fs::remove_file(self.folder().join(note.name())));
+        }
+    }
+
     /// Notes, durably, that the remote has what the branch here is about to contain. Without that, commits which the
     /// remote has lost since would be taken for some that it never had, after a kill or a power cut in between.
     pub(crate) fn note_coming(&self, head: Revision) -> io::Result<()> {
