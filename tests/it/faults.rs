@@ -334,6 +334,39 @@ async fn a_file_in_place_of_the_folder_leaves_what_is_committed_served_and_is_to
 }
 
 #[tokio::test]
+async fn what_is_written_while_a_link_stands_in_place_of_the_folder_is_no_edit_when_the_folder_is_back() {
+    for is_restarted in [false, true] {
+        let mut server = TestServer::on("small").await;
+        let folder = server.repo().path().join("collections");
+        let aside = folder.with_extension("aside");
+        fs::rename(&folder, &aside).unwrap();
+        std::os::unix::fs::symlink(&aside, &folder).unwrap();
+        for name in ["Twice", "Posts anew"] {
+            server.patch("posts", json!({"name": name})).await.is(200);
+        }
+        server.create(&document("notes", json!({"name": "Notes"}))).await.is(201);
+        server.delete("images").await.is(204);
+        if is_restarted {
+            server.kill();
+        }
+        fs::remove_file(&folder).unwrap();
+        fs::rename(&aside, &folder).unwrap();
+        if is_restarted {
+            server.start_again().await;
+        }
+        eventually("the files are brought forward", async || {
+            server.repo().git(&["status", "--porcelain"]).is_empty().then_some(())
+        })
+        .await;
+        let read = server.read("posts").await.is(200);
+        assert_eq!(read.attributes()["name"], "Posts anew");
+        assert_eq!(read.json()["data"]["meta"]["uncommitted"], serde_json::Value::Null);
+        server.read("notes").await.is(200);
+        server.read("images").await.is(404);
+    }
+}
+
+#[tokio::test]
 async fn an_aborted_body_stores_nothing() {
     let server = TestServer::on("small").await;
     let head = server.repo().head();

@@ -17,7 +17,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::lagging::Lagging;
 use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::scan::checkout_in_progress;
-use crate::store::git::worktree::scan::folder::Folder;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status::{self, Scan};
 use crate::store::{AtPath as _, Paths, StoreError, WorkTree};
 
@@ -106,10 +106,10 @@ impl Checkout {
         }
     }
 
-    /// Opens the collections folder, and makes it when there are new files for it.
-    pub(crate) fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
+    /// Looks for the collections folder, and makes it when there are new files for it.
+    pub(crate) fn find_folder(&self, changes: &PathChanges) -> Result<Found, StoreError> {
         let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
-        Ok(Folder::collections(&self.layout, has_new)?.or_told())
+        Folder::collections(&self.layout, has_new)
     }
 
     /// Refuses to write where files of the work tree may not be changed: they would be left behind.

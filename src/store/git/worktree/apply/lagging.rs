@@ -1,6 +1,6 @@
 //! Files of the work tree that could not be brought up to the branch.
 //!
-//! The commits stand, whatever stood in the way (a folder that may not be written, a full disk). But the
+//! The commits stand, whatever stood in the way (a full disk, a link in place of the folder). But the
 //! file still has what an older revision had, and whoever looks must not take that for a person's edit:
 //! it would be served over what was written, and committed in the person's name. So these files are
 //! remembered with what they may have, over a restart too, and tried again before the next write and
@@ -18,6 +18,7 @@ use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::swap::{New, Replacer};
+use crate::store::git::worktree::scan::folder::Found;
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
@@ -97,7 +98,7 @@ impl Checkout {
         if self.lagging.files.is_empty() {
             return Ok(());
         }
-        let Some(folder) = self.open_folder(&PathChanges::new())? else { return Ok(()) };
+        let Found::Folder(folder) = self.find_folder(&PathChanges::new())? else { return Ok(()) };
         let replacer = Replacer::new(&self.layout, &folder)?;
         let head = self.branch.tip()?;
         for name in self.lagging.files.keys().cloned().collect::<Vec<_>>() {

@@ -28,6 +28,7 @@ use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
 use crate::store::git::worktree::replace::swap::{New, Replacer};
+use crate::store::git::worktree::scan::folder::Found;
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::{StoreError, TreeId};
 
@@ -146,7 +147,9 @@ impl Checkout {
         // Made now: whether there is room shows before any file is changed.
         let drafted = |index| self.index.draft().map(|draft| (index, draft));
         let mut index = index.map(drafted).transpose()?;
-        let folder = self.open_folder(changes)?;
+        let found = self.find_folder(changes)?;
+        let is_hidden = matches!(found, Found::Obstacle(_));
+        let folder = found.or_told();
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         for (name, change) in changes {
             let path = self.layout.inside(name);
@@ -157,10 +160,14 @@ impl Checkout {
                 change.to_mut().passed.extend(left);
             }
             let entries = index.as_mut().map(|(entries, _)| entries);
-            if let Err(error) = apply_one(replacer.as_ref(), entries, [name, &path], &change, occasion) {
+            let applied = apply_one(replacer.as_ref(), entries, [name, &path], &change, occasion);
+            if let Err(error) = &applied {
+                tell_lagging(error, was_behind);
+            }
+            // What stands in place of the folder may give way to the folder as it was.
+            if applied.is_err() || is_hidden {
                 let before = change.before.map(|pointer| pointer.blob());
                 self.lagging.put(name, change.passed.iter().copied().chain([before]));
-                tell_lagging(&error, was_behind);
             }
         }
         let kept = self.lagging.keep();
