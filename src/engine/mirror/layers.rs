@@ -172,13 +172,14 @@ pub(crate) struct Claim<T> {
     pub(crate) key: Key,
 }
 
-/// The fault of a file whose key is not served, since `winner` differs from it in letter case only.
-pub(crate) fn hidden_by(winner: &Key, loser: &Key) -> Fault {
+/// The fault of a file whose key is not served, since another differs from it in letter case only. It does not say
+/// which: not everyone who sees this problem may read that collection.
+pub(crate) fn hidden_by_other_case(key: &Key) -> Fault {
     Fault {
         line: 1,
         column: 1,
         message: format!(
-            "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
+            "another key differs from `{key}` in letter case only; some disks can't hold both, so only the other is served"
         ),
     }
 }

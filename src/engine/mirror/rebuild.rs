@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::domain::file_name::{Ending, FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::memo::SmallMemo;
-use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by, resolve};
+use crate::engine::mirror::layers::{
+    Claim, Content, File, Good, LastGood, Wrong, hidden_by_other_case, resolve,
+};
 use crate::engine::mirror::provenance::{Earlier, Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
@@ -198,7 +200,7 @@ impl Mirror {
                 }
                 _ => Provenances::default(),
             };
-            let faults = vec![hidden_by(&winner, &loser)];
+            let faults = vec![hidden_by_other_case(&loser)];
             let wrong = Wrong { name: file, faults, uncommitted: lost.uncommitted };
             let problem = self.problem(&loser, &wrong, Serving::Nothing, provenances.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);

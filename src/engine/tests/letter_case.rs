@@ -184,7 +184,7 @@ fn a_file_that_can_t_be_read_takes_the_key_in_every_letter_case() {
 }
 
 #[test]
-fn whoever_committed_a_key_that_is_taken_is_named() {
+fn whoever_committed_a_key_that_is_taken_is_named_and_not_the_other_key() {
     let (_journal, running) = after(|journal| {
         commit(journal, UPPER, &named("By hand"));
     });
@@ -192,6 +192,9 @@ fn whoever_committed_a_key_that_is_taken_is_named() {
     let problem = snapshot.problems.values().next().unwrap();
     let (revision, _) = problem.committed.clone().unwrap();
     assert_eq!((problem.path.as_str(), Some(revision)), ("collections/A.yaml", snapshot.revision));
+    // Whoever sees the problem of one need not be allowed to read the other.
+    let message = &problem.faults[0].message;
+    assert!(message.contains("`A`") && !message.contains("`a`"), "{message}");
     running.stop();
 }
 

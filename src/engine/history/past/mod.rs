@@ -18,7 +18,7 @@ use crate::engine::history::event::Fault;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
-use crate::engine::mirror::layers::{Claim, Content, File, LastGood, hidden_by, resolve};
+use crate::engine::mirror::layers::{Claim, Content, File, LastGood, hidden_by_other_case, resolve};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
 use crate::store::{BlobId, StoreError};
 
@@ -224,7 +224,7 @@ impl View {
             let winner = self.winner(past.revision, &rivals)?;
             rivals.remove(&winner);
             for (loser, entry) in rivals {
-                let fault = self.shared.first_fault(&entry.file, vec![hidden_by(&winner, &loser)]);
+                let fault = self.shared.first_fault(&entry.file, vec![hidden_by_other_case(&loser)]);
                 past.problems.insert(fault.path.clone(), fault);
                 past.entries.remove(&loser);
             }
