@@ -118,18 +118,21 @@ impl PlanState {
         edit: &HandEdit,
         new_id: &mut dyn FnMut() -> Uuid,
     ) {
-        let id = new_id();
-        let events: Vec<_> = edit.event.iter().map(|event| (id, event)).collect();
-        // Of a key's two files one may come or go beside the other: the collection is there before and after.
+        // Of a key's two files the first that stands counts. The other may come or go beside it: the collection is the
+        // same before and after, and has no event.
         let names = names_of(key);
-        let is_before = names.iter().any(|name| self.is_in_head(input, name));
-        let is_after =
-            names.iter().any(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(input, name)));
-        let what = match (is_before, is_after) {
-            (_, false) => ByHand::Delete,
-            (false, true) => ByHand::Create,
-            (true, true) => ByHand::Edit,
+        let before = names.iter().find(|name| self.is_in_head(input, name));
+        let after =
+            names.iter().find(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(input, name)));
+        let what = match (before, after) {
+            (_, None) => ByHand::Delete,
+            (None, Some(_)) => ByHand::Create,
+            (Some(_), Some(_)) => ByHand::Edit,
         };
+        let counts = before != after || after.is_some_and(|name| edit.leaves(name).is_some());
+        let id = counts.then(&mut *new_id);
+        let events: Vec<_> =
+            id.into_iter().flat_map(|id| edit.event.iter().map(move |event| (id, event))).collect();
         let about = message::About { by_hand: Some((key, what, id)), ..message::About::default() };
         self.drafts.push(Draft {
             files: edit.files.clone(),

@@ -85,8 +85,9 @@ pub struct About<'a> {
     pub idempotency: Option<(&'a str, String)>,
     /// The collection whose file a person saved and what that did to it, if the commit holds such an edit
     /// (`Collectory-Origin: work-tree`). What it means may be unknown, as the file may be broken: then this is the
-    /// event, and it has this id.
-    pub by_hand: Option<(&'a Key, ByHand, Uuid)>,
+    /// event, and it has this id; none where the file stands beside the one that counts, and nothing has happened to
+    /// the collection.
+    pub by_hand: Option<(&'a Key, ByHand, Option<Uuid>)>,
     /// Whether the command line makes the commit (`Collectory-Origin: command`).
     pub by_command: bool,
     /// Collections that the commit deletes and whose files never were valid: there is no event
@@ -270,7 +271,7 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     };
     events.iter().for_each(|(id, event)| tell(id, action(event), event.key()));
     about.unread.iter().for_each(|(id, key)| tell(id, DELETED, key));
-    if let (Some((key, what, id)), []) = (&about.by_hand, events) {
+    if let (Some((key, what, Some(id))), []) = (&about.by_hand, events) {
         tell(id, what.action(), key);
     }
     match about.reverses {

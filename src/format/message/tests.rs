@@ -187,7 +187,7 @@ fn long_values_and_long_lists_of_changes_are_shortened() {
 #[test]
 fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let posts = key("posts");
-    let about = About { by_hand: Some((&posts, ByHand::Edit, id())), ..About::default() };
+    let about = About { by_hand: Some((&posts, ByHand::Edit, Some(id()))), ..About::default() };
     let broken = compose(&[], &about);
     let told = |action: &str| {
         format!(
@@ -199,7 +199,8 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let event = EventTrailers { key: posts.clone(), action: Some(UPDATED.to_owned()), id: Some(id()) };
     assert_eq!(parse(&broken).events, [event]);
     assert_eq!(parse(&broken).origin, Some(OriginTrailer::WorkTree));
-    let gone = compose(&[], &About { by_hand: Some((&posts, ByHand::Delete, id())), ..About::default() });
+    let gone =
+        compose(&[], &About { by_hand: Some((&posts, ByHand::Delete, Some(id()))), ..About::default() });
     assert_eq!(gone, format!("Delete posts by hand{}", told("deleted")));
     let event = updated(&self::posts(), &[("name", "All".into())]);
     let message = compose(&[(id(), &event)], &about);
@@ -217,7 +218,7 @@ fn an_edit_of_comments_alone_has_the_trailers_of_an_update_and_tells_no_change()
     let event = Event::Updated { before: Arc::clone(&posts), after: Arc::clone(&posts) };
     let message = compose(
         &[(id(), &event)],
-        &About { by_hand: Some((posts.key(), ByHand::Edit, id())), ..About::default() },
+        &About { by_hand: Some((posts.key(), ByHand::Edit, Some(id()))), ..About::default() },
     );
     let trailers = format!(
         "Collectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: {}\nCollectory-Origin: work-tree\n",

@@ -248,9 +248,10 @@ async fn a_second_file_that_comes_and_goes_changes_nothing_of_its_collection() {
     assert_eq!(subjects.lines().collect::<Vec<_>>(), told);
     for by_hand in ["HEAD~1", "HEAD~3"] {
         let message = repo.git(&["log", "-1", "--format=%B", by_hand]);
-        assert!(message.contains("Collectory-Action: collection.updated"), "{message}");
-        assert!(!message.contains("name: "), "{message}");
+        assert_eq!(message, "Edit posts by hand\n\nCollectory-Origin: work-tree");
     }
+    let path = repo.path().to_str().unwrap();
+    run_to_end(program(server.folder()).args(["verify", "--repo", path])).exits(0);
     server.leaves("");
 }
 
