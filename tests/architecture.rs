@@ -55,8 +55,23 @@ const OWNED: &[(&str, &str)] = &[
 const IMPURE: &[&str] =
     &["tokio", "serde", "serde_json", "tracing", "std::fs", "std::net", "std::env", "std::process"];
 
-/// For each room of `store/git`, the rooms that it may name, from the lowest up.
-const ROOMS: &[(&str, &[&str])] = &[
+/// A room, and the rooms beside it that it may name.
+type Room = (&'static str, &'static [&'static str]);
+
+/// A folder whose rooms have arrows of their own.
+struct House {
+    folder: &'static str,
+    /// From the lowest up.
+    rooms: &'static [Room],
+    /// What stands above the rooms.
+    top: &'static [&'static str],
+}
+
+const GIT: House = House { folder: "store/git", rooms: GIT_ROOMS, top: &["mod", "worktree"] };
+
+const HTTP: House = House { folder: "http", rooms: HTTP_ROOMS, top: &["mod", "admin", "fuzz", "testing"] };
+
+const GIT_ROOMS: &[Room] = &[
     ("object", &[]),
     ("disk", &[]),
     ("index", &["object", "disk"]),
@@ -91,20 +106,40 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the web pages may name of the other rooms of `http`: they ask the API as a client does, and share the rules of
-/// the edge. Of the rest of `http` nobody but those who serve them names the pages.
-const PAGES_MAY_NAME: [&str; 7] = [
-    "http::authorize",
-    "http::browser",
-    "http::jsonapi",
-    "http::reply",
-    "http::request",
-    "http::routes",
-    "http::ui",
+/// The pages of `ui` ask the API as a client does, and share the rules of the edge.
+const HTTP_ROOMS: &[Room] = &[
+    ("header", &[]),
+    ("authorize", &[]),
+    ("server", &[]),
+    ("notice_secret", &[]),
+    ("metrics", &["authorize"]),
+    ("jsonapi", &["authorize", "header"]),
+    ("browser", &["jsonapi"]),
+    ("budgets", &["jsonapi"]),
+    ("reply", &["browser", "budgets", "jsonapi"]),
+    ("context", &["authorize", "browser", "metrics", "notice_secret"]),
+    (
+        "request",
+        &["authorize", "browser", "budgets", "context", "header", "jsonapi", "metrics", "reply", "server"],
+    ),
+    ("min_revision", &["header", "jsonapi", "reply", "request"]),
+    (
+        "routes",
+        &[
+            "authorize",
+            "budgets",
+            "context",
+            "jsonapi",
+            "metrics",
+            "min_revision",
+            "notice_secret",
+            "reply",
+            "request",
+        ],
+    ),
+    ("ui", &["authorize", "browser", "jsonapi", "reply", "request", "routes"]),
+    ("policy", &["authorize", "context", "server"]),
 ];
-
-/// Who serves the pages.
-const SERVE_PAGES: [&str; 2] = ["src/http/mod.rs", "src/http/reply/mod.rs"];
 
 /// How many fields a type has at most: one with more is several things.
 const FIELDS_MAX: usize = 10;
@@ -168,24 +203,20 @@ fn a_planted_breach_is_found() {
 }
 
 #[test]
-fn the_web_pages_follow_their_arrows() {
-    let breaches = page_breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
+fn every_room_follows_its_arrows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let breaches: Vec<_> = [GIT, HTTP].iter().flat_map(|house| house.breaches_in(root)).collect();
     assert!(breaches.is_empty(), "against the arrows:\n{}", breaches.join("\n"));
-    for (file, code) in [
-        ("src/http/ui/planted.rs", "use crate::http::policy::Policy;"),
-        ("src/http/ui/pages/planted.rs", "use crate::http::{Reply, server::Server};"),
-        ("src/http/routes/planted.rs", "use crate::http::ui::Ui;"),
-        ("src/http/jsonapi/planted.rs", "fn f() { crate::http::ui::below(); }"),
-    ] {
-        let copy = planted(file, code);
-        assert!(!page_breaches_in(copy.path()).is_empty(), "not found: {code}");
-    }
 }
 
 #[test]
-fn every_room_of_the_git_store_follows_its_arrows() {
-    let breaches = room_breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
-    assert!(breaches.is_empty(), "against the arrows:\n{}", breaches.join("\n"));
+fn no_two_rooms_name_each_other() {
+    for House { rooms, .. } in [GIT, HTTP] {
+        for (at, (room, named)) in rooms.iter().enumerate() {
+            let is_below = |name: &&str| rooms[..at].iter().any(|(below, _)| below == name);
+            assert!(named.iter().all(is_below), "{room} names what is not below it");
+        }
+    }
 }
 
 #[test]
@@ -207,10 +238,21 @@ fn a_planted_breach_of_a_room_is_found_by_file_and_line() {
         ("worktree/apply/planted.rs", 1, "use crate::store::git::journal::GitJournal;"),
         ("attic/planted.rs", 1, "use crate::domain::Actor;"),
     ];
-    for (file, line, code) in plants {
-        let copy = planted(&format!("src/store/git/{file}"), code);
-        let breaches = room_breaches_in(copy.path());
-        let place = format!("src/store/git/{file}:{line}: ");
+    let in_git = plants.map(|(file, line, code)| (GIT, file, line, code));
+    let in_http = [
+        ("ui/planted.rs", 1, "use crate::http::policy::Policy;"),
+        ("ui/pages/planted.rs", 1, "use crate::http::{reply::Reply, server::Server};"),
+        ("routes/planted.rs", 1, "use crate::http::ui::Ui;"),
+        ("reply/planted.rs", 1, "use crate::http::request::call::Call;"),
+        ("jsonapi/planted.rs", 1, "fn f() { crate::http::ui::answer(); }"),
+        ("planted.rs", 1, ""),
+    ]
+    .map(|(file, line, code)| (HTTP, file, line, code));
+    for (house, file, line, code) in in_git.into_iter().chain(in_http) {
+        let file = format!("src/{}/{file}", house.folder);
+        let copy = planted(&file, code);
+        let breaches = house.breaches_in(copy.path());
+        let place = format!("{file}:{line}: ");
         assert!(breaches.len() == 1 && breaches[0].starts_with(&place), "{code}: {breaches:?}");
     }
 }
@@ -223,7 +265,7 @@ fn what_a_room_may_name_is_no_breach() {
         pub(in crate::store::git) fn f() { super::write(); crate::store::write() }\n\
         mod tests { use super::*; }\n";
     let copy = planted("src/store/git/read/harmless.rs", code);
-    assert_eq!(room_breaches_in(copy.path()), Vec::<String>::new());
+    assert_eq!(GIT.breaches_in(copy.path()), Vec::<String>::new());
 }
 
 #[test]
@@ -313,69 +355,52 @@ fn planted(file: &str, code: &str) -> tempfile::TempDir {
     copy
 }
 
-/// Every use in a room of `store/git` that its arrows don't allow, as `file:line: path`. Another room is named
-/// by its whole path: neither by what `store::git` passes on, nor by a chain of `super`.
-fn room_breaches_in(root: &Path) -> Vec<String> {
-    let git = root.join("src/store/git");
-    let mut files = Vec::new();
-    collect(&git, &mut files);
-    files.sort();
-    let mut breaches = Vec::new();
-    for file in files {
-        let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
-        let name = file.strip_prefix(&git).expect("files stand below the folder").to_string_lossy();
-        let module = name.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
-        let found = match ROOMS.iter().find(|(room, _)| is_in(&module, room)) {
-            Some(room) => breaches_of_room(&code, &name, room),
-            None if is_in(&module, "tests") || ["mod", "worktree"].contains(&module.as_str()) => Vec::new(),
-            None => vec![(0, "stands in no room".to_owned())],
-        };
-        let line = |at: usize| code[..at].matches('\n').count() + 1;
-        breaches
-            .extend(found.into_iter().map(|(at, what)| format!("src/store/git/{name}:{}: {what}", line(at))));
-    }
-    breaches
-}
-
-/// What the pages name beyond their arrows, and who names the pages without serving them, as `file: use`.
-fn page_breaches_in(root: &Path) -> Vec<String> {
-    let mut breaches = Vec::new();
-    for file in files_of(root, "http") {
-        let name =
-            file.strip_prefix(root).expect("files stand below the root").to_string_lossy().into_owned();
-        let mut code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
-        // What only tests need is no part of the house.
-        code.truncate(code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len()));
-        let is_page = name.starts_with("src/http/ui/");
-        for (_, path) in paths_of(&code, "crate::") {
-            let is_room = path.starts_with("http::") && path.matches("::").count() > 1;
-            let is_allowed = match is_page {
-                true => !is_room || PAGES_MAY_NAME.iter().any(|room| is_in(&path, room)),
-                false => !is_in(&path, "http::ui") || SERVE_PAGES.contains(&name.as_str()),
+impl House {
+    /// Every use in a room that its arrows don't allow, as `file:line: path`. Another room is named by its whole
+    /// path: neither by what the house passes on, nor by a chain of `super`.
+    fn breaches_in(&self, root: &Path) -> Vec<String> {
+        let house = root.join("src").join(self.folder);
+        let mut files = Vec::new();
+        collect(&house, &mut files);
+        files.sort();
+        let mut breaches = Vec::new();
+        for file in files {
+            let mut code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
+            // What only tests need is no part of the house.
+            code.truncate(code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len()));
+            let name = file.strip_prefix(&house).expect("files stand below the folder").to_string_lossy();
+            let module = name.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+            let found = match self.rooms.iter().find(|(room, _)| is_in(&module, room)) {
+                _ if module.split("::").any(|part| part == "tests") => Vec::new(),
+                Some(room) => self.breaches_of_room(&code, &name, room),
+                None if self.top.contains(&module.as_str()) => Vec::new(),
+                None => vec![(0, "stands in no room".to_owned())],
             };
-            if !is_allowed {
-                breaches.push(format!("{name}: {path}"));
-            }
+            let line = |at: usize| code[..at].matches('\n').count() + 1;
+            let told = |(at, what)| format!("src/{}/{name}:{}: {what}", self.folder, line(at));
+            breaches.extend(found.into_iter().map(told));
         }
+        breaches
     }
-    breaches
-}
 
-/// What one file of a room names against its arrows, and where.
-fn breaches_of_room(code: &str, file: &str, (room, allowed): &(&str, &[&str])) -> Vec<(usize, String)> {
-    let allowed: Vec<&str> = allowed.iter().chain([room]).copied().collect();
-    let mut paths = paths_of(code, "crate::");
-    paths.retain(|(at, path)| match path.strip_prefix("store::git") {
-        // `pub(in crate::store::git)` names nothing.
-        Some("") => !code[*at..].starts_with("git)"),
-        Some(rest) if rest.starts_with("::") => !allowed.iter().any(|room| is_in(&rest[2..], room)),
-        Some(_) | None => false,
-    });
-    let is_top = file.trim_end_matches("/mod.rs") == room.replace("::", "/");
-    let chain = if is_top { "super::" } else { "super::super::" };
-    let leaving = code.match_indices(chain).filter(|(at, _)| !code[at + chain.len()..].starts_with('*'));
-    paths.extend(leaving.map(|(at, _)| (at, "leaves the room by `super`".to_owned())));
-    paths
+    /// What one file of a room names against its arrows, and where.
+    fn breaches_of_room(&self, code: &str, file: &str, (room, allowed): &Room) -> Vec<(usize, String)> {
+        let house = self.folder.replace('/', "::");
+        let last = house.rsplit("::").next().unwrap_or_default();
+        let allowed: Vec<&str> = allowed.iter().chain([room]).copied().collect();
+        let mut paths = paths_of(code, "crate::");
+        paths.retain(|(at, path)| match path.strip_prefix(&house) {
+            // `pub(in crate::store::git)` names nothing.
+            Some("") => !code[*at..].starts_with(&format!("{last})")),
+            Some(rest) if rest.starts_with("::") => !allowed.iter().any(|room| is_in(&rest[2..], room)),
+            Some(_) | None => false,
+        });
+        let is_top = file.trim_end_matches("/mod.rs") == room.replace("::", "/");
+        let chain = if is_top { "super::" } else { "super::super::" };
+        let leaving = code.match_indices(chain).filter(|(at, _)| !code[at + chain.len()..].starts_with('*'));
+        paths.extend(leaving.map(|(at, _)| (at, "leaves the room by `super`".to_owned())));
+        paths
+    }
 }
 
 /// Every folder of `src` with too many files.
@@ -429,7 +454,7 @@ fn type_breaches_in(root: &Path) -> Vec<String> {
         let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
         let name = file.strip_prefix(&git).expect("files stand below the folder").to_string_lossy();
         let module = name.trim_end_matches(".rs").replace('/', "::");
-        let Some((room, _)) = ROOMS.iter().find(|(room, _)| is_in(&module, room)) else { continue };
+        let Some((room, _)) = GIT.rooms.iter().find(|(room, _)| is_in(&module, room)) else { continue };
         for (kind, head, _) in items_of(&code) {
             if kind == "impl" && *homes.entry(head.clone()).or_insert(room) != *room {
                 breaches.push(format!("{head} has methods in {} and {room}", homes[&head]));

@@ -75,7 +75,7 @@ impl Answers for Admin {
             let call = Call::new(context, budgets, Arc::new(head), id);
             let reply = this.reply(&call).await;
             let reply = reply.unwrap_or_else(|error| Reply::failure(&error, &context.settings.base_path));
-            Ok(reply.finish(call, common))
+            Ok(call.finish(reply, common))
         }
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use warp::http::{Method, StatusCode};
 
 use crate::http::authorize::{ACTIONS, Action, Denied};
-use crate::http::routes::table::ROUTES;
 use crate::telemetry::metrics::{Counter, Gauge, Histogram};
 
 /// The route of web pages, of all of them.
@@ -26,6 +25,8 @@ const OUTCOMES: [&str; 3] = ["allowed", "denied", "failed"];
 /// What is counted of requests, shared by all of them.
 #[derive(Debug)]
 pub struct Metrics {
+    /// Their names; told apart by their addresses.
+    routes: Box<[&'static str]>,
     /// By route and method.
     requests: Box<[[Requests; METHODS.len()]]>,
     authorizations: [[Counter; OUTCOMES.len()]; ACTIONS.len()],
@@ -63,24 +64,18 @@ pub struct OfRequests<'a> {
     pub durations: &'a Histogram,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Metrics {
-    /// Nothing has been counted yet.
-    #[must_use]
-    pub fn new() -> Self {
-        let requests = routes().map(|_| Default::default()).collect();
+    /// Nothing has been counted yet, of these routes, of the pages and of what leads nowhere.
+    pub(crate) fn of(routes: impl Iterator<Item = &'static str>) -> Self {
+        let routes: Box<[_]> = routes.chain([UI, NOWHERE]).collect();
+        let requests = routes.iter().map(|_| Default::default()).collect();
         let (authorizations, subscribers, dropped) = Default::default();
-        Self { requests, authorizations, subscribers, dropped }
+        Self { routes, requests, authorizations, subscribers, dropped }
     }
 
     /// Begins to count a request of a route.
     pub(crate) fn begin(&self, route: &'static str, method: &Method) -> Place {
-        let place = Place { route: route_index(route), method: method_index(method) };
+        let place = Place { route: self.route_index(route), method: method_index(method) };
         self.at(place).in_flight.add_one();
         place
     }
@@ -94,12 +89,18 @@ impl Metrics {
     /// The server has refused a request before it came to any route.
     pub(crate) fn refused(&self, method: Option<&Method>, status: StatusCode) {
         let method = method.map_or(METHODS.len() - 1, method_index);
-        self.answered(Place { route: route_index(NOWHERE), method }, status, Duration::ZERO);
+        self.answered(Place { route: self.route_index(NOWHERE), method }, status, Duration::ZERO);
     }
 
     /// The request is over, answered or not.
     pub(crate) fn end(&self, place: Place) {
         self.at(place).in_flight.take_one();
+    }
+
+    /// The position of a route by its name; what is not known leads nowhere.
+    fn route_index(&self, route: &'static str) -> usize {
+        let is_it = |known: &&str| std::ptr::eq(*known, route);
+        self.routes.iter().position(is_it).unwrap_or(self.routes.len() - 1)
     }
 
     fn at(&self, place: Place) -> &Requests {
@@ -130,7 +131,7 @@ impl Metrics {
 
     /// What was answered so far, of each route, method and class of status that there was.
     pub fn requests(&self) -> impl Iterator<Item = OfRequests<'_>> {
-        let of_routes = routes().zip(&self.requests);
+        let of_routes = self.routes.iter().copied().zip(&self.requests);
         let of_methods = of_routes.flat_map(|(route, of_route)| {
             METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
         });
@@ -143,7 +144,7 @@ impl Metrics {
 
     /// How many are being answered, of each route and method that was asked for.
     pub fn in_flight(&self) -> impl Iterator<Item = (&'static str, &'static str, i64)> + '_ {
-        let of_routes = routes().zip(&self.requests);
+        let of_routes = self.routes.iter().copied().zip(&self.requests);
         let all = of_routes.flat_map(|(route, of_route)| {
             METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
         });
@@ -169,20 +170,6 @@ impl Metrics {
 pub(crate) struct Place {
     route: usize,
     method: usize,
-}
-
-/// The names of the routes, by position: those of the table, the pages, and none.
-fn routes() -> impl Iterator<Item = &'static str> {
-    ROUTES.iter().map(|route| route.path.text).chain([UI, NOWHERE])
-}
-
-/// The position of a route by its name, which is the table's own.
-fn route_index(route: &'static str) -> usize {
-    match ROUTES.iter().position(|known| std::ptr::eq(known.path.text, route)) {
-        Some(at) => at,
-        None if route == UI => ROUTES.len(),
-        None => ROUTES.len() + 1,
-    }
 }
 
 fn method_index(method: &Method) -> usize {

@@ -6,10 +6,10 @@ use warp::http::HeaderName;
 
 use crate::domain::Revision;
 use crate::engine::{Head, Projection, SubmitError};
+use crate::http::header::field;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::request::head::field;
 use crate::telemetry::Limit;
 
 /// The header.

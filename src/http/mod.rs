@@ -29,6 +29,7 @@ mod budgets;
 mod context;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod header;
 mod jsonapi;
 mod metrics;
 mod min_revision;
@@ -76,10 +77,10 @@ pub use crate::http::authorize::{
     RequestHead,
 };
 pub use crate::http::browser::sites::Hosts;
+pub use crate::http::context::webhooks::{Webhook, Webhooks};
 pub use crate::http::context::{Access, Clock, Context, Guard, Place, Settings, SharedBranch, Telemetry};
 pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
-pub use crate::http::routes::webhooks::{Webhook, Webhooks};
 
 /// Resources as the API shows them, for the command line.
 pub(crate) mod resources {
@@ -146,7 +147,7 @@ impl Routes {
     /// What can be asked of a service with these parts.
     #[must_use]
     pub fn new(context: Context) -> Self {
-        let common = Common::of(&context);
+        let common = Common::new(&context.access.cors, context.settings.compress);
         let ui = context.settings.ui.then(Ui::new);
         let limits = &context.settings.limits;
         let budgets = Budgets::of(&limits.requests, &limits.answers);
@@ -216,7 +217,8 @@ impl Answers for Routes {
 /// Has a page answered by the pages, and all else by the API.
 async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     if let Some(ui) = ui {
-        if ui::below(call).is_some() {
+        if call.page_path().is_some() {
+            // What a page shows is asked for piece by piece.
             call.enter(UI, None);
             return Ok(Box::pin(ui::answer(ui, call, body)).await);
         }
@@ -257,7 +259,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         }
         counted.answered(&reply);
         let ahead = context.remote.as_ref().and_then(|shared| shared.remote.ahead());
-        let mut response = reply.finish(call, common);
+        let mut response = call.finish(reply, common);
         if let Some(ahead) = ahead {
             response.headers_mut().insert(COLLECTORY_AHEAD, ahead.into());
         }

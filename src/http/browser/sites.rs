@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use warp::http::header::{HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, Method};
 
+use crate::http::browser::cors::Cors;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
-use crate::http::request::call::Call;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -27,6 +27,19 @@ pub enum Hosts {
 }
 
 impl Hosts {
+    /// Refuses a request that is meant for another host.
+    ///
+    /// # Errors
+    ///
+    /// 421.
+    pub(crate) fn check(&self, host: &[u8]) -> Result<(), ApiError> {
+        if self.contain(host) {
+            return Ok(());
+        }
+        let detail = "This service is open to this machine alone and does not know that host; it can be started with --allow-host.";
+        Err(ErrorObject::new(Code::MISDIRECTED_REQUEST, detail).header("Host").into())
+    }
+
     /// Whether a request that names this host, and perhaps a port, is meant for this service.
     fn contain(&self, host: &[u8]) -> bool {
         let Self::Loopback(known) = self else { return true };
@@ -57,32 +70,14 @@ fn is_loopback(name: &str) -> bool {
     is_localhost || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Refuses a request that is meant for another host.
-///
-/// # Errors
-///
-/// 421.
-pub(crate) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
-    let context = call.context;
-    let Some(host) = call.head.host().filter(|_| context.access.guard.is_open()) else {
-        return Ok(());
-    };
-    if context.access.hosts.contain(host) {
-        return Ok(());
-    }
-    let detail = "This service is open to this machine alone and does not know that host; it can be started with --allow-host.";
-    Err(ErrorObject::new(Code::MISDIRECTED_REQUEST, detail).header("Host").into())
-}
-
 /// Refuses a write that a web page of another site asks for.
 ///
 /// # Errors
 ///
 /// 403.
-pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
-    let (context, headers) = (call.context, call.headers());
-    let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if is_read || !context.access.guard.is_open() || context.access.cors.knows(headers) {
+pub(crate) fn check_site(cors: &Cors, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if is_read || cors.knows(headers) {
         return Ok(());
     }
     let cross_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");

@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::PolicyLimits;
 use crate::domain::Token;
-use crate::http::Clock;
+use crate::http::context::Clock;
 use crate::http::policy::ReadPolicy;
 
 /// The most bytes that are read of a policy file; a larger one is broken.

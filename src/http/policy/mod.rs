@@ -39,10 +39,10 @@ use warp::http::header::AUTHORIZATION;
 
 use crate::config::PolicyLimits;
 use crate::domain::{Right, SecretHash, Token};
-use crate::http::Clock;
 use crate::http::authorize::{
     Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
 };
+use crate::http::context::Clock;
 pub use crate::http::policy::file::PolicyError;
 use crate::http::policy::file::{Found, PolicyFile};
 use crate::http::policy::need::{denial, lacking, needed};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use warp::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY,
 };
-use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use warp::reply::Response;
 
 use crate::config::BasePath;
@@ -18,16 +18,15 @@ use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
 use crate::http::browser::cors::Cors;
 use crate::http::budgets::answers::AnswerRoom;
-use crate::http::context::Context;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::JSON_API;
-use crate::http::request::call::Call;
-use crate::http::request::id::X_REQUEST_ID;
-use crate::http::ui;
 
 /// Names the revision that an answer comes from.
 pub(crate) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
+
+/// Carries the id of a request both ways.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The header fields that a denial can't set.
 const OURS: [HeaderName; 6] =
@@ -178,26 +177,19 @@ impl Reply {
         Ok(self)
     }
 
-    /// The last touch to every answer.
-    pub(crate) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
-        let context = call.context;
-        // Pages are for their own origin.
-        let is_page = || context.settings.ui && ui::below(&call).is_some();
-        if !context.access.cors.is_off() && !is_page() {
-            context.access.cors.decorate(call.headers(), &mut self.more);
-        }
-        if *call.method() == Method::HEAD {
-            self.drop_body();
-        }
-        self.into_response(common, Some(call.id.into_header()))
+    /// Lets pages of the origins that may use the service read the answer.
+    pub(crate) fn shared_with(mut self, cors: &Cors, request: &HeaderMap) -> Self {
+        cors.decorate(request, &mut self.more);
+        self
     }
 
     /// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.
-    fn drop_body(&mut self) {
+    pub(crate) fn without_body(mut self) -> Self {
         let content = mem::replace(&mut self.content, Content::Whole(Bytes::new()));
         if let (Content::Whole(body), Some(_)) = (content, self.media_type) {
             self.more.push((CONTENT_LENGTH, body.len().into()));
         }
+        self
     }
 
     /// The response, with what every response says.
@@ -236,8 +228,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    pub(crate) fn of(context: &Context) -> Self {
-        let vary = match (context.access.cors.is_off(), context.settings.compress) {
+    pub(crate) fn new(cors: &Cors, compress: bool) -> Self {
+        let vary = match (cors.is_off(), compress) {
             (true, false) => "Accept",
             (true, true) => "Accept, Accept-Encoding",
             (false, false) => "Accept, Origin",

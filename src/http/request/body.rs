@@ -17,8 +17,8 @@ use warp::http::header::EXPECT;
 
 use crate::config::RequestLimits;
 use crate::http::budgets::bodies::BodyRoom;
+use crate::http::header::content_length;
 use crate::http::jsonapi::error::{ApiError, Code};
-use crate::http::request::head::content_length;
 use crate::telemetry::Limit;
 
 pub(crate) use crate::http::budgets::bodies::Sender;

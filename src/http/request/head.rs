@@ -4,10 +4,11 @@ use std::sync::{Arc, Weak};
 
 use chrono::{DateTime, Utc};
 use hyper::body::Body;
-use warp::http::header::{CONTENT_LENGTH, HOST};
+use warp::http::header::HOST;
 use warp::http::request::Parts;
-use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use warp::http::{HeaderMap, Method, Request, Uri};
 
+use crate::http::header::field;
 use crate::http::server::Line;
 
 /// Method, address, header fields, and who sent them.
@@ -63,20 +64,4 @@ impl Head {
     pub(crate) fn query(&self) -> &str {
         self.uri.query().unwrap_or_default()
     }
-}
-
-/// The fields of this name, as they came. Requests have few fields: to compare their names costs less than to look one
-/// up, for which it has to be hashed.
-pub(crate) fn fields<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {
-    headers.iter().filter(move |(field, _)| *field == name).map(|(_, value)| value)
-}
-
-/// The first field of this name.
-pub(crate) fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    fields(headers, name).next()
-}
-
-/// How long the body says it is.
-pub(crate) fn content_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -7,10 +7,8 @@ use uuid::{Builder, Uuid};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::context::Clock;
-use crate::http::request::head::field;
-
-/// The header that carries the id both ways.
-pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+use crate::http::header::field;
+use crate::http::reply::X_REQUEST_ID;
 
 /// Where a request stands in a trace.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

@@ -22,7 +22,6 @@ pub(crate) mod webhooks;
 use warp::http::{Method, StatusCode};
 
 use crate::domain::Key;
-use crate::http::browser::sites;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::min_revision;
 use crate::http::reply::Reply;
@@ -37,7 +36,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let found = path::find(call);
     // Whoever watches over the process asks by any name.
     if !found.as_ref().is_ok_and(|found| found.route.path.text == LIVE) {
-        sites::check_host(call)?;
+        call.check_host()?;
     }
     // This asks about the service as a whole (RFC 9110 section 9.3.7).
     if *call.method() == Method::OPTIONS && call.path() == "*" {
@@ -45,7 +44,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         return Ok(options(call, &allow(&all)));
     }
     let Found { route, target } = found?;
-    sites::check_site(call)?;
+    call.check_site()?;
     let contained = min_revision::wanted(call)?;
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
     let is_told = route.path.text.starts_with(REMOTE) && route.path.text != REMOTE_RESTORE;

@@ -10,6 +10,7 @@ use warp::http::Method;
 use crate::domain::Key;
 use crate::http::authorize::{Action, Actions};
 use crate::http::jsonapi::error::ApiError;
+use crate::http::metrics::Metrics;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -18,6 +19,13 @@ use crate::http::routes::{
     collections, events, explained, health, openapi, operations, past, problems, remote, schema, undo,
     webhooks,
 };
+
+/// What is counted of requests to any of the routes.
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::of(ROUTES.iter().map(|route| route.path.text))
+    }
+}
 
 /// The path of all collections.
 pub(crate) const COLLECTIONS: &str = "/collections";

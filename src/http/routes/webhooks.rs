@@ -1,15 +1,12 @@
 //! `/webhooks`: how far each receiver of events is.
 
-use std::fmt;
-use std::sync::Arc;
-
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 use warp::http::StatusCode;
 
-use crate::domain::Revision;
 use crate::http::authorize::Action;
+use crate::http::context::webhooks::Webhook;
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
@@ -19,33 +16,6 @@ use crate::http::request::call::Call;
 
 /// The resource type of receivers.
 const WEBHOOK: &str = "webhook";
-
-/// A receiver of events, and how far it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Webhook {
-    /// What it is called.
-    pub name: String,
-    /// Where it is, without a query: there may be secrets in it.
-    pub url: String,
-    /// The commit up to which it was told; `None` before the first one.
-    pub revision: Option<Revision>,
-    /// How many events came after it.
-    pub lag: usize,
-    /// What went wrong last since something was delivered, and when.
-    pub failure: Option<(DateTime<Utc>, String)>,
-    /// Whether it wants nothing any more.
-    pub ended: bool,
-}
-
-/// Tells how far every receiver is; without one there are none.
-#[derive(Clone, Default)]
-pub struct Webhooks(pub Option<Arc<dyn Fn() -> Vec<Webhook> + Send + Sync>>);
-
-impl fmt::Debug for Webhooks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Webhooks(..)")
-    }
-}
 
 /// `GET /webhooks`
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {

@@ -10,9 +10,9 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{AS_OF, Query};
 use crate::http::request::call::Call;
 use crate::http::routes::revision_text;
+use crate::http::ui::Ui;
 use crate::http::ui::assets::{ICON, SCRIPT, STYLE};
 use crate::http::ui::words::{At, short};
-use crate::http::ui::{Ui, below};
 
 /// What stands in a query as it is.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -173,7 +173,7 @@ impl Frame {
             title: title.into(),
             nav,
             base: format!("{}/ui", call.context.settings.base_path.as_str()),
-            path: format!("/{}", below(call).unwrap_or_default()),
+            path: format!("/{}", call.page_path().unwrap_or_default()),
             kept: kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             as_of: None,
             problems: problems(call).await,

@@ -31,7 +31,6 @@ use warp::http::header::{
 };
 use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::http::browser::sites;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
 use crate::http::reply::Reply;
@@ -78,11 +77,6 @@ impl Ui {
     }
 }
 
-/// The path below `/ui/`, if it is one of a page.
-pub(crate) fn below<'a>(call: &'a Call<'_>) -> Option<&'a str> {
-    call.path().strip_prefix(call.context.settings.base_path.as_str())?.strip_prefix("/ui/")
-}
-
 /// Leads a browser that asks for the service itself to its pages.
 pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
     let below = call.path().strip_prefix(call.context.settings.base_path.as_str())?;
@@ -94,8 +88,6 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
 
 /// Answers a request for a page, come what may.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
-    // What a page shows is asked for piece by piece.
-    call.enter("/ui/", None);
     let answered = caught(known(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,
@@ -119,7 +111,7 @@ pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
 
 /// Answers whoever is known; others are led to where they sign in, and come back.
 async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let is_page = below(call).is_some_and(|path| path != "stream");
+    let is_page = call.page_path().is_some_and(|path| path != "stream");
     match checked(ui, call, body).await {
         Err(error) if error.status() == StatusCode::UNAUTHORIZED && is_page => {
             pages::sign_in::asked_for(ui, call, body, error).await
@@ -130,7 +122,7 @@ async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiEr
 
 /// Answers as the session of the request may, if it has one.
 async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let path = below(call).unwrap_or_default();
+    let path = call.page_path().unwrap_or_default();
     if let Some(name) = path.strip_prefix("assets/") {
         return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
     }
@@ -139,7 +131,7 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
         let detail = format!("Path and query have at most {bytes_max} bytes together.");
         return Err(ApiError::new(Code::URI_TOO_LONG, detail));
     }
-    sites::check_host(call)?;
+    call.check_host()?;
     let Some(session) = ui.sessions.of(call).filter(|_| !call.headers().contains_key(AUTHORIZATION)) else {
         let visit = Visit::begin(ui, call).await?;
         return pages::answer(&visit, path, body).await;

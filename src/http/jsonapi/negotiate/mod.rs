@@ -11,9 +11,9 @@ mod tests;
 use warp::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::http::header::fields;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate::media_type::MediaType;
-use crate::http::request::head::fields;
 
 /// The media type of JSON:API.
 pub(crate) const JSON_API: &str = "application/vnd.api+json";

@@ -7,8 +7,10 @@ use bytes::Bytes;
 
 use crate::domain::Actor;
 use crate::http::authorize::{Action, Allowed, Denied, Identity};
+use crate::http::browser::sites::check_site;
 use crate::http::budgets::bodies::Sender;
 use crate::http::budgets::room::Taker;
+use crate::http::context::Access;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -19,6 +21,29 @@ pub(crate) const FOLLOWER_WRITES_NOTHING: &str =
     "This instance follows others and takes no writes (--follow).";
 
 impl Call<'_> {
+    /// Refuses a request to a service that is open to this machine alone and known by another name.
+    ///
+    /// # Errors
+    ///
+    /// 421.
+    pub(crate) fn check_host(&self) -> Result<(), ApiError> {
+        let Access { guard, hosts, .. } = &self.context.access;
+        match self.head.host().filter(|_| guard.is_open()) {
+            Some(host) => hosts.check(host),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a write that a web page of another site asks a service for that no token guards.
+    ///
+    /// # Errors
+    ///
+    /// 403.
+    pub(crate) fn check_site(&self) -> Result<(), ApiError> {
+        let Access { guard, cors, .. } = &self.context.access;
+        if guard.is_open() { check_site(cors, self.method(), self.headers()) } else { Ok(()) }
+    }
+
     /// Keeps an answer back that nobody was asked about.
     ///
     /// # Errors

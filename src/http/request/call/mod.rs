@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method, StatusCode};
+use warp::reply::Response;
 
 use crate::domain::Revision;
 use crate::engine::Snapshot;
@@ -24,7 +25,7 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::{self, Accepted, Dialect};
 use crate::http::jsonapi::query::{AS_OF, Query};
 use crate::http::metrics::Place;
-use crate::http::reply::Reply;
+use crate::http::reply::{Common, Reply};
 pub(crate) use crate::http::request::call::access::FOLLOWER_WRITES_NOTHING;
 use crate::http::request::call::past::Asking;
 use crate::http::request::head::Head;
@@ -74,6 +75,11 @@ impl<'a> Call<'a> {
     /// The path as it was sent.
     pub(crate) fn path(&self) -> &str {
         self.head.path()
+    }
+
+    /// What follows the base path and `/ui/`, if that is where the path leads.
+    pub(crate) fn page_path(&self) -> Option<&str> {
+        self.path().strip_prefix(self.context.settings.base_path.as_str())?.strip_prefix("/ui/")
     }
 
     /// What follows the `?`, as it was sent.
@@ -138,6 +144,20 @@ impl<'a> Call<'a> {
     /// 503 when those take too much.
     pub(crate) fn with_room(&self, reply: Reply) -> Result<Reply, ApiError> {
         if reply.body().len() <= answers::FREE_BYTES { Ok(reply) } else { reply.counted(self.answer_room()) }
+    }
+
+    /// The response to the request: the last touch to every answer.
+    pub(crate) fn finish(self, mut reply: Reply, common: &Common) -> Response {
+        let cors = &self.context.access.cors;
+        // Pages are for their own origin.
+        let is_page = || self.context.settings.ui && self.page_path().is_some();
+        if !cors.is_off() && !is_page() {
+            reply = reply.shared_with(cors, self.headers());
+        }
+        if *self.method() == Method::HEAD {
+            reply = reply.without_body();
+        }
+        reply.into_response(common, Some(self.id.into_header()))
     }
 
     /// Checks the media types of a request without a body.

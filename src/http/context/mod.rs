@@ -1,5 +1,7 @@
 //! What a handler may reach, and nothing else.
 
+pub(crate) mod webhooks;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,9 +13,9 @@ use crate::engine::{Handle, Projection, Remote};
 use crate::http::authorize::Authorizer;
 use crate::http::browser::cors::Cors;
 use crate::http::browser::sites::Hosts;
+use crate::http::context::webhooks::Webhooks;
 use crate::http::metrics::Metrics;
 use crate::http::notice_secret::NoticeSecret;
-use crate::http::routes::webhooks::Webhooks;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{AccessLog, Reached};
 
