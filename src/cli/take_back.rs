@@ -8,7 +8,7 @@ use crate::cli::flags::repository::{Folder, Repository, Signing};
 use crate::cli::{Done, Failure, answer};
 use crate::config::ServeConfig;
 use crate::domain::{Key, Revision};
-use crate::engine::history::Undoer;
+use crate::engine::Undoer;
 use crate::engine::{Condition, Outcome, Written};
 use crate::service::Offline;
 
@@ -147,10 +147,10 @@ impl How {
         let (history, engine) = (&offline.history, offline.engine());
         let view = history.ready().await?;
         let written = match what {
-            What::Event(event) => history.undo(engine, event, &undoer).await,
+            What::Event(event) => undoer.undo(history, engine, event).await,
             What::Since(key, revision) => {
                 let revision = view.resolve(&revision)?;
-                history.restore(engine, &key, revision, &undoer).await
+                undoer.restore(history, engine, &key, revision).await
             }
         };
         Ok(report(&written?))

@@ -25,76 +25,49 @@
 mod handle;
 pub mod history;
 mod idempotency;
+mod layers;
 pub(crate) mod memo;
 mod metrics;
 mod mirror;
+mod options;
 mod pacing;
 mod plan;
 mod projection;
+mod refuse;
 mod remote;
+mod signal;
+mod submission;
 #[cfg(test)]
 mod tests;
+mod undo;
+mod unified;
 mod writer;
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-pub use crate::engine::handle::{
-    Condition, ConditionalCommand, Handle, Outcome, Preview, Submission, SubmitError, Tags, Written,
-};
+pub use crate::engine::handle::Handle;
+pub use crate::engine::history::{Change, Mark, Shown, SyncToken, VisibleKeys};
 use crate::engine::idempotency::Ledger;
-pub use crate::engine::idempotency::{Fingerprint, Once, Retention};
+pub use crate::engine::idempotency::Retention;
 pub use crate::engine::metrics::Metrics;
 pub use crate::engine::mirror::MirrorOptions;
+pub use crate::engine::options::{Options, WriterOptions};
 pub use crate::engine::pacing::Paced;
-pub use crate::engine::plan::merge::Clash;
 pub use crate::engine::plan::three_way::Collections;
 pub use crate::engine::projection::problem::{Conflict, Conflicted, Gone, Problem, Rewritten, Serving};
-pub use crate::engine::projection::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
 pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
 pub use crate::engine::remote::{Decision, Remote, Undecided};
-pub use crate::engine::writer::signal::{Hint, Signal};
+pub use crate::engine::signal::{Hint, Signal};
+pub use crate::engine::submission::answer::{Outcome, Preview, Written};
+pub use crate::engine::submission::error::{Clash, SubmitError};
+pub use crate::engine::submission::once::{Fingerprint, Once};
+pub use crate::engine::submission::{Condition, ConditionalCommand, Submission, Tags};
+pub use crate::engine::undo::Undoer;
 pub use crate::format::{Fault, attribute_lines};
 use crate::store::{Journal, StoreError};
-use crate::telemetry::Reached;
-
-/// How the engine works; every limit with its unit.
-#[derive(Clone)]
-pub struct Options {
-    /// How files become what is served.
-    pub mirror: MirrorOptions,
-    /// What the writer takes up, and how long it tries.
-    pub writer: WriterOptions,
-    /// What is remembered of requests under the names that their callers gave to them.
-    pub idempotency: Retention,
-    /// Counts who reaches a limit.
-    pub reached: Reached,
-    /// Where it is counted what happens.
-    pub metrics: Arc<Metrics>,
-    /// Called by a thread that has read much and will rest.
-    pub give_back: GiveBack,
-}
-
-/// What the writer takes up, and how long it tries.
-#[derive(Debug, Clone)]
-pub struct WriterOptions {
-    /// How many signals may wait; a submission beyond that is answered [`SubmitError::Busy`].
-    pub queue_len_max: usize,
-    /// How many submissions share one durability barrier at most.
-    pub batch_len_max: usize,
-    /// How often a batch is decided again after it lost a race for the branch.
-    pub races_max: usize,
-    /// How many bytes the files that one submission builds on may have together.
-    pub operations_bytes_max: usize,
-    /// How long to wait before trying again to read what could not be read.
-    pub retry_wait: Duration,
-}
-
-/// Has the allocator of the process give back what the calling thread has freed.
-pub type GiveBack = fn();
 
 /// A running engine: what readers, writers and the watcher need of it.
 #[derive(Debug)]
@@ -135,15 +108,4 @@ pub fn start(journal: Box<dyn Journal>, options: Options) -> std::io::Result<Eng
 pub fn survey(journal: Box<dyn Journal>, options: MirrorOptions) -> Result<Arc<Snapshot>, StoreError> {
     let mirror = mirror::Mirror::load(journal, options).map_err(|(_, error)| error)?;
     Ok(Arc::clone(mirror.snapshot()))
-}
-
-/// An error with all its causes on one line, for the log.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    line
 }

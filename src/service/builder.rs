@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::config::{Limits, Origin, ServeConfig, WebPages};
 use crate::engine::history::{self, History};
-use crate::engine::{self, Engine, GiveBack, Hint, Signal};
+use crate::engine::{self, Engine, Hint, Signal};
 use crate::http::server::{Answers, Bound, Server, Socket, Tls};
 use crate::http::{
     self, Access, Admin, Authorizer, Clock, Context, Guard, Hosts, Place, Routes, Settings, Telemetry,
@@ -48,7 +48,7 @@ pub struct ServiceBuilder<G> {
     config: ServeConfig,
     socket: Option<Socket>,
     access_log: Option<AccessLog>,
-    give_back: GiveBack,
+    give_back: fn(),
     guard: G,
 }
 

@@ -142,6 +142,18 @@ fn directives(text: &str) -> Result<String, String> {
     }
 }
 
+/// An error with all its causes on one line, for the log.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::chain;
 use crate::engine::history::{Action, Filter, Followed, History, Position, Seeing, Subscription};
 use crate::format::webhooks::Receiver;
 use crate::http::{Allowed, Clock, Webhook};
 use crate::store::Archive;
+use crate::telemetry::chain;
 use crate::webhooks::delivery::{Outcome, Sender};
 use crate::webhooks::message::Message;
 use crate::webhooks::metrics::Metrics;

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Revision};
-use crate::engine::handle::Outcome;
 use crate::engine::mirror::Clock;
+use crate::engine::submission::answer::Outcome;
+use crate::engine::submission::once::{Fingerprint, Once, Scope};
 use crate::format::{self, message};
 use crate::store::{Commit, Journal, StoreError};
 use crate::telemetry::{Limit, Reached};
@@ -27,66 +27,6 @@ use crate::telemetry::{Limit, Reached};
 /// What a collection takes in memory for each byte of its file, with its ready-made answer: at most about this
 /// much, where it has many small values.
 const MEMORY_PER_BYTE: usize = 10;
-
-/// The name that a caller gave to a request, and what the request is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
-    /// The name: visible characters of ASCII.
-    pub key: String,
-    /// What is the same of the same request.
-    pub fingerprint: Fingerprint,
-}
-
-/// A digest of everything that makes a request the same request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
-
-impl Fingerprint {
-    /// Digests the parts, each with its length, so that none runs into the next.
-    #[must_use]
-    pub fn of(parts: &[&[u8]]) -> Self {
-        let mut digest = Sha256::new();
-        for part in parts {
-            digest.update((part.len() as u64).to_be_bytes());
-            digest.update(part);
-        }
-        Self(digest.finalize().into())
-    }
-
-    /// Reads what [`Display`](std::fmt::Display) wrote.
-    fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii())?;
-        let mut bytes = [0; 32];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
-        }
-        Some(Self(bytes))
-    }
-}
-
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl std::fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
-
-/// Who named it how: nobody meets the names of others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Scope([u8; 32]);
-
-impl Scope {
-    pub(crate) fn of(author: &Actor, once: &Once) -> Self {
-        let parts = [author.name().as_bytes(), author.email().as_bytes(), once.key.as_bytes()];
-        Self(Fingerprint::of(&parts).0)
-    }
-}
 
 /// What became of a request that was granted.
 #[derive(Debug, Clone)]

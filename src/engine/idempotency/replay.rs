@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{self, FileName, names_of};
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
-use crate::engine::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
-use crate::engine::idempotency::{Known, Ledger, Made, Once, Scope};
+use crate::engine::idempotency::{Known, Ledger, Made};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::Entry;
-use crate::engine::writer::refuse;
+use crate::engine::refuse;
+use crate::engine::signal::{Job, Question};
+use crate::engine::submission::Submission;
+use crate::engine::submission::answer::{Outcome, Written};
+use crate::engine::submission::error::SubmitError;
+use crate::engine::submission::once::{Once, Scope};
 use crate::format::{self, message};
 use crate::store::{BlobId, FileChange, StoreError, TreeEntry};
 

@@ -2,7 +2,7 @@
 //!
 //! A start and a checkout bring thousands of files, and nearly all of them are good, committed,
 //! the only file of their key and in nobody's way. For those the rule of
-//! [`layers`](crate::engine::mirror::layers) is short: they are served. They are read on all cores, a
+//! [`layers`](crate::engine::layers) is short: they are served. They are read on all cores, a
 //! share at a time so that what a reading needs is used again for the next, and go straight into
 //! the next snapshot; every other one is left to [`rebuild`](Mirror::rebuild).
 

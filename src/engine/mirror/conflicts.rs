@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{names_of, split};
 use crate::domain::{Collection, Key, Revision, Value};
-use crate::engine::chain;
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::Conflicted;
 use crate::format;
 use crate::format::message::{self, Conflict};
 use crate::store::{BlobId, Commit, StoreError};
+use crate::telemetry::chain;
 
 /// The attribute that tells the kind.
 const TYPE: &str = "type";

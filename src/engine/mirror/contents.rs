@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::domain::file_name::FileName;
 use crate::domain::file_name::names_of;
 use crate::domain::{Collection, Event, Key};
-use crate::engine::mirror::layers::{Content, Good, damage};
+use crate::engine::layers::{Content, Good, damage};
 use crate::engine::mirror::{Mirror, Moved, Reading, Readings};
-use crate::engine::plan::Bases;
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
+
+/// Older versions of collections by the tags that name them.
+pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
 
 /// A file that can't be read as a collection.
 struct Broken;

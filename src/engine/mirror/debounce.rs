@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use crate::domain::file_name::{FileName, is_of};
 use crate::domain::{Key, Revision};
-use crate::engine::chain;
-use crate::engine::mirror::layers::{Content, Good, not_a_file};
+use crate::engine::layers::{Content, Good, not_a_file};
 use crate::engine::mirror::{Believed, Busy, Mirror, Pending, Suspect};
-use crate::engine::writer::signal::Hint;
+use crate::engine::signal::Hint;
 use crate::store::{Edit, Paths, Saved, StoreError, WorkTree};
+use crate::telemetry::chain;
 
 impl Mirror {
     /// Brings a work tree forward that is behind the branch. While it is behind, its files say

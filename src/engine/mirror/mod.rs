@@ -9,9 +9,8 @@
 
 mod bulk;
 mod conflicts;
-mod contents;
+pub(crate) mod contents;
 mod debounce;
-pub(crate) mod layers;
 mod options;
 mod problems;
 pub(crate) mod provenance;
@@ -27,11 +26,11 @@ use std::time::Instant;
 
 use crate::domain::file_name::{FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
+use crate::engine::layers::{Content, Good};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
-use crate::engine::mirror::layers::{Content, Good};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::writer::signal::Hint;
+use crate::engine::signal::Hint;
 use crate::format::{Fault, message};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Key, Revision};
-use crate::engine::mirror::layers::{Resolved, Wrong};
+use crate::engine::layers::{Resolved, Wrong};
 use crate::engine::mirror::provenance::{Files, Provenance, Provenances, provenance};
 use crate::engine::mirror::rebuild::Rebuild;
 use crate::engine::mirror::{Mirror, Moved, Readings};

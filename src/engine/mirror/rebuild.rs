@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{Ending, FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
+use crate::engine::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by_other_case, resolve};
 use crate::engine::memo::SmallMemo;
-use crate::engine::mirror::layers::{
-    Claim, Content, File, Good, LastGood, Wrong, hidden_by_other_case, resolve,
-};
 use crate::engine::mirror::provenance::{Earlier, Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};

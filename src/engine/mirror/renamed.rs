@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::domain::file_name::FileName;
 use crate::domain::file_name::names_of;
-use crate::engine::mirror::layers::Content;
+use crate::engine::layers::Content;
 use crate::engine::mirror::{Believed, Mirror};
 use crate::store::Saved;
 

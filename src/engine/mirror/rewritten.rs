@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use crate::domain::file_name::FileName;
 use crate::domain::{Key, Revision};
-use crate::engine::chain;
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Gone, Rewritten};
 use crate::store::{Kept, StoreError};
+use crate::telemetry::chain;
 
 /// So many of the events that went are named; `git log` names them all.
 const EVENTS_NAMED_MAX: usize = 20;

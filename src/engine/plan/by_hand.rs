@@ -12,10 +12,10 @@ use uuid::Uuid;
 use crate::domain::file_name;
 use crate::domain::file_name::names_of;
 use crate::domain::{Key, Refusal};
-use crate::engine::handle::SubmitError;
 use crate::engine::plan::fold::Commit;
 use crate::engine::plan::state::PlanState;
 use crate::engine::plan::{HandEdit, Input};
+use crate::engine::submission::error::SubmitError;
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
 
@@ -179,10 +179,10 @@ mod tests {
 
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
-    use crate::engine::handle::{Condition, ConditionalCommand, Submission};
     use crate::engine::plan::edits::{Edits, Sources};
     use crate::engine::plan::{Files, Plan, plan};
     use crate::engine::projection::Snapshot;
+    use crate::engine::submission::{Condition, ConditionalCommand, Submission};
 
     fn key(text: &str) -> Key {
         Key::parse(text).unwrap()

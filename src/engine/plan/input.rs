@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Command, Key};
-use crate::engine::Options;
-use crate::engine::handle::Job;
 use crate::engine::mirror::Mirror;
+use crate::engine::mirror::contents::Bases;
+use crate::engine::options::Options;
 use crate::engine::plan::edits::Sources;
-use crate::engine::plan::{Bases, Files, HandEdit, Input, Rival, RivalFile};
+use crate::engine::plan::{Files, HandEdit, Input, Rival, RivalFile};
+use crate::engine::signal::Job;
 use crate::store::{FILE_BYTES_KEPT_MAX, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure. Contents are read as far as

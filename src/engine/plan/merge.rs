@@ -3,19 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{Change, Collection, Patch, Value, Violation, changes};
-
-/// One attribute that two people changed in different ways.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Clash {
-    /// The wire name.
-    pub attribute: String,
-    /// What it was when the two set out; `None` if it was absent, as below.
-    pub base: Option<Value>,
-    /// What the caller wants.
-    pub yours: Option<Value>,
-    /// What it is by now.
-    pub theirs: Option<Value>,
-}
+use crate::engine::submission::error::Clash;
 
 /// How an update of an older version goes.
 #[derive(Debug, PartialEq)]

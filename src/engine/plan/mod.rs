@@ -19,17 +19,17 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::domain::{Actor, Catalog, Collection, Event, Key};
-use crate::engine::handle::{Outcome, Preview, Submission, SubmitError};
-use crate::engine::idempotency::{Fingerprint, Scope};
+use crate::domain::{Actor, Catalog, Event, Key};
+use crate::engine::mirror::contents::Bases;
 pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
 use crate::engine::plan::edits::{Edits, Sources};
 use crate::engine::plan::state::PlanState;
 use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::submission::Submission;
+use crate::engine::submission::answer::{Outcome, Preview};
+use crate::engine::submission::error::SubmitError;
+use crate::engine::submission::once::{Fingerprint, Scope};
 use crate::store::{BlobId, Draft};
-
-/// Older versions of collections by the tags that name them.
-pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
 
 /// What a plan stands on: everything that it needs from the disk, read before.
 pub(crate) struct Input<'a> {

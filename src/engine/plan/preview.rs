@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 
 use crate::domain::file_name::names_of;
-use crate::engine::handle::{Preview, PreviewedFile, Submission, SubmitError};
 use crate::engine::plan::{Halt, Input};
+use crate::engine::submission::Submission;
+use crate::engine::submission::answer::{Preview, PreviewedFile};
+use crate::engine::submission::error::SubmitError;
 use crate::store::Draft;
 
 /// Shows the `drafts` of a submission as they would change the files that `earlier` drafts leave behind.

@@ -8,14 +8,16 @@ use uuid::Uuid;
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
-use crate::engine::handle::{Condition, ConditionalCommand, Outcome, Submission, SubmitError};
-use crate::engine::mirror::layers::{Content, File, Good, resolve};
+use crate::engine::layers::{Content, File, Good, resolve};
 use crate::engine::plan::edits::Edits;
 use crate::engine::plan::fold::Commit;
 use crate::engine::plan::merge::{self, Merged};
 use crate::engine::plan::{Halt, Input};
 use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Problem;
+use crate::engine::submission::answer::Outcome;
+use crate::engine::submission::error::SubmitError;
+use crate::engine::submission::{Condition, ConditionalCommand, Submission};
 use crate::format::{self, message};
 use crate::store::{BlobId, Draft};
 

@@ -4,7 +4,6 @@
 //! reads a file or decides what is served: that is done in `mirror`.
 
 pub(crate) mod problem;
-pub(crate) mod sync_token;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

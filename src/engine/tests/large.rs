@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use crate::domain::{Kind, Value};
-use crate::engine::handle::Job;
+use crate::engine::signal::Job;
 use crate::engine::tests::*;
 
 /// How many files a large request changes.

@@ -8,7 +8,7 @@ mod model;
 mod races;
 mod rewritten;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tokio::sync::mpsc;
 
-use crate::engine::handle::{Job, Question};
-use crate::engine::writer::signal::{Hint, Signal};
+use crate::engine::signal::{Hint, Signal};
+use crate::engine::signal::{Job, Question};
 
 /// The queue of signals.
 pub(crate) struct Inbox {

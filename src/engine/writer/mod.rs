@@ -5,8 +5,6 @@
 
 mod group;
 mod inbox;
-pub(crate) mod refuse;
-pub(crate) mod signal;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -16,19 +14,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
-use crate::engine::handle::{Job, Question, SubmitError};
 use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
+use crate::engine::options::{Options, WriterOptions};
 use crate::engine::plan::edits::Progress;
 use crate::engine::projection::{Projection, Snapshot};
+use crate::engine::refuse::{reason, refusal, unavailable};
+use crate::engine::signal::{Hint, Signal};
+use crate::engine::signal::{Job, Question};
+use crate::engine::submission::error::SubmitError;
 use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::{Inbox, Received};
-use crate::engine::writer::refuse::{reason, refusal, unavailable};
-use crate::engine::writer::signal::{Hint, Signal};
 use crate::engine::writer::waiting::Waiting;
-use crate::engine::{Options, WriterOptions, chain};
 use crate::store::{Journal, StoreError};
 use crate::telemetry::Limit;
+use crate::telemetry::chain;
 
 /// Owns the journal and everything that is known of it.
 pub(crate) struct Writer {

@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use crate::domain::Actor;
-use crate::engine::handle::{Job, SubmitError};
 use crate::engine::plan::edits::Progress;
+use crate::engine::signal::Job;
+use crate::engine::submission::error::SubmitError;
 
 /// The jobs that wait.
 #[derive(Default)]

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use warp::http::StatusCode;
 
 use crate::domain::{Key, Value};
-use crate::engine::history::{UndoRefusal, Undoer};
+use crate::engine::Undoer;
+use crate::engine::history::UndoRefusal;
 use crate::engine::{Handle, Projection, Written};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
@@ -59,7 +60,7 @@ async fn undo_here(call: &Call<'_>, id: &EventId, sent: Result<Bytes, ApiError>)
         request::members_of(request::parse(&sent, call.context.settings.limits.requests.json_depth_max)?)?;
     }
     let request = Request::of(call, key, allowed, &sent)?;
-    let done = history.undo(request.engine(), uuid, &request.undoer).await;
+    let done = request.undoer.undo(history, request.engine(), uuid).await;
     let done = request.refused(done).await;
     request.answer(done, StatusCode::CREATED).await
 }
@@ -84,7 +85,7 @@ async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>)
     let resolve = move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION));
     let done = match call.looking(resolve).await {
         Ok(revision) => {
-            let done = history.restore(request.engine(), &request.key, revision, &request.undoer).await;
+            let done = request.undoer.restore(history, request.engine(), &request.key, revision).await;
             request.refused(done).await
         }
         Err(error) => Err(error),

@@ -20,10 +20,12 @@ use crate::engine::history::follow::feed::BATCH_LEN;
 use crate::engine::history::index::build::Builder;
 use crate::engine::history::index::{Index, persist};
 use crate::engine::history::{HistoryError, Shared, View};
-use crate::engine::{GiveBack, Head, Metrics, chain};
+use crate::engine::metrics::Metrics;
+use crate::engine::projection::Head;
 use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
 use crate::telemetry::Reached;
+use crate::telemetry::chain;
 
 /// The note beside the repository that the index is kept in.
 const NOTE: &str = "history-index";
@@ -66,7 +68,7 @@ pub struct Options {
     /// Counts who reaches a limit.
     pub reached: Reached,
     /// Called by the thread that reads the history when it has read it for the first time; by default nothing is.
-    pub give_back: GiveBack,
+    pub give_back: fn(),
 }
 
 impl std::fmt::Debug for Options {

@@ -5,6 +5,7 @@
 
 pub(crate) mod files;
 pub(crate) mod sync;
+pub(crate) mod sync_token;
 pub(crate) mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,9 @@ use crate::engine::history::event::Fault;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
-use crate::engine::mirror::layers::{Claim, Content, File, LastGood, hidden_by_other_case, resolve};
-use crate::engine::{Entry, Problem, Serving, Snapshot};
+use crate::engine::layers::{Claim, Content, File, LastGood, hidden_by_other_case, resolve};
+use crate::engine::projection::problem::{Problem, Serving};
+use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{BlobId, StoreError};
 
 /// How many commits off the first parents are read at a time in search of a good version.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Position;
+use crate::engine::history::past::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, View};
-use crate::engine::projection::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
-use crate::engine::{Entry, Snapshot};
+use crate::engine::projection::{Entry, Snapshot};
 
 impl View {
     /// What became of the collections since the reader was shown what the token names: each that is

@@ -1,29 +1,22 @@
-//! Taking back: one event, or everything since a revision.
+//! Plans to take back one event, or everything since a revision.
 //!
-//! A plan is made here and carried out by the writer as a
-//! [`Command::Restore`](crate::domain::Command), which is refused if the collection is not what
-//! the plan saw. So [`History::undo`] and [`History::restore`] plan again after a lost race, with
-//! the later change among the events that they look at.
+//! A plan is carried out by the writer as a [`Command::Restore`](crate::domain::Command), which is refused if the
+//! collection is not what the plan saw (see [`Undoer`](crate::engine::undo::Undoer)).
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::domain::{
-    Actor, Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value,
-    Violation, changes,
+    Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value, Violation,
+    changes,
 };
 use crate::engine::history::event::{Action, Effect, Fault};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{History, HistoryError, Lost, Reading, Standing, View};
-use crate::engine::{
-    Condition, ConditionalCommand, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError,
-    Written,
-};
+use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
+use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::submission::error::SubmitError;
 use crate::store::SHALLOW;
-
-/// How often a plan is made again after the collection changed under it.
-const RACES_MAX: usize = 8;
 
 /// Why an event is not undone, or a collection not restored.
 #[derive(Debug, thiserror::Error)]
@@ -72,126 +65,12 @@ pub struct Plan {
     pub command: Command,
 }
 
-/// Who takes something back, and under which condition.
-#[derive(Debug, Clone)]
-pub struct Undoer {
-    /// The author of the commit.
-    pub author: Actor,
-    /// Why, in the caller's words.
-    pub reason: Option<String>,
-    /// The request that asks.
-    pub request_id: Option<String>,
-    /// Whether the command line asks.
-    pub by_command: bool,
-    /// What the caller believes the collection to be.
-    pub condition: Condition,
-    /// Whether to do everything short of the commit, and tell what it would be.
-    pub dry_run: bool,
-    /// The name under which the caller asks, to have it done once however often it asks.
-    pub once: Option<Once>,
-}
-
-/// What is to be taken back.
-#[derive(Clone)]
-enum What {
-    Event(Uuid),
-    Since(Key, Revision),
-}
-
-impl History {
-    /// Undoes one event by a commit of its own. What it changed gets its old value; if nothing
-    /// else happened to the file, the old file comes back byte for byte.
-    ///
-    /// A request that was granted before stands in its own way; [`Handle::replay`] answers it.
-    ///
-    /// # Errors
-    ///
-    /// Says what stands in the way; nothing was changed then.
-    pub async fn undo(
-        &self,
-        engine: (&Handle, &Projection),
-        event: Uuid,
-        by: &Undoer,
-    ) -> Result<Written, UndoRefusal> {
-        self.take_back(engine, What::Event(event), by).await
-    }
-
-    /// Restores one collection, a deleted one too, to what it was at a revision, byte for byte, by
-    /// a commit of its own. Restoring what is so already makes no commit.
-    ///
-    /// # Errors
-    ///
-    /// Says what stands in the way, [`HistoryError::UnknownKey`] if there was no such collection;
-    /// nothing was changed then.
-    pub async fn restore(
-        &self,
-        engine: (&Handle, &Projection),
-        key: &Key,
-        revision: Revision,
-        by: &Undoer,
-    ) -> Result<Written, UndoRefusal> {
-        self.take_back(engine, What::Since(key.clone(), revision), by).await
-    }
-
-    async fn take_back(
-        &self,
-        (handle, projection): (&Handle, &Projection),
-        what: What,
-        by: &Undoer,
-    ) -> Result<Written, UndoRefusal> {
-        let mut races = 0;
-        loop {
-            let view = self.view().await?;
-            let snapshot = projection.snapshot().ok_or(SubmitError::Loading)?;
-            if view.head() == snapshot.revision {
-                let (what, planned_on) = (what.clone(), Arc::clone(&snapshot));
-                let plan = tokio::task::spawn_blocking(move || view.plan(&what, &planned_on)).await;
-                let stopped = |_| HistoryError::Unreadable("the service is shutting down".into());
-                let plan = plan.map_err(stopped)??;
-                let entry = snapshot.get(plan.command.key().as_str());
-                let wanted = by.condition.holds(entry.map(AsRef::as_ref));
-                match handle.submit(by.submission(plan)).await {
-                    Err(SubmitError::Condition { .. }) if wanted && races < RACES_MAX => {}
-                    answer => return Ok(answer?),
-                }
-            }
-            races += 1;
-            if races > RACES_MAX {
-                let reason = "the collection keeps changing, try again".to_owned();
-                let retry_after = std::time::Duration::from_secs(1);
-                return Err(SubmitError::Unavailable { reason, retry_after }.into());
-            }
-        }
-    }
-}
-
-impl Undoer {
-    fn submission(&self, plan: Plan) -> Submission {
-        Submission {
-            changes: vec![ConditionalCommand { command: plan.command, condition: self.condition.clone() }],
-            author: self.author.clone(),
-            reason: self.reason.clone(),
-            request_id: self.request_id.clone(),
-            by_command: self.by_command,
-            dry_run: self.dry_run,
-            once: self.once.clone(),
-        }
-    }
-}
-
 impl View {
-    fn plan(&self, what: &What, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
-        match what {
-            What::Event(event) => self.plan_undo(*event, snapshot),
-            What::Since(key, revision) => self.plan_restore(key, *revision, snapshot),
-        }
-    }
-
     /// Plans to undo an event; `snapshot` is what is served at the view's head.
     ///
     /// # Errors
     ///
-    /// As [`History::undo`].
+    /// Says what stands in the way.
     pub fn plan_undo(&self, id: Uuid, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
         let event = self.index.find_event(id).ok_or(HistoryError::UnknownEvent(id))?;
         let row = *self.index.event(event);
@@ -251,7 +130,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// As [`History::restore`].
+    /// Says what stands in the way, [`HistoryError::UnknownKey`] if there was no such collection.
     pub fn plan_restore(
         &self,
         key: &Key,

@@ -6,7 +6,7 @@ use crate::domain::{Actor, Command, Patch, Value};
 use crate::engine::history::tests::*;
 use crate::engine::{
     Condition, ConditionalCommand, Engine, Hint, MirrorOptions, Options as EngineOptions, Signal, Submission,
-    SubmitError,
+    SubmitError, Undoer,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
 
@@ -62,12 +62,12 @@ impl Running {
 
     async fn undo(&self, id: uuid::Uuid) -> Result<(), UndoRefusal> {
         let parts = (&self.engine.handle, &self.engine.projection);
-        self.history.undo(parts, id, &undoer()).await.map(drop)
+        undoer().undo(&self.history, parts, id).await.map(drop)
     }
 
     async fn restore(&self, revision: Revision) -> Result<(), UndoRefusal> {
         let parts = (&self.engine.handle, &self.engine.projection);
-        self.history.restore(parts, &key("posts"), revision, &undoer()).await.map(drop)
+        undoer().restore(&self.history, parts, &key("posts"), revision).await.map(drop)
     }
 
     fn file(&self, name: &str) -> Option<String> {

@@ -16,10 +16,11 @@ use warp::http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
-use crate::engine::{Entry, SubmitError, chain};
+use crate::engine::{Entry, SubmitError};
 use crate::http::authorize::Denied;
 pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, Source};
 use crate::telemetry::Limit;
+use crate::telemetry::chain;
 
 /// The most errors that one answer lists.
 const ERRORS_LEN_MAX: usize = 100;

@@ -115,7 +115,7 @@ impl EventSource {
             Ok(followed) => followed.map(Some),
             Err(error) => {
                 // The client comes back and goes on from what it has got.
-                tracing::warn!(error = crate::engine::chain(&error), "a stream of events ends early");
+                tracing::warn!(error = crate::telemetry::chain(&error), "a stream of events ends early");
                 None
             }
         }

@@ -170,7 +170,7 @@ impl ServedSource {
         match changes_since(id, history, &self.shown, &self.permission).await {
             Ok(changes) => self.tell(changes.into_iter().filter(Change::differs)),
             Err(error) => {
-                tracing::debug!(error = crate::engine::chain(&error), "a stream begins anew");
+                tracing::debug!(error = crate::telemetry::chain(&error), "a stream begins anew");
                 self.queue.push_back((News::Reset, None));
                 self.list();
             }

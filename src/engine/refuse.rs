@@ -3,10 +3,11 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use crate::engine::chain;
-use crate::engine::handle::{Job, SubmitError};
+use crate::engine::signal::Job;
+use crate::engine::submission::error::SubmitError;
 use crate::store::StoreError;
 use crate::store::remote::RemoteError;
+use crate::telemetry::chain;
 
 /// Answers a whole batch that the repository could not take.
 pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {

@@ -1,0 +1,67 @@
+//! Everything that can wake the writer.
+
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::domain::{Actor, Key};
+use crate::engine::submission::Submission;
+use crate::engine::submission::answer::Written;
+use crate::engine::submission::error::SubmitError;
+use crate::engine::submission::once::Once;
+
+/// A reason for the writer to act; there is no other.
+#[derive(Debug)]
+pub enum Signal {
+    /// Somebody wants a change.
+    Submit(Job),
+    /// Somebody wants to hear again what was granted.
+    Replay(Question),
+    /// Something may have changed in the repository.
+    Changed(Hint),
+    /// Finish what is queued and stop.
+    Shutdown,
+}
+
+/// What may have changed; a hint and never the truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// These names inside the collections folder.
+    Files(Vec<String>),
+    /// The branch, or which branch is checked out.
+    Branch,
+    /// Anything: look at everything.
+    Everything,
+}
+
+/// A submission on its way, and where its answer goes.
+#[derive(Debug)]
+pub struct Job {
+    pub(crate) asked_at: Instant,
+    pub(crate) submission: Submission,
+    pub(crate) reply: oneshot::Sender<Result<Written, SubmitError>>,
+}
+
+impl Job {
+    /// Answers; that nobody waits any more is no failure.
+    pub(crate) fn answer(self, answer: Result<Written, SubmitError>) {
+        drop(self.reply.send(answer));
+    }
+}
+
+/// A request for what was granted under a name, and where its answer goes.
+#[derive(Debug)]
+pub struct Question {
+    pub(crate) author: Actor,
+    pub(crate) once: Once,
+    /// The collection that the request was about.
+    pub(crate) key: Key,
+    pub(crate) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
+}
+
+impl Question {
+    /// Answers; that nobody waits any more is no failure.
+    pub(crate) fn answer(self, answer: Result<Option<Written>, SubmitError>) {
+        drop(self.reply.send(answer));
+    }
+}

@@ -1,0 +1,65 @@
+//! The name under which a caller asks, to have something done once however often it asks (`Idempotency-Key`).
+
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::Actor;
+
+/// The name that a caller gave to a request, and what the request is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Once {
+    /// The name: visible characters of ASCII.
+    pub key: String,
+    /// What is the same of the same request.
+    pub fingerprint: Fingerprint,
+}
+
+/// A digest of everything that makes a request the same request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// Digests the parts, each with its length, so that none runs into the next.
+    #[must_use]
+    pub fn of(parts: &[&[u8]]) -> Self {
+        let mut digest = Sha256::new();
+        for part in parts {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        Self(digest.finalize().into())
+    }
+
+    /// Reads what [`Display`](std::fmt::Display) wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii())?;
+        let mut bytes = [0; 32];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Who named it how: nobody meets the names of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Scope([u8; 32]);
+
+impl Scope {
+    pub(crate) fn of(author: &Actor, once: &Once) -> Self {
+        let parts = [author.name().as_bytes(), author.email().as_bytes(), once.key.as_bytes()];
+        Self(Fingerprint::of(&parts).0)
+    }
+}

@@ -1,0 +1,135 @@
+//! Taking back: one event, or everything since a revision.
+//!
+//! What is to be done is planned on the history and carried out by the writer, which refuses it if the collection is
+//! not what the plan saw. So it is planned again after a lost race, with the later change among the events that are
+//! looked at.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::domain::{Actor, Key, Revision};
+use crate::engine::handle::Handle;
+use crate::engine::history::{History, HistoryError, Plan, UndoRefusal, View};
+use crate::engine::projection::{Projection, Snapshot};
+use crate::engine::submission::answer::Written;
+use crate::engine::submission::error::SubmitError;
+use crate::engine::submission::once::Once;
+use crate::engine::submission::{Condition, ConditionalCommand, Submission};
+
+/// How often a plan is made again after the collection changed under it.
+const RACES_MAX: usize = 8;
+
+/// Who takes something back, and under which condition.
+#[derive(Debug, Clone)]
+pub struct Undoer {
+    /// The author of the commit.
+    pub author: Actor,
+    /// Why, in the caller's words.
+    pub reason: Option<String>,
+    /// The request that asks.
+    pub request_id: Option<String>,
+    /// Whether the command line asks.
+    pub by_command: bool,
+    /// What the caller believes the collection to be.
+    pub condition: Condition,
+    /// Whether to do everything short of the commit, and tell what it would be.
+    pub dry_run: bool,
+    /// The name under which the caller asks, to have it done once however often it asks.
+    pub once: Option<Once>,
+}
+
+/// What is to be taken back.
+#[derive(Clone)]
+enum What {
+    Event(Uuid),
+    Since(Key, Revision),
+}
+
+impl Undoer {
+    /// Undoes one event by a commit of its own. What it changed gets its old value; if nothing
+    /// else happened to the file, the old file comes back byte for byte.
+    ///
+    /// A request that was granted before stands in its own way; [`Handle::replay`] answers it.
+    ///
+    /// # Errors
+    ///
+    /// Says what stands in the way; nothing was changed then.
+    pub async fn undo(
+        &self,
+        history: &History,
+        engine: (&Handle, &Projection),
+        event: Uuid,
+    ) -> Result<Written, UndoRefusal> {
+        self.take_back(history, engine, What::Event(event)).await
+    }
+
+    /// Restores one collection, a deleted one too, to what it was at a revision, byte for byte, by
+    /// a commit of its own. Restoring what is so already makes no commit.
+    ///
+    /// # Errors
+    ///
+    /// Says what stands in the way, [`HistoryError::UnknownKey`] if there was no such collection;
+    /// nothing was changed then.
+    pub async fn restore(
+        &self,
+        history: &History,
+        engine: (&Handle, &Projection),
+        key: &Key,
+        revision: Revision,
+    ) -> Result<Written, UndoRefusal> {
+        self.take_back(history, engine, What::Since(key.clone(), revision)).await
+    }
+
+    async fn take_back(
+        &self,
+        history: &History,
+        (handle, projection): (&Handle, &Projection),
+        what: What,
+    ) -> Result<Written, UndoRefusal> {
+        let mut races = 0;
+        loop {
+            let view = history.view().await?;
+            let snapshot = projection.snapshot().ok_or(SubmitError::Loading)?;
+            if view.head() == snapshot.revision {
+                let (what, planned_on) = (what.clone(), Arc::clone(&snapshot));
+                let plan = tokio::task::spawn_blocking(move || what.plan(&view, &planned_on)).await;
+                let stopped = |_| HistoryError::Unreadable("the service is shutting down".into());
+                let plan = plan.map_err(stopped)??;
+                let entry = snapshot.get(plan.command.key().as_str());
+                let wanted = self.condition.holds(entry.map(AsRef::as_ref));
+                match handle.submit(self.submission(plan)).await {
+                    Err(SubmitError::Condition { .. }) if wanted && races < RACES_MAX => {}
+                    answer => return Ok(answer?),
+                }
+            }
+            races += 1;
+            if races > RACES_MAX {
+                let reason = "the collection keeps changing, try again".to_owned();
+                let retry_after = std::time::Duration::from_secs(1);
+                return Err(SubmitError::Unavailable { reason, retry_after }.into());
+            }
+        }
+    }
+
+    fn submission(&self, plan: Plan) -> Submission {
+        Submission {
+            changes: vec![ConditionalCommand { command: plan.command, condition: self.condition.clone() }],
+            author: self.author.clone(),
+            reason: self.reason.clone(),
+            request_id: self.request_id.clone(),
+            by_command: self.by_command,
+            dry_run: self.dry_run,
+            once: self.once.clone(),
+        }
+    }
+}
+
+impl What {
+    fn plan(&self, view: &View, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
+        match self {
+            Self::Event(event) => view.plan_undo(*event, snapshot),
+            Self::Since(key, revision) => view.plan_restore(key, *revision, snapshot),
+        }
+    }
+}
