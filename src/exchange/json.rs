@@ -1,5 +1,7 @@
 //! The list document of our own API, as `GET /collections` and `collectory export` give it.
 
+use percent_encoding::percent_decode_str;
+
 use super::Source;
 use crate::domain::{Key, Kind};
 use crate::format::Fault;
@@ -11,11 +13,45 @@ pub(super) fn read(root: &Node) -> Result<Source, Fault> {
         return Err(root.at.fault("a document of the API has its collections in `data`"));
     };
     let mut source = Source::default();
+    source.partial = partial(root, data);
+    source.sparse = sparse(root);
     match data.items() {
         Some(items) => items.iter().for_each(|resource| take(&mut source, resource)),
         None => take(&mut source, data),
     }
     Ok(source)
+}
+
+/// Why the document can't be all there is: it says that it is a page, that something was filtered out, or has one
+/// collection without a list.
+fn partial(root: &Node, data: &Node) -> Option<Fault> {
+    let told = |node: &Node, what| {
+        node.at.fault(format!(
+            "this is {what}, and --prune would delete all the others; give it the whole list, without page[...] and filter[...]"
+        ))
+    };
+    if data.items().is_none() {
+        return Some(told(data, "one collection"));
+    }
+    let page = ["next", "prev"].iter().find_map(|name| root.get("links")?.given(name));
+    let page = page.or_else(|| asked(root, "page["));
+    page.map(|node| told(node, "one page of a list"))
+        .or_else(|| asked(root, "filter[").map(|node| told(node, "a list with a filter")))
+}
+
+/// Why attributes may be missing.
+fn sparse(root: &Node) -> Option<Fault> {
+    let told = "this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]";
+    asked(root, "fields[").map(|node| node.at.fault(told))
+}
+
+/// The document's address, if a parameter of its query begins so.
+fn asked<'a>(root: &'a Node, prefix: &str) -> Option<&'a Node> {
+    let this = root.get("links")?.get("self")?;
+    let address = this.get("href").unwrap_or(this).as_text()?;
+    let (_, query) = address.split_once('?')?;
+    let is_asked = |pair: &str| percent_decode_str(pair).decode_utf8_lossy().starts_with(prefix);
+    query.split('&').any(is_asked).then_some(this)
 }
 
 fn take(source: &mut Source, resource: &Node) {

@@ -55,7 +55,17 @@ pub(crate) struct Plan {
 
 /// Plans an import over what is there. Nothing is deleted over a source with faults: what it has may be
 /// just what can't be read.
-pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: bool) -> Plan {
+///
+/// # Errors
+///
+/// Refuses to take away what a source says that it does not tell.
+pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: bool) -> Result<Plan, Fault> {
+    if let Some(fault) = source.partial.filter(|_| prune) {
+        return Err(fault);
+    }
+    if let Some(fault) = source.sparse.filter(|_| prune || existing == Existing::Replace) {
+        return Err(fault);
+    }
     let mut plan = Plan { lines: Vec::new(), faults: source.faults };
     let keys: HashSet<Key> = source.candidates.iter().map(|it| it.collection.key().clone()).collect();
     for candidate in &source.candidates {
@@ -71,7 +81,7 @@ pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: b
     plan.lines.extend(source.skipped.into_iter().map(|(name, why)| Line { name, step: Step::Skip(why) }));
     plan.lines.sort_by(|one, two| one.name.cmp(&two.name));
     plan.faults.sort_by_key(|fault| (fault.line, fault.column));
-    plan
+    Ok(plan)
 }
 
 fn step(candidate: &Candidate, there: &Catalog, existing: Existing) -> Result<Step, String> {

@@ -39,6 +39,10 @@ pub(crate) struct Source {
     pub(crate) notes: Vec<Fault>,
     /// What is wrong; no collection with a fault is among the candidates.
     pub(crate) faults: Vec<Fault>,
+    /// Why there may be collections beside those that it has.
+    pub(crate) partial: Option<Fault>,
+    /// Why its collections may have attributes beside those that it tells.
+    pub(crate) sparse: Option<Fault>,
     /// The folded keys, and where each stands.
     taken: HashMap<Key, Position>,
     /// The last number that was put behind each folded key.

@@ -30,7 +30,7 @@ fn outcome(bytes: &[u8], options: &Options) -> String {
     };
     let mut out = String::new();
     let notes: String = source.notes.iter().map(told).collect();
-    let plan = plan(source, &Catalog::default(), Existing::Fail, false);
+    let plan = plan(source, &Catalog::default(), Existing::Fail, false).unwrap();
     plan.lines.iter().for_each(|line| writeln!(out, "{line}").unwrap());
     out.push_str(&notes);
     out.extend(plan.faults.iter().map(told));
@@ -93,11 +93,10 @@ fn no_secret_of_a_backend_is_taken_over() {
 /// What an import of a text over a catalog would do, all that changes nothing left out.
 fn news(text: &str, there: &Catalog) -> Vec<String> {
     let source = parse(text.as_bytes(), None).and_then(|parsed| parsed.read(&options(false), there));
-    let source = match source {
-        Ok(source) => source,
+    let plan = match source.and_then(|source| plan(source, there, Existing::Replace, true)) {
+        Ok(plan) => plan,
         Err(fault) => return vec![format!("{}in:\n{text}", told(&fault))],
     };
-    let plan = plan(source, there, Existing::Replace, true);
     let lines = plan.lines.iter().filter(|line| !matches!(line.step, Step::Unchanged));
     plan.faults.iter().map(told).chain(lines.map(|line| format!("{line}\n{text}"))).collect()
 }
@@ -179,6 +178,41 @@ fn any_configuration() -> impl Strategy<Value = String> {
             format!("{top}collections:\n{collections}")
         },
     )
+}
+
+#[test]
+fn what_a_document_does_not_tell_is_never_taken_away() {
+    let refused = |document: &str, existing, prune| {
+        let there = Catalog::default();
+        let source = parse(document.as_bytes(), None).unwrap().read(&options(false), &there).unwrap();
+        plan(source, &there, existing, prune).err().map(|fault| told(&fault))
+    };
+    let list = |links: &str| format!("{{\"links\": {links}, \"data\": []}}");
+    for (document, what) in [
+        (
+            list(r#"{"self": "/c", "prev": null, "next": "/c?page%5Bafter%5D=b"}"#),
+            "1:48: this is one page of",
+        ),
+        (list(r#"{"self": "/c", "prev": {"href": "/c"}}"#), "1:34: this is one page of"),
+        (list(r#"{"self": "/c?sort=name&page%5bsize%5d=10"}"#), "1:20: this is one page of"),
+        (list(r#"{"self": "/c?page[size]=10"}"#), "1:20: this is one page of"),
+        (list(r#"{"self": {"href": "/c?filter%5Btype%5D=media"}}"#), "1:20: this is a list with a filter"),
+        (r#"{"data": {"type": "media-collection", "id": "a"}}"#.to_owned(), "1:10: this is one collection"),
+    ] {
+        let told = refused(&document, Existing::Fail, true).unwrap_or_default();
+        assert!(told.starts_with(what) && told.contains("--prune"), "{document}: {told}");
+        assert_eq!(refused(&document, Existing::Replace, false), None, "{document}");
+    }
+    let sparse = list(r#"{"self": "/c?fields%5Bdocument-collection%5D=name"}"#);
+    let told = "1:20: this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]\n";
+    assert_eq!(refused(&sparse, Existing::Replace, false).as_deref(), Some(told));
+    assert_eq!(refused(&sparse, Existing::Fail, true).as_deref(), Some(told));
+    assert_eq!(refused(&sparse, Existing::Merge, false), None);
+    for whole in
+        [r#"{"self": "/page[/filter[?sort=page[&asOf=HEAD"}"#, r#"{"self": "/c", "next": null}"#, "null"]
+    {
+        assert_eq!(refused(&list(whole), Existing::Replace, true), None, "{whole}");
+    }
 }
 
 #[test]

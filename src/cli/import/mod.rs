@@ -36,7 +36,8 @@ pub(super) struct Import {
     #[arg(long, env = "COLLECTORY_EXISTING", value_name = "WHAT", value_enum, default_value_t = Existing::Fail)]
     existing: Existing,
 
-    /// Delete the collections that the file does not have; none, if a part of it can't be read.
+    /// Delete the collections that the file does not have; none, if a part of it can't be read. One page of a list is
+    /// refused.
     #[arg(long, env = "COLLECTORY_PRUNE")]
     prune: bool,
 
@@ -123,7 +124,14 @@ impl Import {
         write: impl FnOnce(Vec<Command>, &Plan) -> Result<Option<String>, Failure>,
     ) -> Result<Done, Failure> {
         let Some(source) = self.reading.read(parsed, there)? else { return Ok(Done::FoundProblems) };
-        let plan = exchange::plan(source, there, self.existing, self.prune);
+        let plan = match exchange::plan(source, there, self.existing, self.prune) {
+            Ok(plan) => plan,
+            Err(fault) => {
+                self.reading.tell(&fault);
+                note("nothing was written");
+                return Ok(Done::FoundProblems);
+            }
+        };
         if self.is_stopped(&plan) {
             return Ok(Done::FoundProblems);
         }

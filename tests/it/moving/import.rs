@@ -233,6 +233,24 @@ async fn through_a_service_an_import_is_one_batch() {
 }
 
 #[tokio::test]
+async fn a_page_of_the_list_prunes_nothing() {
+    let server = TestServer::on("small").await;
+    let url = format!("http://{}", server.address());
+    for query in ["page[size]=1", "page[offset]=1&page[limit]=1", "filter[type]=media"] {
+        let list = server.client().get(&format!("/collections?{query}")).await.is(200);
+        fs::write(server.folder().join("list.json"), list.bytes()).unwrap();
+        let arguments = ["import", "list.json", "--to", &url, "--prune", "--keep-going"];
+        let refused = run(server.folder(), &arguments).exits(1);
+        assert_eq!(refused.stdout, "");
+        assert!(refused.stderr.contains("without page[...] and filter[...]"), "{}", refused.stderr);
+        assert!(refused.stderr.ends_with("collectory: nothing was written\n"), "{}", refused.stderr);
+        let kept = run(server.folder(), &["import", "list.json", "--to", &url]).exits(0);
+        assert!(kept.stdout.starts_with("unchanged "), "{}", kept.stdout);
+    }
+    assert_eq!(server.repo().commit_count(), 1);
+}
+
+#[tokio::test]
 async fn what_a_service_refuses_is_said_to_be_written_nowhere() {
     let server = TestServer::setup("small").flag(&["--operations-max", "1"]).start().await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
