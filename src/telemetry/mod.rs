@@ -125,19 +125,27 @@ pub fn start_access_log(config: &LogConfig) -> io::Result<Option<AccessLog>> {
     is_wanted.then(|| AccessLog::start(format)).transpose()
 }
 
+/// What a filter may be.
+const FILTERS: &str =
+    "write a level (error, warn, info, debug, trace or off), or directives as info,collectory::engine=debug";
+
 fn filter(text: &str) -> Result<Targets, LogError> {
+    let wrong = || LogError::Filter { filter: text.to_owned(), reason: FILTERS.to_owned() };
+    // A word alone would be a target with everything of it, and all else silent: a level with a typing error, mostly.
+    let is_known = |it: &str| it.contains('=') || it.parse::<LevelFilter>().is_ok();
+    if !text.split(',').map(str::trim).all(is_known) {
+        return Err(wrong());
+    }
     let is_level = text.parse::<LevelFilter>().is_ok();
     let directives = if is_level { format!("warn,notify=error,collectory={text}") } else { text.to_owned() };
     let directives = if text.eq_ignore_ascii_case("off") { "off".to_owned() } else { directives };
-    directives
-        .parse::<Targets>()
-        .map_err(|error| LogError::Filter { filter: text.to_owned(), reason: error.to_string() })
+    directives.parse::<Targets>().map_err(|_| wrong())
 }
 
 fn directives(text: &str) -> Result<String, String> {
     match filter(text) {
         Ok(_) if !text.is_empty() => Ok(text.to_owned()),
-        Ok(_) => Err("name a level: error, warn, info, debug, trace or off".into()),
+        Ok(_) => Err(FILTERS.to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -170,7 +178,14 @@ mod tests {
 
     #[test]
     fn a_filter_that_makes_no_sense_is_wrong_usage() {
-        assert!(directives("collectory=loud").is_err());
-        assert!(directives("").is_err());
+        for text in ["loud", "collectory=loud", "info,loud", "collectory", ""] {
+            assert!(
+                directives(text).unwrap_err().contains("error, warn, info, debug, trace or off"),
+                "{text}"
+            );
+        }
+        for text in ["WARN", "collectory=debug", "info, collectory::engine=trace", "off"] {
+            assert_eq!(directives(text).as_deref(), Ok(text));
+        }
     }
 }
