@@ -22,7 +22,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::plan::{Existing, Line, Plan, Step, plan};
+pub(crate) use self::plan::{Existing, Line, Plan, Step, There, plan};
 pub(crate) use self::source::{Candidate, Options, Source};
 use crate::domain::{Catalog, Value};
 use crate::format::Fault;

@@ -1,6 +1,6 @@
 //! What an import would do, key by key, and the one batch that does it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::{Candidate, Source};
@@ -18,6 +18,15 @@ pub(crate) enum Existing {
     Merge,
     /// It becomes what the source has.
     Replace,
+}
+
+/// What is there before an import.
+#[derive(Debug, Default)]
+pub(crate) struct There {
+    /// The collections as they are served.
+    pub(crate) catalog: Catalog,
+    /// What is wrong with the files for which nothing can be served.
+    pub(crate) broken: BTreeMap<Key, String>,
 }
 
 /// What happens to one key.
@@ -59,7 +68,7 @@ pub(crate) struct Plan {
 /// # Errors
 ///
 /// Refuses to take away what a source says that it does not tell.
-pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: bool) -> Result<Plan, Fault> {
+pub(crate) fn plan(source: Source, there: &There, existing: Existing, prune: bool) -> Result<Plan, Fault> {
     if let Some(fault) = source.partial.filter(|_| prune) {
         return Err(fault);
     }
@@ -75,7 +84,7 @@ pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: b
         }
     }
     if prune && plan.faults.is_empty() {
-        let gone = there.iter().map(|it| it.key()).filter(|key| !keys.contains(*key));
+        let gone = there.catalog.iter().map(|it| it.key()).filter(|key| !keys.contains(*key));
         plan.lines.extend(gone.map(|key| Line { name: key.to_string(), step: Step::Delete }));
     }
     plan.lines.extend(source.skipped.into_iter().map(|(name, why)| Line { name, step: Step::Skip(why) }));
@@ -84,13 +93,22 @@ pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: b
     Ok(plan)
 }
 
-fn step(candidate: &Candidate, there: &Catalog, existing: Existing) -> Result<Step, String> {
+fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step, String> {
     let wanted = &candidate.collection;
     let key = wanted.key();
-    if let Some(other) = there.in_other_case(key) {
+    if let Some(other) = there.catalog.in_other_case(key) {
         return Err(format!("{key}: there is {other}, which differs in letter case only"));
     }
-    let Some(before) = there.get(key.as_str()) else {
+    if let Some(problem) = there.broken.get(key) {
+        let why = format!("its file can't be read: {problem}");
+        return match existing {
+            Existing::Skip => Ok(Step::Skip(why)),
+            Existing::Fail | Existing::Merge | Existing::Replace => {
+                Err(format!("{key}: {why}; mend it, delete it, or leave it as it is with --existing skip"))
+            }
+        };
+    }
+    let Some(before) = there.catalog.get(key.as_str()) else {
         return complete(wanted).map(|()| Step::Create(Arc::clone(wanted)));
     };
     if before.kind() != wanted.kind() {

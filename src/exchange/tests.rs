@@ -30,7 +30,7 @@ fn outcome(bytes: &[u8], options: &Options) -> String {
     };
     let mut out = String::new();
     let notes: String = source.notes.iter().map(told).collect();
-    let plan = plan(source, &Catalog::default(), Existing::Fail, false).unwrap();
+    let plan = plan(source, &There::default(), Existing::Fail, false).unwrap();
     plan.lines.iter().for_each(|line| writeln!(out, "{line}").unwrap());
     out.push_str(&notes);
     out.extend(plan.faults.iter().map(told));
@@ -93,7 +93,8 @@ fn no_secret_of_a_backend_is_taken_over() {
 /// What an import of a text over a catalog would do, all that changes nothing left out.
 fn news(text: &str, there: &Catalog) -> Vec<String> {
     let source = parse(text.as_bytes(), None).and_then(|parsed| parsed.read(&options(false), there));
-    let plan = match source.and_then(|source| plan(source, there, Existing::Replace, true)) {
+    let there = There { catalog: there.clone(), ..There::default() };
+    let plan = match source.and_then(|source| plan(source, &there, Existing::Replace, true)) {
         Ok(plan) => plan,
         Err(fault) => return vec![format!("{}in:\n{text}", told(&fault))],
     };
@@ -183,9 +184,9 @@ fn any_configuration() -> impl Strategy<Value = String> {
 #[test]
 fn what_a_document_does_not_tell_is_never_taken_away() {
     let refused = |document: &str, existing, prune| {
-        let there = Catalog::default();
-        let source = parse(document.as_bytes(), None).unwrap().read(&options(false), &there).unwrap();
-        plan(source, &there, existing, prune).err().map(|fault| told(&fault))
+        let parsed = parse(document.as_bytes(), None).unwrap();
+        let source = parsed.read(&options(false), &Catalog::default()).unwrap();
+        plan(source, &There::default(), existing, prune).err().map(|fault| told(&fault))
     };
     let list = |links: &str| format!("{{\"links\": {links}, \"data\": []}}");
     for (document, what) in [
@@ -212,6 +213,28 @@ fn what_a_document_does_not_tell_is_never_taken_away() {
         [r#"{"self": "/page[/filter[?sort=page[&asOf=HEAD"}"#, r#"{"self": "/c", "next": null}"#, "null"]
     {
         assert_eq!(refused(&list(whole), Existing::Replace, true), None, "{whole}");
+    }
+}
+
+#[test]
+fn a_file_that_cant_be_read_is_skipped_or_told() {
+    let broken = BTreeMap::from([(Key::parse("a").unwrap(), "collections/a.yaml:1:7: no".to_owned())]);
+    let there = There { broken, ..There::default() };
+    let planned = |existing| {
+        let text = "collections:\n  a: {type: document}\n  b: {type: document}\n";
+        let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &there.catalog).unwrap();
+        let plan = plan(source, &there, existing, false).unwrap();
+        plan.lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .chain(plan.faults.iter().map(told))
+            .collect::<String>()
+    };
+    let why = "a: its file can't be read: collections/a.yaml:1:7: no";
+    assert_eq!(planned(Existing::Skip), format!("skip {why}\ncreate b\n"));
+    for existing in [Existing::Fail, Existing::Merge, Existing::Replace] {
+        let told = planned(existing);
+        assert!(told.contains(&format!("{why}; mend it, delete it, or leave it")), "{existing:?}: {told}");
     }
 }
 

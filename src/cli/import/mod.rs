@@ -15,8 +15,8 @@ use crate::cli::flags::repository::{Folder, Signing};
 use crate::cli::import::reading::Reading;
 use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
 use crate::config::REPOSITORY_DEFAULT;
-use crate::domain::{Catalog, Command};
-use crate::exchange::{self, Existing, Line, Parsed, Plan, Step};
+use crate::domain::Command;
+use crate::exchange::{self, Existing, Line, Parsed, Plan, Step, There};
 
 /// Take over the settings of Laika, Decap CMS or another Collectory
 #[derive(Debug, clap::Args)]
@@ -96,18 +96,18 @@ impl Import {
         let Some(parsed) = self.reading.parse()? else { return Ok(Done::FoundProblems) };
         match self.target.client.url() {
             Some(url) => {
-                let there = self.target.list(url)?;
+                let there = self.target.there(url)?;
                 self.carry_out(&parsed, &there, |commands, plan| {
                     self.show(plan)?;
                     if commands.is_empty() {
                         return Ok(None);
                     }
-                    Ok(self.target.send(url, &commands, &there)?)
+                    Ok(self.target.send(url, &commands, &there.catalog)?)
                 })
             }
             None => {
                 let snapshot = self.target.snapshot()?;
-                self.carry_out(&parsed, &offline::catalog(snapshot.as_deref()), |commands, plan| {
+                self.carry_out(&parsed, &offline::there(snapshot.as_deref()), |commands, plan| {
                     let ready = || self.show(plan);
                     let revision = self.target.submit(commands, snapshot.as_deref(), ready)?;
                     Ok(revision.map(|revision| revision.to_string()))
@@ -120,10 +120,10 @@ impl Import {
     fn carry_out(
         &self,
         parsed: &Parsed,
-        there: &Catalog,
+        there: &There,
         write: impl FnOnce(Vec<Command>, &Plan) -> Result<Option<String>, Failure>,
     ) -> Result<Done, Failure> {
-        let Some(source) = self.reading.read(parsed, there)? else { return Ok(Done::FoundProblems) };
+        let Some(source) = self.reading.read(parsed, &there.catalog)? else { return Ok(Done::FoundProblems) };
         let plan = match exchange::plan(source, there, self.existing, self.prune) {
             Ok(plan) => plan,
             Err(fault) => {

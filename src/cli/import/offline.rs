@@ -9,8 +9,9 @@ use super::Target;
 use crate::cli::flags::client::served;
 use crate::cli::{Failure, check};
 use crate::config::ServeConfig;
-use crate::domain::{Catalog, Command, Revision};
-use crate::engine::{Condition, ConditionalCommand, Snapshot, Submission, SubmitError, Tags};
+use crate::domain::{Command, Revision};
+use crate::engine::{Condition, ConditionalCommand, Problem, Snapshot, Submission, SubmitError, Tags};
+use crate::exchange::There;
 use crate::service::Offline;
 use crate::store::git::{Access, GitJournal, Options};
 
@@ -96,13 +97,17 @@ fn changes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<Conditi
         .collect()
 }
 
-/// The collections of a snapshot.
-pub(super) fn catalog(snapshot: Option<&Snapshot>) -> Catalog {
-    snapshot
-        .into_iter()
-        .flat_map(|it| it.catalog().iter())
-        .map(|entry| Arc::clone(&entry.collection))
-        .collect()
+/// What a snapshot has.
+pub(super) fn there(snapshot: Option<&Snapshot>) -> There {
+    let Some(snapshot) = snapshot else { return There::default() };
+    let broken = |problem: &Arc<Problem>| {
+        let key = problem.collection.clone().filter(|key| snapshot.get(key.as_str()).is_none())?;
+        Some((key, problem.to_string()))
+    };
+    There {
+        catalog: snapshot.catalog().iter().map(|entry| Arc::clone(&entry.collection)).collect(),
+        broken: snapshot.problems.values().filter_map(broken).collect(),
+    }
 }
 
 /// Why nothing was written, with the collection that is to blame.

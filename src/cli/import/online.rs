@@ -1,16 +1,46 @@
 //! An import through a running service, in one batch.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, anyhow, bail};
 
 use super::Target;
 use crate::cli::flags::client::{Url, is_refused};
 use crate::domain::{Catalog, Collection, Command, Key, Kind, Patch, Value};
-use crate::exchange;
+use crate::exchange::{self, There};
 
 impl Target {
-    /// What the service serves to the token.
-    pub(super) fn list(&self, url: &Url) -> anyhow::Result<Catalog> {
-        Ok(self.collections(&url.join(&["collections"]))?.0)
+    /// What the service has for the token.
+    pub(super) fn there(&self, url: &Url) -> anyhow::Result<There> {
+        let catalog = self.collections(&url.join(&["collections"]))?.0;
+        let mut broken = self.problems(&url.join(&["problems"]))?;
+        broken.retain(|key, _| catalog.get(key.as_str()).is_none());
+        Ok(There { catalog, broken })
+    }
+
+    /// The first fault of each file that could be a collection.
+    fn problems(&self, url: &str) -> anyhow::Result<BTreeMap<Key, String>> {
+        let bytes = match self.client.get(url) {
+            Ok((bytes, _)) => bytes,
+            // Whoever may not see them hears of them when the batch is refused.
+            Err(error) if is_refused(&error) => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error),
+        };
+        let document: serde_json::Value = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{url} answers what is no document of this API"))?;
+        let mut problems = BTreeMap::new();
+        for problem in document["data"].as_array().into_iter().flatten() {
+            let told = &problem["attributes"];
+            let text = |name: &str| told[name].as_str().unwrap_or_default();
+            if let Ok(key) = Key::parse(text("collection"))
+                && text("kind") == "file"
+            {
+                let [path, message] = ["path", "message"].map(text);
+                let (line, column) = (&told["line"], &told["column"]);
+                problems.entry(key).or_insert_with(|| format!("{path}:{line}:{column}: {message}"));
+            }
+        }
+        Ok(problems)
     }
 
     /// The collections of a document of the service, and its entity tag.

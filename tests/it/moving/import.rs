@@ -233,6 +233,39 @@ async fn through_a_service_an_import_is_one_batch() {
 }
 
 #[tokio::test]
+async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
+    let server = TestServer::on("small").await;
+    fs::write(server.folder().join("config.yml"), DECAP).unwrap();
+    let repo = Repo::seeded(server.folder().join("copy"), "small");
+    let broken = "type: document\nname: [unclosed\n";
+    for repo in [server.repo(), &repo] {
+        repo.write("collections/media.yaml", broken);
+        repo.commit("Half done");
+    }
+    server.problem("collections/media.yaml").await;
+    let url = format!("http://{}", server.address());
+    let places = [["--to", &url], ["--repo", repo.path().to_str().unwrap()]];
+    for place in places {
+        let import = |existing| {
+            let arguments = ["import", "config.yml", "--existing", existing];
+            run(server.folder(), &[&arguments[..], &place].concat())
+        };
+        let refused = import("replace").exits(1);
+        assert!(
+            refused
+                .stderr
+                .starts_with("config.yml:2:15: media: its file can't be read: collections/media.yaml:"),
+            "{}",
+            refused.stderr
+        );
+        let skipped = import("skip").exits(0).stdout;
+        assert!(skipped.contains("skip media: its file can't be read: collections/media.yaml:"), "{skipped}");
+        assert!(skipped.contains("skip posts: it is there already"), "{skipped}");
+    }
+    assert!([server.repo(), &repo].iter().all(|repo| repo.read("collections/media.yaml") == broken));
+}
+
+#[tokio::test]
 async fn a_page_of_the_list_prunes_nothing() {
     let server = TestServer::on("small").await;
     let url = format!("http://{}", server.address());
