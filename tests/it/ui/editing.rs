@@ -216,6 +216,8 @@ async fn an_event_is_undone_and_a_version_restored_after_a_preview() {
         .has("This can't be done")
         .has("changed again later")
         .lacks("<form method");
+    let late = send(&server, &path, filled(&asked, &[("tag", "")])).await;
+    checked(late, 409).has("This can't be done").has("changed again later");
 
     let history = look(&server, "/collections/posts/history", 200).await;
     let restores = history.between("href=\"/ui/collections/posts/restore", "\"");

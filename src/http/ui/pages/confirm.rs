@@ -154,10 +154,9 @@ async fn show(
         Err(error) if error.status() == StatusCode::CONFLICT => (Vec::new(), Some(error)),
         Err(error) => return Err(error),
     };
-    let failed = refused.or(hindrance);
-    let status = failed.as_ref().map_or(StatusCode::OK, ApiError::status);
-    let status = if reason.is_empty() && status == StatusCode::CONFLICT { StatusCode::OK } else { status };
-    let refusals = failed.map(ApiError::into_errors).unwrap_or_default();
+    // A question is answered by the page that says why it can't be done.
+    let status = refused.as_ref().map_or(StatusCode::OK, ApiError::status);
+    let refusals = refused.or(hindrance).map(ApiError::into_errors).unwrap_or_default();
     let refusals = refusals.iter().map(|error| error.detail().to_owned()).collect();
     let title = format!("{} {key}?", confirmation.verb());
     let frame = visit.frame(title, Nav::Collections).await;
