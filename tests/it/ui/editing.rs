@@ -118,6 +118,38 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
     assert!(server.repo().field("HEAD", "%B").contains("Done"));
 }
 
+/// Whether this field alone has the focus when the page is shown, without a script too.
+fn has_focus(page: &Page, id: &str) -> bool {
+    let focused = page.html.split('<').filter(|tag| tag.contains(" autofocus"));
+    focused.map(|tag| tag.contains(&format!(" id=\"{id}\""))).eq([true])
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_json_hides_no_other_error() {
+    let server = server().await;
+    let form = look(&server, "/new", 200).await;
+    let unreadable = [("x.name", "x-a"), ("x.value", "{")];
+    let others = [("key", "a b"), ("a.directory", "../up"), ("do", "save")];
+    let page = checked(send(&server, "/new", filled(&form, &[&others[..], &unreadable].concat())).await, 400);
+    page.has("href=\"#f-id\"").has("href=\"#f-directory\"").has("href=\"#f-x-a\"").has("This is not JSON");
+    let good = [("key", "posts"), ("a.name", "Posts")];
+    let page = checked(send(&server, "/new", filled(&form, &[&good[..], &unreadable].concat())).await, 400);
+    page.has("This is not JSON").lacks("The commit that this would make");
+    server.read("posts").await.is(404);
+
+    server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
+    let form = look(&server, "/collections/posts", 200).await;
+    server.patch("posts", json!({"name": "Theirs"})).await.is(200);
+    let typed = [&[("a.directory", "../up"), ("a.name", "Mine")][..], &unreadable].concat();
+    let page = checked(send(&server, "/collections/posts", filled(&form, &typed)).await, 400);
+    page.has("href=\"#f-directory\"").has("href=\"#f-x-a\"").has("value=\"Mine\"").has(">\n{</textarea>");
+    assert!(has_focus(&page, "f-directory"), "{}", page.html);
+    assert_eq!(
+        server.read("posts").await.is(200).attributes(),
+        json!({"type": "document", "name": "Theirs"})
+    );
+}
+
 #[tokio::test]
 async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
     let server = server().await;
@@ -140,11 +172,13 @@ async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
         .has("value=\"Kept \u{202e}\"")
         .has("value=\"../up\"")
         .has("aria-invalid=\"true\"");
+    assert!(has_focus(&page, "f-id"), "the first of them");
     let page = checked(
         send(&server, "/new", filled(&form, &[("key", "a"), ("x.name", "x-a"), ("x.value", "{")])).await,
         400,
     );
     page.has("This is not JSON").has("name=\"j.x-a\"");
+    assert!(has_focus(&page, "f-x-a"));
     server.create(&document("posts", json!({}))).await.is(201);
     let page =
         checked(send(&server, "/new", filled(&form, &[("key", "posts"), ("a.name", "Mine")])).await, 409);

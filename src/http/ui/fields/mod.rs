@@ -66,7 +66,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// `false` when a field can't be read; it says so itself then.
+    /// Gives what the others say when a field can't be read; it tells so itself then.
     pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, Unreadable> {
         let mut changes = Vec::new();
         let was = by_name(&self.was);
@@ -81,7 +81,7 @@ impl Settings {
                 }
             }
         }
-        if is_readable { Ok(changes) } else { Err(Unreadable) }
+        if is_readable { Ok(changes) } else { Err(Unreadable { others: changes }) }
     }
 
     /// The same form on top of what others have made of the collection meanwhile: what the visitor changed
@@ -161,7 +161,10 @@ fn by_name(attributes: &[(String, Value)]) -> HashMap<&str, &Value> {
 
 /// A field can't be read.
 #[derive(Debug)]
-pub(crate) struct Unreadable;
+pub(crate) struct Unreadable {
+    /// What the others change.
+    pub(crate) others: Vec<(String, Value)>,
+}
 
 /// The fields of the attributes that a collection of this kind can have, and those of its own.
 fn fields(kind: Kind, was: &[(String, Value)]) -> Vec<Field> {

@@ -30,6 +30,8 @@ struct Page {
     /// Nothing where the collection is new.
     head: Option<Head>,
     form: Form,
+    /// What has the focus without a script: the first field that is wrong.
+    focus: String,
     done: Option<&'static str>,
     can_delete: bool,
 }
@@ -67,12 +69,18 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
     if let Some(reply) = stale_token(visit, &posted, None, &mut form).await? {
         return Ok(reply);
     }
-    let Ok(mut attributes) = form.settings.changes() else {
-        return show(visit, UNREADABLE, None, form).await;
+    let request = |form: &Form, mut attributes: Vec<(String, Value)>| {
+        attributes.retain(|(_, value)| *value != Value::Null);
+        Request::new(Method::POST, "/collections").document(&form.resource(attributes))
     };
-    attributes.retain(|(_, value)| *value != Value::Null);
+    let request = match form.settings.changes() {
+        Ok(attributes) => request(&form, attributes),
+        Err(Unreadable { others }) => {
+            let request = request(&form, others);
+            return unreadable(visit, None, form, request).await;
+        }
+    };
     let dry_run = posted.get("do") == "preview";
-    let request = Request::new(Method::POST, "/collections").document(&form.resource(attributes));
     match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
         Ok(document) if dry_run => {
             form.commits = Some(Commit::list(&document));
@@ -103,14 +111,18 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     }
     let changes = match form.settings.changes() {
         Ok(changes) => changes,
-        Err(Unreadable) => return show(visit, UNREADABLE, entry.as_deref(), form).await,
+        Err(Unreadable { others }) => {
+            // What others have saved meanwhile is for the form that can be read.
+            let tag = entry.as_ref().map(|entry| entry.tag()).unwrap_or_default();
+            let request = update(key).document(&form.resource(others)).of(&tag);
+            return unreadable(visit, entry.as_deref(), form, request).await;
+        }
     };
     let dry_run = posted.get("do") == "preview";
     if changes.is_empty() && !dry_run {
         return Ok(done(visit, key.as_str(), "same"));
     }
-    let request = Request::new(Method::PATCH, format!("/collections/{key}"));
-    let request = request.document(&form.resource(changes.clone())).of(&form.tag).merging();
+    let request = update(key).document(&form.resource(changes.clone())).of(&form.tag).merging();
     match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
         Ok(document) if dry_run => {
             form.commits = Some(Commit::list(&document));
@@ -122,6 +134,24 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
         }
         Err(error) => refused(visit, form, entry, &changes, error).await,
     }
+}
+
+fn update(key: &Key) -> Request {
+    Request::new(Method::PATCH, format!("/collections/{key}"))
+}
+
+/// A form with a field that can't be read is shown again, with what the API has to say of the others.
+async fn unreadable(
+    visit: &Visit<'_>,
+    entry: Option<&Entry>,
+    mut form: Form,
+    others: Request,
+) -> Result<Reply, ApiError> {
+    if let Err(error) = others.because(&form.reason).dry_run(true).read(visit.call).await {
+        visible(&error)?;
+        form.blame(error.into_errors());
+    }
+    show(visit, StatusCode::BAD_REQUEST, entry, form).await
 }
 
 /// What can't be saved is shown again, as it was typed.
@@ -154,9 +184,6 @@ async fn refused(
     }
     show(visit, status, entry.as_deref(), form).await
 }
-
-/// The status of a form with a field that can't be read.
-const UNREADABLE: StatusCode = StatusCode::BAD_REQUEST;
 
 /// Those who may not even see it get the page that says so.
 fn visible(error: &ApiError) -> Result<(), ApiError> {
@@ -194,9 +221,10 @@ async fn show(
     entry: Option<&Entry>,
     form: Form,
 ) -> Result<Reply, ApiError> {
+    let focus = form.first_wrong();
     let Some(entry) = entry else {
         let frame = visit.frame("New collection", Nav::Collections).await;
-        let page = Page { frame, head: None, form, done: None, can_delete: false };
+        let page = Page { frame, head: None, form, focus, done: None, can_delete: false };
         return Ok(ui::page(status, &page));
     };
     let key = entry.collection.key();
@@ -204,6 +232,7 @@ async fn show(
         frame: visit.live_frame(key.as_str(), Nav::Collections, Some(key)).await,
         head: Some(Head::of(visit, key, Some(entry), "settings").await),
         form,
+        focus,
         done: visit.asked("done").and_then(notice),
         can_delete: visit.call.authorize(Action::Delete { key }).await.is_ok(),
     };

@@ -70,6 +70,18 @@ impl Form {
         summary
     }
 
+    /// The first field that is wrong, by its id; nothing where none is.
+    pub(super) fn first_wrong(&self) -> String {
+        let is_wrong = |errors: &[String]| !errors.is_empty();
+        let mut fields = self.settings.fields.iter();
+        match fields.find(|field| is_wrong(&field.errors)) {
+            _ if is_wrong(&self.key_errors) => "f-id".to_owned(),
+            Some(field) => format!("f-{}", field.name),
+            None if is_wrong(&self.reason_errors) => "f-reason".to_owned(),
+            None => String::new(),
+        }
+    }
+
     pub(super) fn kind_is(&self, kind: &str) -> bool {
         self.kind.is_some_and(|it| it.as_str() == kind)
     }
