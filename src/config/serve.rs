@@ -1,6 +1,6 @@
 //! What to serve, and where.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::config::{BasePath, Limits, Listen, Origin, RemoteConfig, WebhookConfig};
@@ -135,7 +135,7 @@ pub struct HttpConfig {
     /// reached, beside `localhost` and the loopback addresses; with or without a port. May be given
     /// several times or as a comma list. Requests for another host are answered 421.
     #[arg(long = "allow-host", env = "COLLECTORY_ALLOW_HOST", value_name = "HOST", value_delimiter = ',',
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+          value_parser = host)]
     pub allow_hosts: Vec<String>,
 
     /// Send the whole list compressed (gzip) to clients that take it so, if it is large enough to
@@ -259,6 +259,23 @@ pub enum Uncommitted {
     Ignore,
 }
 
+/// A host as browsers name it: a name or an address, and a port if there is one.
+fn host(text: &str) -> Result<String, String> {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (text, "0"),
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_name = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !name.is_empty() && name.bytes().all(is_plain),
+    };
+    if !is_name || !port.bytes().all(|byte| byte.is_ascii_digit()) || port.parse::<u16>().is_err() {
+        return Err("write a host as settings.example.org or settings.example.org:8080".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Args as _, Command, FromArgMatches as _};
@@ -302,6 +319,22 @@ mod tests {
             ["--listen", "localhost"],
         ] {
             assert!(parsed(&args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for text in
+            ["settings.test", "Settings.test:8080", "my_host", "10.0.0.1:80", "[::1]", "[fe80::1]:8080"]
+        {
+            assert_eq!(parsed(&["--allow-host", text]).unwrap().http.allow_hosts, [text]);
+        }
+        assert_eq!(parsed(&["--allow-host", "a,b:1"]).unwrap().http.allow_hosts, ["a", "b:1"]);
+        for text in [
+            "", "a b", "a, b", "http://x", "x/", "x:", ":80", "x:http", "x:+1", "x:65536", "::1", "[x]",
+            "a@b",
+        ] {
+            assert!(parsed(&["--allow-host", text]).is_err(), "{text}");
         }
     }
 
