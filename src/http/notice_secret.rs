@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base64ct::{Base64, Encoding as _};
+use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 use warp::http::HeaderMap;
@@ -17,8 +17,15 @@ const BLOCK_LEN: usize = 64;
 const SIGNATURES: [&str; 4] =
     ["x-hub-signature-256", "x-gitea-signature", "x-gitlab-token", "webhook-signature"];
 
+/// What stands before a secret of Standard Webhooks.
+const STANDARD_PREFIX: &str = "whsec_";
+
 /// A secret that is shared with those who tell of changes.
-pub struct NoticeSecret(String);
+pub struct NoticeSecret {
+    text: String,
+    /// What Standard Webhooks signs with: what follows `whsec_`, decoded, or the secret as it is.
+    key: Vec<u8>,
+}
 
 impl fmt::Debug for NoticeSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,10 +34,21 @@ impl fmt::Debug for NoticeSecret {
 }
 
 impl NoticeSecret {
-    /// The secret that a text holds; `None` when it is empty.
-    #[must_use]
-    pub fn new(text: &str) -> Option<Self> {
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty()).map(Self)
+    /// The secret that a text holds.
+    ///
+    /// # Errors
+    ///
+    /// Says why it is none.
+    pub fn new(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err("is empty");
+        }
+        let key = match text.strip_prefix(STANDARD_PREFIX) {
+            Some(encoded) => decoded(encoded).ok_or("begins with whsec_ and does not go on in base64")?,
+            None => text.as_bytes().to_vec(),
+        };
+        Ok(Self { text: text.to_owned(), key })
     }
 
     /// Signs a notice in the way of Standard Webhooks: the headers that go with it.
@@ -53,7 +71,7 @@ impl NoticeSecret {
     /// Whether one of the signatures that a request has is of this secret.
     pub(crate) fn has_signed(&self, headers: &HeaderMap, body: &[u8], now: DateTime<Utc>) -> bool {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let digest = || hex(&hmac(self.0.as_bytes(), &[body]));
+        let digest = || hex(&hmac(self.text.as_bytes(), &[body]));
         let [of_github, of_gitea, of_gitlab, of_a_sibling] = SIGNATURES;
         if let Some(told) = text(of_github).and_then(|told| told.strip_prefix("sha256=")) {
             return is_same(told, &digest());
@@ -62,7 +80,7 @@ impl NoticeSecret {
             return is_same(told, &digest());
         }
         if let Some(told) = text(of_gitlab) {
-            return is_same(told, &self.0);
+            return is_same(told, &self.text);
         }
         let (Some(id), Some(seconds), Some(told)) =
             (text("webhook-id"), text("webhook-timestamp"), text(of_a_sibling))
@@ -79,13 +97,16 @@ impl NoticeSecret {
                 .any(|each| is_same(each, &signature))
     }
 
-    /// The signature of Standard Webhooks, with what follows `whsec_` as its key where that can be decoded.
+    /// The signature of Standard Webhooks.
     fn standard(&self, id: &str, seconds: &str, body: &[u8]) -> [u8; 32] {
-        let encoded = self.0.strip_prefix("whsec_");
-        let decoded = encoded.and_then(|encoded| Base64::decode_vec(encoded).ok());
-        let key = decoded.as_deref().unwrap_or(self.0.as_bytes());
-        hmac(key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body])
+        hmac(&self.key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body])
     }
+}
+
+/// As Standard Webhooks writes it; padding may be missing.
+fn decoded(encoded: &str) -> Option<Vec<u8>> {
+    let decoded = Base64::decode_vec(encoded).or_else(|_| Base64Unpadded::decode_vec(encoded));
+    decoded.ok().filter(|key| !key.is_empty())
 }
 
 /// HMAC-SHA256 (RFC 2104).
@@ -156,5 +177,14 @@ mod tests {
         let late = now + chrono::TimeDelta::seconds(AGE_S_MAX + 1);
         assert!(!secret.has_signed(&headers(&signed), body, late));
         assert!(!secret.has_signed(&headers(&signed), b"{}", now));
+    }
+    #[test]
+    fn a_secret_that_says_it_is_encoded_is_so_or_none() {
+        assert_eq!(NoticeSecret::new("whsec_AAEC\n").unwrap().key, [0, 1, 2]);
+        assert_eq!(NoticeSecret::new("whsec_AAE").unwrap().key, [0, 1], "padding may be missing");
+        assert_eq!(NoticeSecret::new("plain !!!").unwrap().key, b"plain !!!");
+        for text in ["whsec_!!!", "whsec_", "whsec_A", "whsec_AAEC=", " \n"] {
+            assert!(NoticeSecret::new(text).is_err(), "{text}");
+        }
     }
 }

@@ -150,8 +150,7 @@ fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreErr
     let wrong = |why: &str| StoreError::Misnamed(format!("--remote-notice-secret: {} {why}", path.display()));
     let text = read_named(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
     let text = text.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-    let empty = || wrong("is empty");
-    Ok(Some(NoticeSecret::new(&text).ok_or_else(empty)?))
+    Ok(Some(NoticeSecret::new(&text).map_err(wrong)?))
 }
 
 /// What the link means for requests.

@@ -36,6 +36,17 @@ async fn what_makes_no_sense_is_wrong_usage() {
 }
 
 #[test]
+fn a_secret_that_could_verify_nothing_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "whsec_!!!\n").unwrap();
+    let flags = ["--remote", "/hub", "--remote-notice-secret", file.to_str().unwrap()];
+    let refused = TestServer::setup("").absent().flag(&flags).refused().exits(2);
+    assert!(refused.stderr.contains("begins with whsec_ and does not go on in base64"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("!!!"), "{}", refused.stderr);
+}
+
+#[test]
 fn what_is_done_through_a_service_is_told_of_no_repository() {
     let folder = tempfile::tempdir().unwrap();
     let to = "--to=http://127.0.0.1:1";
