@@ -72,10 +72,14 @@ fn expiry_from(text: &str, now: DateTime<Utc>) -> Result<Expiry, String> {
         counted('h').map(|hours| TimeDelta::hours(hours.into())),
         counted('m').map(|minutes| TimeDelta::minutes(minutes.into())),
     ];
-    match spans.into_iter().flatten().next() {
-        Some(span) => Ok(Expiry::Time(after(span)?.trunc_subsecs(0))),
-        None => Expiry::parse(text).map_err(|error| format!("{error}, or as 90d, 12h or 30m")),
+    let expiry = match spans.into_iter().flatten().next() {
+        Some(span) => Expiry::Time(after(span)?.trunc_subsecs(0)),
+        None => Expiry::parse(text).map_err(|error| format!("{error}, or as 90d, 12h or 30m"))?,
+    };
+    if expiry.has_passed(now) {
+        return Err(format!("{expiry} has passed already; the token would be good for nothing"));
     }
+    Ok(expiry)
 }
 
 impl New {
@@ -135,6 +139,10 @@ mod tests {
         assert_eq!(written("12h").as_deref(), Ok("2026-11-23T00:00:00Z"));
         assert_eq!(written("2027-03-01").as_deref(), Ok("2027-03-01"));
         assert_eq!(written("2027-03-01T13:00:00+01:00").as_deref(), Ok("2027-03-01T12:00:00Z"));
+        assert_eq!(written("2026-11-22").as_deref(), Ok("2026-11-22"), "to the end of the day");
+        for text in ["2026-11-21", "2026-11-22T12:00:00Z", "0h"] {
+            assert!(written(text).unwrap_err().contains("has passed already"), "{text}");
+        }
         for text in ["", "90", "d", "-1d", "4294967295d", "soon"] {
             assert!(written(text).is_err(), "{text}");
         }
