@@ -82,10 +82,24 @@ async fn a_stranger_is_led_to_sign_in_and_back() {
     checked(wrong, 401).has("not known here");
     let entered = stranger.post("/sign-in", filled(&page, &[("secret", "reader-secret")])).await;
     assert_eq!((entered.status, entered.header("location")), (303, Some("/ui/collections/blog-posts?x=1")));
-    for next in ["https://evil.example/", "//evil.example/", "/ui/\\evil", "/collections"] {
+    for next in [
+        "https://evil.example/",
+        "//evil.example/",
+        "/ui/\\evil",
+        "/collections",
+        "/ui/../collections",
+        "/ui/a/..",
+        "/ui/%2e%2E/collections",
+        "/ui/.%2e/collections?x",
+        "/ui/./events",
+    ] {
         let answer =
             stranger.post("/sign-in", filled(&page, &[("secret", "reader-secret"), ("next", next)])).await;
         assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/")), "{next}");
+    }
+    for next in ["/ui/collections/..a?x=/../y", "/ui/events?key=..#.."] {
+        let body = filled(&page, &[("secret", "reader-secret"), ("next", next)]);
+        assert_eq!(stranger.post("/sign-in", body).await.header("location"), Some(next));
     }
     assert_eq!(server.request("GET", "/ui/stream").send().await.status, 401);
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use bytes::Bytes;
+use percent_encoding::percent_decode_str;
 use warp::http::header::{AUTHORIZATION, SET_COOKIE};
 use warp::http::{HeaderValue, Method, StatusCode, Uri};
 
@@ -139,7 +140,15 @@ fn offered(call: &Call<'_>) -> Result<(), ApiError> {
 fn inside(call: &Call<'_>, next: &str) -> String {
     let pages = format!("{}/ui/", call.context.settings.base_path.as_str());
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if next.starts_with(&pages) && is_plain { next.to_owned() } else { pages }
+    if next.starts_with(&pages) && is_plain && !climbs(next) { next.to_owned() } else { pages }
+}
+
+/// Whether a part of the path is `.` or `..`, encoded or not: browsers go on from it (WHATWG URL, "double-dot URL path
+/// segment").
+fn climbs(next: &str) -> bool {
+    let path = next.split(['?', '#']).next().unwrap_or_default();
+    let is_dots = |part: &str| matches!(&*percent_decode_str(part).decode_utf8_lossy(), "." | "..");
+    path.split('/').any(is_dots)
 }
 
 async fn show(
