@@ -78,7 +78,8 @@ impl Client {
         self.url.as_ref()
     }
 
-    /// Asks the service to change something.
+    /// Asks the service to change something. One that takes changes only with the entity tag of what they change tells
+    /// it, and is asked again with it.
     ///
     /// # Errors
     ///
@@ -89,7 +90,13 @@ impl Client {
         body: Option<&Value>,
         reason: Option<&str>,
     ) -> anyhow::Result<ChangeReport> {
-        self.send(url, body.map(|body| (JSON_API, body.to_string())), reason)
+        let send =
+            |tag: Option<&str>| self.send(url, body.map(|body| (JSON_API, body.to_string())), reason, tag);
+        let told = send(None);
+        match told.as_ref().err().and_then(wanted_tag) {
+            Some(tag) => send(Some(tag)),
+            None => told,
+        }
     }
 
     /// Asks the service to carry out a batch.
@@ -103,7 +110,7 @@ impl Client {
         body: String,
         reason: Option<&str>,
     ) -> anyhow::Result<ChangeReport> {
-        self.send(url, Some((JSON_API_ATOMIC, body)), reason)
+        self.send(url, Some((JSON_API_ATOMIC, body)), reason, None)
     }
 
     /// Reads a document of the service; answers its bytes and its entity tag.
@@ -127,6 +134,7 @@ impl Client {
         url: &str,
         body: Option<(&str, String)>,
         reason: Option<&str>,
+        if_match: Option<&str>,
     ) -> anyhow::Result<ChangeReport> {
         let mut request = self.agent().post(url).header("Accept", "*/*");
         if let Some(token) = self.token()? {
@@ -135,6 +143,9 @@ impl Client {
         if let Some(reason) = reason {
             let encoded = utf8_percent_encode(reason, RESERVED).to_string();
             request = request.header("Commit-Message-Encoded", encoded);
+        }
+        if let Some(tag) = if_match {
+            request = request.header("If-Match", tag);
         }
         let sent = match body {
             Some((media_type, body)) => request.content_type(media_type).send(body),
@@ -188,6 +199,14 @@ struct Refused {
     url: String,
     status: u16,
     detail: String,
+    /// The entity tag of what was to be changed.
+    tag: Option<String>,
+}
+
+/// The entity tag without which the service takes no change.
+fn wanted_tag(error: &anyhow::Error) -> Option<&str> {
+    let refused = error.downcast_ref::<Refused>().filter(|refused| refused.status == 428)?;
+    refused.tag.as_deref()
 }
 
 /// Whether the service said no to a change, so that nothing of it was done.
@@ -200,8 +219,9 @@ fn succeeded(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::
     let mut response = answer.with_context(|| format!("cannot reach {url}"))?;
     let status = response.status().as_u16();
     if !(200..300).contains(&status) {
+        let tag = header(&response, "ETag");
         let answered = response.body_mut().read_to_string().unwrap_or_default();
-        return Err(Refused { url: url.to_owned(), status, detail: detail(&answered) }.into());
+        return Err(Refused { url: url.to_owned(), status, detail: detail(&answered), tag }.into());
     }
     Ok(response)
 }

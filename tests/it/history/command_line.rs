@@ -167,7 +167,18 @@ async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
 
 #[tokio::test]
 async fn a_change_is_taken_back_through_a_service() {
-    let server = told().await;
+    taken_back_through(&told().await).await;
+}
+
+#[tokio::test]
+async fn a_service_that_wants_entity_tags_gets_one_with_what_is_taken_back() {
+    let mut server = told().await;
+    server.stop();
+    let server = TestServer::setup("small").flag(&["--require-if-match"]).repository(server.repo().path());
+    taken_back_through(&server.start().await).await;
+}
+
+async fn taken_back_through(server: &TestServer) {
     let list = server.get("/collections/posts/events").await.is(200).json();
     let (id, url) =
         (list["data"][0]["id"].as_str().unwrap().to_owned(), format!("http://{}/", server.address()));
