@@ -57,7 +57,7 @@ fn of_remote(error: &RemoteError) -> SubmitError {
         RemoteError::Refused(why) => SubmitError::RemoteRefused { why: why.clone() },
         RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() },
         RemoteError::Stopped(why) => unavailable(why),
-        RemoteError::FarAhead { .. } => unavailable(&error.to_string()),
+        RemoteError::FarAhead { .. } | RemoteError::KeepsMoving => unavailable(&error.to_string()),
     }
 }
 

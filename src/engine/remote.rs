@@ -26,6 +26,12 @@ pub enum Undecided {
     /// The remote does not want it.
     #[error("the remote refuses it: {0}")]
     Refused(String),
+    /// The remote has not said whether it took it.
+    #[error("the remote has not said whether it took it")]
+    Unknown,
+    /// Others were faster each time.
+    #[error("the branch keeps moving, try again")]
+    KeepsMoving,
     /// There is nothing to be decided, or not in this way.
     #[error("{0}")]
     Senseless(String),
@@ -34,11 +40,10 @@ pub enum Undecided {
 impl From<RemoteError> for Undecided {
     fn from(error: RemoteError) -> Self {
         match error {
-            RemoteError::Unreachable(_)
-            | RemoteError::Lagging
-            | RemoteError::Unknown
-            | RemoteError::Pending => Self::Away,
+            RemoteError::Unreachable(_) | RemoteError::Lagging | RemoteError::Pending => Self::Away,
+            RemoteError::Unknown => Self::Unknown,
             RemoteError::Refused(why) => Self::Refused(why),
+            RemoteError::KeepsMoving => Self::KeepsMoving,
             RemoteError::Stopped(why) => Self::Senseless(why),
             error @ RemoteError::FarAhead { .. } => Self::Senseless(error.to_string()),
         }

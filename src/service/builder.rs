@@ -206,7 +206,9 @@ impl ServiceBuilder<Guarded> {
         let places = places(&journal, link.as_deref());
         let journal: Box<dyn Journal> = match &link {
             None => Box::new(journal),
-            Some(link) => Box::new(RemoteJournal::new(journal, Arc::clone(link))),
+            Some(link) => {
+                Box::new(RemoteJournal::new(journal, Arc::clone(link), config.limits.writes.races_max))
+            }
         };
         let engine = engine::start(journal, options).map_err(StartError::Thread)?;
         let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;

@@ -176,7 +176,7 @@ pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revisio
     let journal = GitJournal::open(crate::service::options::journal_options(config)?)?;
     let none = || StoreError::Misnamed("name the remote with --remote".to_owned());
     let link = link(config, &journal)?.ok_or_else(none)?;
-    Ok(RemoteJournal::new(journal, link).decide(decision)?)
+    Ok(RemoteJournal::new(journal, link, config.limits.writes.races_max).decide(decision)?)
 }
 
 fn access(remote: &RemoteConfig) -> Access {

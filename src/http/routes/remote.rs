@@ -77,6 +77,8 @@ async fn decide(call: &Call<'_>, decision: Decision) -> Result<Reply, ApiError> 
     let revision = shared.remote.decide(decision).await.map_err(|error| match error {
         Undecided::Away => SubmitError::RemoteUnreachable.into(),
         Undecided::Refused(why) => SubmitError::RemoteRefused { why }.into(),
+        Undecided::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() }.into(),
+        error @ Undecided::KeepsMoving => ApiError::keeps_moving(error.to_string()),
         Undecided::Senseless(why) => ApiError::new(Code::CONFLICT, why),
     })?;
     let meta = document::meta(&json!({"revision": revision.to_string()}));

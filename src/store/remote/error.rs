@@ -18,6 +18,9 @@ pub enum RemoteError {
     /// It has not been asked: what became of an earlier push is not known yet.
     #[error("what became of an earlier write is not known yet")]
     Pending,
+    /// Others were faster each time that something was decided.
+    #[error("the branch keeps moving, try again")]
+    KeepsMoving,
     /// The operator has to decide first what is to become of the branch.
     #[error("{0}")]
     Stopped(String),

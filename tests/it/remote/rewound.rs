@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Hub, is_in_state, link, touch};
-use crate::support::{Auth, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
+use crate::support::{
+    Answer, Auth, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end,
+};
 
 /// Where it is noted up to where the branch here contains the remote's.
 fn base_of(server: &TestServer) -> PathBuf {
@@ -180,4 +182,102 @@ async fn what_is_replaced_by_force_is_kept_before_it_goes() {
     touch(&found.with_extension("takes"));
     restore().exits(0);
     assert_eq!((hub.head(), kept(&server)), (Some(stays), foreign));
+}
+
+/// A service that has followed a remote which was rewound, and what went.
+async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
+    let server = hub.polling(50).flag(flags).start().await;
+    let before = hub.head().unwrap();
+    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+    eventually("it is pushed", async || (hub.head().as_ref() == Some(&gone)).then_some(())).await;
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    server.serves(&before).await;
+    eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
+    (server, gone)
+}
+
+/// Has somebody else be faster than so many pushes of what went.
+fn others_are_faster(hub: &Hub, gone: &str, times: usize) {
+    let is_restored = format!("git merge-base --is-ancestor {gone} $new");
+    let is_early = format!("[ $(git rev-list --count --grep=Faster main) -lt {times} ]");
+    // What is pushed stands apart until it is taken, and nobody moves a branch to it before.
+    let git = "env -i PATH=\"$PATH\" git -c user.name=o -c user.email=o@example.org";
+    let commit = format!("{git} commit-tree -p main -m Faster 'main^{{tree}}'");
+    let moves = format!("{git} update-ref refs/heads/main $({commit})");
+    hub.hook("pre-receive", &format!("read -r old new ref; {is_restored} && {is_early} && {moves}; exit 0"));
+}
+
+async fn restore(server: &TestServer) -> Answer {
+    server.request("POST", "/remote/restore").send().await
+}
+
+#[tokio::test]
+async fn what_is_restored_while_others_push_is_decided_again_on_what_they_have_pushed() {
+    for ack in ["pushed", "local"] {
+        let hub = Hub::with("small");
+        let (server, gone) = rewound(&hub, &["--remote-ack", ack, "--races-max", "2"]).await;
+        others_are_faster(&hub, &gone, 2);
+        let told = restore(&server).await.is(200);
+        let merge = hub.head().unwrap();
+        assert_eq!(told.json()["meta"]["revision"], merge);
+        let parents = hub.repo.git(&["log", "-1", "--format=%P %s", "main^1", "--"]);
+        assert!(parents.ends_with("Faster"), "{parents}");
+        assert_eq!(hub.repo.git(&["rev-parse", "main^2"]), gone);
+        assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
+        server.no_problem().await;
+        assert_eq!(kept(&server), "");
+    }
+}
+
+#[tokio::test]
+async fn what_is_restored_while_others_keep_pushing_is_told_as_any_race_that_is_lost_each_time() {
+    let hub = Hub::with("small");
+    let (server, gone) = rewound(&hub, &["--races-max", "1"]).await;
+    others_are_faster(&hub, &gone, 2);
+    let lost = restore(&server).await.is(503);
+    assert_eq!(
+        (lost.error().0, lost.detail()),
+        ("service_unavailable".into(), "The branch keeps moving, try again.".into())
+    );
+    assert_eq!(lost.header("retry-after"), "1");
+    assert_eq!(kept(&server), gone);
+    is_in_state(&server, "up").await;
+    restore(&server).await.is(200);
+    server.shows("posts", "name", "Gone").await;
+}
+
+#[tokio::test]
+async fn of_what_others_push_while_they_are_overruled_by_force_the_last_is_kept() {
+    let hub = Hub::with("small");
+    let (server, gone) = rewound(&hub, &[]).await;
+    others_are_faster(&hub, &gone, 2);
+    server.request("POST", "/remote/restore?force=true").send().await.is(200);
+    assert_eq!(hub.head().as_ref(), Some(&gone));
+    server.shows("posts", "name", "Gone").await;
+    let last = server.repo().git(&["log", "--format=%s", "-2", &kept(&server), "--"]);
+    assert_eq!(last, "Faster\nFaster");
+}
+
+#[tokio::test]
+async fn what_is_restored_waits_for_the_push_that_is_under_way() {
+    let hub = Hub::with("small");
+    let (server, gone) = rewound(&hub, &["--remote-ack", "local"]).await;
+    let [gate, busy, both] = ["gate", "busy", "both"].map(|name| hub.repo.path().join(name));
+    touch(&gate);
+    let [at, by, of] = [&gate, &busy, &both].map(|path| path.display());
+    let hold =
+        format!("mkdir {by} || touch {of}; while [ -e {at} ]; do sleep 0.05; done; rmdir {by}; exit 0");
+    hub.hook("pre-receive", &hold);
+    let mine = server.patch("pages", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    eventually("it is being pushed", async || busy.exists().then_some(())).await;
+    let opened = async {
+        server.logs("what is here was merged").await;
+        fs::remove_file(&gate).unwrap();
+    };
+    let (told, ()) = tokio::join!(restore(&server), opened);
+    told.is(200);
+    assert!(!both.exists(), "one is pushed after the other");
+    let history = hub.repo.git(&["rev-list", "main"]);
+    assert!(history.contains(&gone) && history.contains(&mine), "{history}");
+    server.no_problem().await;
 }

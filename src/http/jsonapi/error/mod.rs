@@ -82,6 +82,11 @@ impl ApiError {
         Self::new(Code::SERVICE_UNAVAILABLE, detail).with_header(RETRY_AFTER, seconds.max(1).into())
     }
 
+    /// Others were faster each time that it was decided.
+    pub(crate) fn keeps_moving(detail: String) -> Self {
+        Self::unavailable(detail, RETRY_AFTER_DEFAULT).reaching(Limit::Races)
+    }
+
     /// An error that may be over soon.
     fn later(error: ErrorObject) -> Self {
         Self::from(error).with_header(RETRY_AFTER, RETRY_AFTER_DEFAULT.as_secs().into())

@@ -5,7 +5,6 @@ use crate::store::remote::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::Join;
 use crate::store::remote::transport::notes::Note;
-use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{Kept, StoreError, TwoPhase};
 
 /// What an operator decides.
@@ -21,13 +20,24 @@ pub enum Decision {
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Does what was decided, and answers where the branch is then. Where nothing was rewritten, what waits to be pushed
-    /// here is no part of it: it stays on the branch, and is pushed as ever.
+    /// Does what was decided, and answers where the branch is then; again on what others have pushed meanwhile, as often
+    /// as a write is decided again. Where nothing was rewritten, what waits to be pushed here is no part of it: it stays
+    /// on the branch, and is pushed as ever.
     ///
     /// # Errors
     ///
     /// Says why it could not be done; nothing has changed then.
     pub fn decide(&mut self, decision: Decision) -> Result<Revision, StoreError> {
+        for _ in 0..=self.races_max {
+            match self.decide_on_head(decision) {
+                Err(StoreError::HeadMoved { .. }) => {}
+                decided => return decided,
+            }
+        }
+        Err(RemoteError::KeepsMoving.into())
+    }
+
+    fn decide_on_head(&mut self, decision: Decision) -> Result<Revision, StoreError> {
         let head = self.link.fetch(Note::Judged, self.link.deadline())?;
         let local = self.inner.head()?;
         let decided = match decision {
@@ -108,17 +118,19 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             Some(_) | None => None,
         };
-        if let Err(error) = self.push_decided(head, tip) {
-            if let (Some(kept), StoreError::Remote(RemoteError::Refused(_))) = (replaced, &error) {
+        if let Err(error) = self.push_and_judge(head, tip) {
+            let has_not_gone =
+                matches!(error, StoreError::HeadMoved { .. } | StoreError::Remote(RemoteError::Refused(_)));
+            if let Some(kept) = replaced.filter(|_| has_not_gone) {
                 self.inner.let_go(&[kept])?;
             }
             return Err(error);
         }
-        // What waits here to be pushed is merged with it at the next look.
-        if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))? {
-            if local != Some(tip) {
-                self.inner.advance(local, tip, "restored what the remote had lost", self.link.now())?;
-            }
+        // What waits here to be pushed is merged with it at the next look, and so is what a person commits meanwhile.
+        if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))?
+            && (local == Some(tip)
+                || self.advance(local, tip, "restored what the remote had lost")? == Some(tip))
+        {
             self.note_at(tip);
         }
         let restored: Vec<Kept> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
@@ -132,17 +144,5 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.note_base(head);
         self.link.post(None);
         self.link.note_well();
-    }
-
-    fn push_decided(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
-        let until = self.link.deadline();
-        match self.link.push(tip, lease, until) {
-            Pushed::Accepted => Ok(()),
-            Pushed::Answered(why) => Err(RemoteError::Refused(why).into()),
-            Pushed::NotSent(why) | Pushed::NoAnswer(why) => match self.link.fetch(Note::Judged, until)? {
-                Some(head) if self.inner.commits().descends(head, tip)? => Ok(()),
-                Some(_) | None => Err(RemoteError::Unreachable(why).into()),
-            },
-        }
     }
 }

@@ -25,6 +25,8 @@ pub struct RemoteJournal<J> {
     /// The head of the remote that the branch here contains.
     base: Option<Revision>,
     turn: Turn,
+    /// How often an operator's decision is carried out again when others were faster.
+    races_max: usize,
     /// The former head that an operator let go, before it is found missing.
     pub(crate) accepted: Option<Revision>,
     /// Between which heads, here and there, the distance was noted.
@@ -35,10 +37,11 @@ pub struct RemoteJournal<J> {
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// A journal that shares its branch with others by a link.
-    pub fn new(inner: J, link: Arc<Link>) -> Self {
+    pub fn new(inner: J, link: Arc<Link>, races_max: usize) -> Self {
         let base = link.git.noted(Note::Base);
         let (turn, distance_of) = (Turn::default(), (None, None));
-        let mut journal = Self { inner, link, base, turn, accepted: None, distance_of, decided: Vec::new() };
+        let (accepted, decided) = (None, Vec::new());
+        let mut journal = Self { inner, link, base, turn, races_max, accepted, distance_of, decided };
         journal.take_up_base();
         journal
     }

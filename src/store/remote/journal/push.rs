@@ -59,8 +59,21 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.link.lost_a_race();
     }
 
-    /// Pushes, and finds out what became of it.
+    /// Pushes what writes have made, or what goes with them. Where the remote refuses it, it is tried now and then only.
     pub(super) fn push(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
+        let pushed = self.push_and_judge(lease, tip);
+        if let Err(StoreError::Remote(RemoteError::Refused(why))) = &pushed {
+            self.link.refused(why);
+        }
+        pushed
+    }
+
+    /// Pushes, and finds out what became of it.
+    pub(super) fn push_and_judge(
+        &mut self,
+        lease: Option<Revision>,
+        tip: Revision,
+    ) -> Result<(), StoreError> {
         let until = self.link.deadline();
         let (mut tries, mut refusals, mut is_unanswered) = (0, 0, false);
         loop {
@@ -101,7 +114,6 @@ impl<J: TwoPhase> RemoteJournal<J> {
                         return Err(RemoteError::Unknown.into());
                     }
                     if refusals >= REFUSALS_MAX {
-                        self.link.refused(&why);
                         return Err(RemoteError::Refused(why).into());
                     }
                 }

@@ -1,6 +1,7 @@
 //! Pushes and looks: what is said to a remote, and what of the answers is believed.
 
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use crate::domain::Revision;
@@ -26,8 +27,9 @@ impl Link {
         (at > Instant::now() && !known.wishes.is_hurried).then_some(at)
     }
 
-    /// Pushes now.
+    /// Pushes now, or when the push is answered that is under way: what two of them leave could not be told apart.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
+        let _alone = self.pushing.lock().unwrap_or_else(PoisonError::into_inner);
         let push = self.known().sightings.begin_push();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();

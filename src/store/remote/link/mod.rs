@@ -85,6 +85,8 @@ pub struct Link {
     pub counters: Counters,
     known: Mutex<Known>,
     changed: Condvar,
+    /// Held by who pushes.
+    pushing: Mutex<()>,
     clock: Clock,
 }
 
@@ -102,7 +104,8 @@ impl Link {
     #[must_use]
     pub fn new(git: Git, archive: Arc<dyn Archive>, settings: Settings, clock: Clock) -> Self {
         let (counters, known) = (Counters::default(), Mutex::default());
-        Self { git, archive, settings, counters, known, changed: Condvar::new(), clock }
+        let (changed, pushing) = (Condvar::new(), Mutex::default());
+        Self { git, archive, settings, counters, known, changed, pushing, clock }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
