@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::{Hub, is_in_state, unavailable};
+use super::{Hub, create, is_in_state, unavailable};
 use crate::support::{Repo, TestServer, document, eventually};
 
 impl Hub {
@@ -225,4 +225,60 @@ async fn accepting_a_remote_that_was_not_rewritten_takes_no_commit_of_a_person_o
     server.no_problem().await;
     hub.no_hook("pre-receive");
     eventually("it is pushed", async || (hub.head().as_ref() == Some(&mine)).then_some(())).await;
+}
+
+/// Somebody commits a collection in the work tree of an instance.
+fn commit_here(server: &TestServer, key: &str) -> String {
+    server.repo().introduce();
+    server.repo().write(&format!("collections/{key}.yaml"), "type: document\n");
+    server.repo().commit(key)
+}
+
+#[tokio::test]
+async fn the_first_commit_of_a_person_makes_the_branch_of_an_empty_remote_and_never_makes_it_again() {
+    for ack in ["pushed", "local"] {
+        let hub = Hub::empty();
+        let mut server = hub.polling(50).flag(&["--work-tree", "--remote-ack", ack]).start().await;
+        is_in_state(&server, "up").await;
+        let first = commit_here(&server, "first");
+        let is_pushed = async || (hub.head().as_ref() == Some(&first)).then_some(());
+        eventually("it is pushed", is_pushed).await;
+        server.serves(&first).await;
+        create(&server, "second").await;
+        eventually("all is pushed", async || (hub.head() == Some(server.repo().head())).then_some(())).await;
+        is_in_state(&server, "up").await;
+        for is_running in [true, false] {
+            if !is_running {
+                server.stop();
+            }
+            let head = hub.head().unwrap();
+            hub.repo.git(&["update-ref", "-d", "refs/heads/main"]);
+            if !is_running {
+                server.start_again().await;
+            }
+            is_in_state(&server, "rewritten").await;
+            server.patch("first", json!({"name": "No"})).await.is(503);
+            assert_eq!(hub.head(), None, "a branch that is gone is nobody's to make but an operator's");
+            hub.repo.git(&["update-ref", "refs/heads/main", &head]);
+            is_in_state(&server, "up").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_commits_of_two_people_over_an_empty_remote_are_merged() {
+    let hub = Hub::empty();
+    let setup = || hub.polling(50).flag(&["--work-tree"]);
+    let (mut one, other) = (setup().start().await, setup().start().await);
+    is_in_state(&one, "up").await;
+    is_in_state(&other, "up").await;
+    one.stop();
+    commit_here(&one, "one");
+    commit_here(&other, "other");
+    eventually("the other is pushed", async || hub.head()).await;
+    one.start_again().await;
+    for server in [&one, &other] {
+        eventually("both have both", async || (server.list().await.is(200).ids().len() == 2).then_some(()))
+            .await;
+    }
 }

@@ -40,8 +40,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 self.advance(None, head, "cloned from the remote")
             }
             (Some(local), None) if self.base.is_none() && self.link.git.is_begun_here() => {
-                self.post(None, local)?;
-                Ok(Some(local))
+                self.push_ahead(local, None)
             }
             (Some(local), None) => {
                 if self.link.is_current(seen_head) {
@@ -68,6 +67,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn begin(&self) -> Result<Option<Revision>, StoreError> {
         let others = self.link.known().other_branches.join("`, `");
         if others.is_empty() {
+            self.link.git.note_begun().map_err(|error| {
+                RemoteError::Stopped(format!("cannot note that the branch is yet to begin: {error}"))
+            })?;
             self.link.note_followable();
             return Ok(None);
         }
@@ -99,7 +101,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             None => true,
         };
         match is_continued {
-            true if self.inner.commits().descends(local, head)? => self.push_ahead(local, head),
+            true if self.inner.commits().descends(local, head)? => self.push_ahead(local, Some(head)),
             true => self.join(local, head),
             false => self.follow_rewritten(local, head),
         }
@@ -161,19 +163,22 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if known.is_some_and(|known| known.lease == lease && known.tip == tip) {
             return Ok(());
         }
-        let commits = match lease {
-            Some(lease) => self.inner.commits().commits_beyond(tip, lease)?.len(),
-            None => {
-                let mut commits = 0;
-                self.inner.commits().log(tip, &mut |_| {
-                    commits += 1;
-                    true
-                })?;
-                commits
-            }
-        };
+        let commits = self.count_beyond(tip, lease)?;
         self.link.post(Some(Outbox { lease, tip, commits }));
         Ok(())
+    }
+
+    /// How many commits lead from what the remote has to what is here.
+    fn count_beyond(&mut self, tip: Revision, lease: Option<Revision>) -> Result<usize, StoreError> {
+        let Some(lease) = lease else {
+            let mut commits = 0;
+            self.inner.commits().log(tip, &mut |_| {
+                commits += 1;
+                true
+            })?;
+            return Ok(commits);
+        };
+        Ok(self.inner.commits().commits_beyond(tip, lease)?.len())
     }
 
     /// What is here, if the remote never had all of it.
@@ -195,14 +200,18 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 
     /// What the branch here has and the remote has not was committed by a person; it is pushed like a write.
-    fn push_ahead(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
-        self.note_base(head);
+    fn push_ahead(
+        &mut self,
+        local: Revision,
+        head: Option<Revision>,
+    ) -> Result<Option<Revision>, StoreError> {
+        head.into_iter().for_each(|head| self.note_base(head));
         if self.link.settings.is_local() && !self.link.settings.is_follower {
             self.link.note_followable();
-            self.post(Some(head), local)?;
+            self.post(head, local)?;
             return Ok(Some(local));
         }
-        let ahead = self.inner.commits().commits_beyond(local, head)?.len();
+        let ahead = self.count_beyond(local, head)?;
         self.link.known().ahead = ahead;
         if self.link.settings.is_follower {
             self.link.note_followable();
@@ -212,7 +221,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if is_held_back && !self.link.is_stopped() {
             return Ok(Some(local));
         }
-        match self.push(Some(head), local) {
+        match self.push(head, local) {
             Ok(()) => {
                 self.note_base(local);
                 tracing::info!(commits = ahead, revision = %local, "commits of the branch here were pushed to the remote");

@@ -103,12 +103,6 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if waiting + drafts.len() > ahead_max {
             return Err(RemoteError::FarAhead { waiting, ahead_max }.into());
         }
-        if expected.is_none() && self.base.is_none() {
-            let noted = self.link.git.note_begun();
-            noted.map_err(|error| {
-                RemoteError::Stopped(format!("cannot note that the branch begins: {error}"))
-            })?;
-        }
         let committed = self.inner.append(expected, drafts)?;
         if let Some(tip) = committed.last() {
             self.link.post_more(self.base, tip.revision, committed.len());

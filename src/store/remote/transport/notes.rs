@@ -9,7 +9,7 @@ use crate::store::git::open_own;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::Git;
 
-/// Stands there as long as only we have commits of the branch.
+/// Stands there from when neither side had a commit of the branch until the remote has one.
 pub(crate) const BEGUN: &str = "begun";
 
 /// Where the refs stand.
@@ -90,13 +90,18 @@ impl Git {
         Ok((file, is_new))
     }
 
-    /// Whether the branch was begun here, and no remote had a commit of it yet.
+    /// Whether the branch begins with what is committed here: no remote was seen with a commit of it.
     pub(crate) fn is_begun_here(&self) -> bool {
         self.folder().join(BEGUN).exists()
     }
 
-    /// Notes that it is.
+    /// Notes, durably, that nobody has a commit of the branch yet. Without that, one that is made here would be taken for
+    /// what the remote has lost.
     pub(crate) fn note_begun(&self) -> io::Result<()> {
-        create(&self.folder().join(BEGUN)).map(drop)
+        if self.is_begun_here() {
+            return Ok(());
+        }
+        create(&self.folder().join(BEGUN))?;
+        File::open(self.folder())?.sync_all()
     }
 }
