@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Repo, TestServer, document, program, run_to_end};
+use crate::support::{Repo, TestServer, document, eventually, program, run_to_end};
 
 #[tokio::test]
 async fn an_absent_folder_becomes_a_repository() {
@@ -411,4 +411,22 @@ async fn where_no_file_can_have_a_second_name_a_repository_is_served_and_written
     }
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts 2");
     assert_eq!(server.repo().git(&["status", "--porcelain"]), "");
+}
+
+#[tokio::test]
+async fn a_work_tree_that_becomes_sparse_empties_no_list() {
+    let server = TestServer::on("small").await;
+    server.repo().write("docs/notes.txt", "Notes");
+    server.repo().commit("Notes");
+    server.repo().git(&["sparse-checkout", "set", "--cone", "--sparse-index", "docs"]);
+    let note = eventually("it is told", async || {
+        let meta = server.get("/readyz").await.is(200).json()["meta"].clone();
+        meta["workTree"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(note.contains("git sparse-checkout disable"), "{note}");
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+    server.patch("posts", json!({"name": "Never"})).await.is(503);
+    server.repo().git(&["sparse-checkout", "disable"]);
+    server.patch("posts", json!({"name": "Posts anew"})).await.is(200);
 }

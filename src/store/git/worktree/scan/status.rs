@@ -6,8 +6,10 @@ use std::time::Duration;
 use rustix::fs::{FileType, Stat};
 
 use crate::domain::file_name::is_collection_file;
+use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::stamp::kind;
 use crate::store::git::index::file;
+use crate::store::git::index::git_index::Unreadable;
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::repo::branch::{Branch, DETACHED};
 use crate::store::git::repo::layout::Layout;
@@ -70,8 +72,10 @@ impl Scan {
                 )));
             }
         };
-        if edits.iter().any(|edit| edit.now == Saved::Gone) {
-            forget_skipped(layout, &mut edits)?;
+        if edits.iter().any(|edit| edit.now == Saved::Gone)
+            && let Some(why) = forget_skipped(layout, &mut edits)?
+        {
+            return Ok(WorkTree::Away(why));
         }
         // A checkout that began meanwhile has changed files that the head does not explain.
         if (is_busy(layout) && !despite_locks) || away(branch)?.is_some() {
@@ -203,13 +207,19 @@ impl Scan {
     }
 }
 
-/// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has
-/// deleted it.
-fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
-    if let Some(index) = file::read(&layout.git_dir.join("index"))? {
-        edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
+/// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has deleted it. Answers why
+/// that can't be told, where the index is of a kind that is not supported.
+fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<String>, StoreError> {
+    let path = layout.git_dir.join("index");
+    let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
+    match file::parse(&path, bytes) {
+        Ok(index) => {
+            edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
+            Ok(None)
+        }
+        Err(error @ Unreadable::Variant(_)) => Ok(Some(error.to_string())),
+        Err(Unreadable::Damaged) => Ok(None),
     }
-    Ok(())
 }
 
 /// Why the work tree does not show the branch.
