@@ -10,8 +10,9 @@ use crate::engine::unified::unified;
 /// A submission that was carried out.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// The revision that the answer comes from: of the snapshot that holds the change and was published before this
-    /// answer, or of the commit that an earlier request under the same name led to.
+    /// The revision that the answer comes from: the commit that was made for it, now or for an earlier request under the
+    /// same name; where none was needed, what it was decided on. Readers are served it, or what came after it, before
+    /// this answer.
     pub revision: Option<Revision>,
     /// What became of each change, in order.
     pub outcomes: Vec<Outcome>,

@@ -176,7 +176,7 @@ impl Group<'_> {
         }
         publish(self.projection, self.ledger, self.mirror);
         self.count(jobs, &answers, drafts.len());
-        self.answer(std::mem::take(jobs), answers);
+        answer(std::mem::take(jobs), answers, expected, &committed);
         Ok(Some(!drafts.is_empty()))
     }
 
@@ -301,16 +301,21 @@ impl Group<'_> {
             self.options.metrics.committed_group(&took, drafts.saturating_sub(took.len()));
         }
     }
+}
 
-    fn answer(&self, jobs: Vec<Job>, answers: Vec<Result<Granted, SubmitError>>) {
-        let snapshot = self.mirror.snapshot();
-        for (job, answer) in jobs.into_iter().zip(answers) {
-            job.answer(answer.map(|Granted { outcomes, preview, draft: _ }| Written {
-                revision: snapshot.revision,
-                outcomes,
-                preview,
-            }));
-        }
+/// Answers each with the commit that was made for it; one that needed none, with what its predecessors in the group had
+/// left, on which it was decided.
+fn answer(
+    jobs: Vec<Job>,
+    answers: Vec<Result<Granted, SubmitError>>,
+    mut revision: Option<Revision>,
+    committed: &[Committed],
+) {
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        job.answer(answer.map(|Granted { outcomes, preview, draft }| {
+            revision = draft.map(|draft| committed[draft].revision).or(revision);
+            Written { revision, outcomes, preview }
+        }));
     }
 }
 
