@@ -313,6 +313,28 @@ async fn each_operation_may_name_the_version_that_it_builds_on() {
 }
 
 #[tokio::test]
+async fn what_a_batch_builds_on_is_what_was_there_before_it() {
+    let server = TestServer::on("small").await;
+    let served = server.read("posts").await.is(200);
+    let named = |name: &str, tag: &str| {
+        let mut operation = update("posts", json!({"name": name}));
+        operation["meta"] = json!({"ifMatch": tag});
+        operation
+    };
+    let (tag, unknown) = (served.header("etag"), format!("\"{}\"", "0".repeat(40)));
+    for first in [update("posts", json!({"name": "Never"})), named("Never", &tag)] {
+        let refused = server.operations(json!([first, named("Never either", &unknown)])).await.is(412);
+        assert_eq!(refused.header("etag"), tag);
+        let current = &refused.json()["errors"][0]["meta"]["current"];
+        assert_eq!(current["attributes"], served.data()["attributes"], "nobody was ever shown anything else");
+    }
+    let made = json!([add(&document("new", json!({}))), {"op": "remove", "href": "/collections/new", "meta": {"ifMatch": unknown}}]);
+    assert_eq!(server.operations(made).await.is(412).header_if_any("etag"), None);
+    server.operations(json!([named("One", &tag), named("Two", &tag)])).await.is(200);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Two");
+}
+
+#[tokio::test]
 async fn where_changes_need_a_version_a_batch_can_name_it() {
     let server = TestServer::setup("small").flag(&["--require-if-match"]).start().await;
     let refused = server.operations(json!([remove("pages")])).await.is(428);

@@ -70,10 +70,11 @@ impl PlanState {
         edits: &mut Edits,
         new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<Vec<Outcome>, Halt> {
-        let mut commit = Commit::default();
+        let (mut commit, before) = (Commit::default(), self.catalog.clone());
         let changes = submission.changes.iter().enumerate();
-        let granted: Result<Vec<_>, _> =
-            changes.map(|(index, change)| self.grant(input, index, change, &mut commit, new_id)).collect();
+        let granted: Result<Vec<_>, _> = changes
+            .map(|(index, change)| self.grant((input, &before), index, change, &mut commit, new_id))
+            .collect();
         // Known of what has been read, so that no more of it is than may be.
         self.refuse_too_much(input.built_on_bytes_max)?;
         let mut outcomes = granted?;
@@ -112,10 +113,11 @@ impl PlanState {
         Ok(outcomes)
     }
 
-    /// Carries out one change on the state.
+    /// Carries out one change on the state. What the caller believes is about what was there before the submission: of
+    /// what its own changes have made of a collection nobody has a tag.
     fn grant(
         &mut self,
-        input: &Input<'_>,
+        (input, before): (&Input<'_>, &Catalog<Arc<Entry>>),
         index: usize,
         change: &ConditionalCommand,
         commit: &mut Commit,
@@ -123,14 +125,15 @@ impl PlanState {
     ) -> Result<Outcome, Halt> {
         let key = change.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
-        let merged = self.over_older(input, index, change, current.as_ref())?;
+        let known = before.get(key.as_str()).filter(|_| current.is_some());
+        let merged = self.over_older(input, (index, change), known, current.as_ref())?;
         let change = merged.as_ref().unwrap_or(change);
         self.refuse_broken(input, index, &change.command)?;
         let restore = restore(&change.command);
         if restore.is_some_and(|restore| {
             !is_as_seen(restore, current.as_deref()) || self.overwrites(input, restore)
         }) {
-            return Err(SubmitError::Condition { index, current }.into());
+            return Err(SubmitError::Condition { index, current: known.cloned() }.into());
         }
         let deletes = match &change.command {
             Command::Delete { .. } => true,
@@ -173,22 +176,22 @@ impl PlanState {
     fn over_older(
         &self,
         input: &Input<'_>,
-        index: usize,
-        change: &ConditionalCommand,
+        (index, change): (usize, &ConditionalCommand),
+        known: Option<&Arc<Entry>>,
         current: Option<&Arc<Entry>>,
     ) -> Result<Option<ConditionalCommand>, SubmitError> {
-        if change.condition.holds(current.map(AsRef::as_ref)) {
+        if change.condition.holds(known.map(AsRef::as_ref)) {
             return Ok(None);
         }
-        let tags = change.condition.mergeable(current.map(AsRef::as_ref)).unwrap_or_default();
+        let tags = change.condition.mergeable(known.map(AsRef::as_ref)).unwrap_or_default();
         let base = tags.iter().find_map(|tag| input.bases.get(&(change.command.key().clone(), tag.clone())));
-        let (Some(base), Some(current), Command::Update { key, kind, patch }) =
-            (base.cloned(), current, &change.command)
+        let (Some(base), Some(known), Some(current), Command::Update { key, kind, patch }) =
+            (base.cloned(), known, current, &change.command)
         else {
-            return Err(SubmitError::Condition { index, current: current.cloned() });
+            return Err(SubmitError::Condition { index, current: known.cloned() });
         };
         if base.kind() != current.collection.kind() {
-            return Err(SubmitError::Condition { index, current: Some(Arc::clone(current)) });
+            return Err(SubmitError::Condition { index, current: Some(Arc::clone(known)) });
         }
         let merged = merge::merged(&base, patch, &current.collection)
             .map_err(|violations| SubmitError::Refused { index, refusal: Refusal::Invalid(violations) })?;
@@ -198,7 +201,7 @@ impl PlanState {
                 Ok(Some(ConditionalCommand { command, condition: Condition::default() }))
             }
             Merged::Clashing(clashes) => {
-                Err(SubmitError::Clash { index, current: Arc::clone(current), clashes })
+                Err(SubmitError::Clash { index, current: Arc::clone(known), clashes })
             }
         }
     }
