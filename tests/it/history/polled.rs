@@ -4,7 +4,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::told;
-use crate::support::{Auth, TestServer, document};
+use crate::support::{Auth, TestServer, document, eventually};
 
 async fn token(server: &TestServer) -> String {
     server.get("/sync-token").await.is(200).attributes()["syncToken"].as_str().unwrap().to_owned()
@@ -26,6 +26,25 @@ async fn each_poll_tells_what_changed_since_the_last_one() {
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(200).ids().len(), 0);
     let first = format!("/changes?filter[since]={}", "0".repeat(40));
     assert_eq!(server.get(&first).await.is(200).ids(), ["images", "pages", "posts"]);
+}
+
+/// A token has no room for so many, and names none of them.
+#[tokio::test]
+async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
+    let mut server = told().await;
+    for number in 0..150 {
+        server.repo().save(&format!("collections/k{number}.yaml"), "type: document\n");
+    }
+    eventually("all are served", async || (server.list().await.is(200).ids().len() == 153).then_some(()))
+        .await;
+    let since = token(&server).await;
+    assert!(since.ends_with("~more"), "{since}");
+    assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(200).ids(), [""; 0]);
+    server.repo().save("collections/k0.yaml", "type: media\n");
+    server.shows("k0", "type", "media").await;
+    assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(410).error().0, "gone");
+    server.repo().git(&["clean", "--quiet", "--force", "collections"]);
+    server.leaves("");
 }
 
 #[tokio::test]

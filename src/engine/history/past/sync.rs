@@ -27,6 +27,9 @@ impl View {
     ) -> Result<Vec<Change>, HistoryError> {
         let then = self.then(token.revision)?;
         let named = token.state.as_ref().and_then(|state| state.apart.as_ref());
+        let [digest_then, digest_now] = [token, &shown.token].map(|it| it.state.as_ref().map(|it| it.digest));
+        // Then what was too much to be named was what is there now.
+        let is_as_it_was = digest_then.is_some() && digest_then == digest_now;
         let news =
             (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_news(&self.index, *event));
         let touched: BTreeSet<&Key> = news.map(|event| self.index.key(self.index.event(event).key)).collect();
@@ -39,11 +42,12 @@ impl View {
             .collect();
         let mut changes = Vec::with_capacity(keys.len());
         for key in keys {
+            let now = shown.catalog.get(key.as_str()).map(Arc::clone);
             let was = match named.and_then(|apart| apart.get(key)) {
                 Some(mark) => *mark,
+                None if is_as_it_was => now.as_deref().map(Mark::of),
                 None => self.committed(key, &then)?,
             };
-            let now = shown.catalog.get(key.as_str()).map(Arc::clone);
             changes.push(Change { key: key.clone(), was, now });
         }
         if !leads_to(token, shown, &changes) {
