@@ -1,5 +1,6 @@
 //! Many at once: nothing lost, nothing twice.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -62,6 +63,20 @@ async fn parallel_updates_of_different_attributes_all_stand() {
 }
 
 #[tokio::test]
+async fn of_parallel_writes_each_answer_names_the_commit_that_shows_it() {
+    let server = TestServer::on("small").await;
+    let answers = all(&server, 16, |client, number| async move {
+        client.patch("posts", json!({format!("x-{number:02}"): number})).await.is(200)
+    })
+    .await;
+    for answer in answers {
+        let then = format!("/collections/posts?asOf={}", answer.header("collectory-revision"));
+        let then = server.get(&then).await.is(200);
+        assert_eq!((then.attributes(), then.header("etag")), (answer.attributes(), answer.header("etag")));
+    }
+}
+
+#[tokio::test]
 async fn whoever_has_an_answer_can_read_the_write() {
     let server = TestServer::on("empty").await;
     all(&server, 8, |client, number| async move {
@@ -77,6 +92,35 @@ async fn whoever_has_an_answer_can_read_the_write() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_is_not_found_was_not_there_at_the_revision_that_the_answer_names() {
+    let server = TestServer::on("small").await;
+    let (writer, is_written) = (server.client().clone(), Cell::new(false));
+    let writing = async {
+        for _ in 0..100 {
+            writer.delete("posts").await.is(204);
+            writer.create(&document("posts", json!({}))).await.is(201);
+        }
+        is_written.set(true);
+    };
+    let reading = async {
+        let mut named = BTreeSet::new();
+        while !is_written.get() {
+            let answer = server.read("posts").await.checked();
+            if answer.status() == 404 {
+                named.insert(answer.header("collectory-revision"));
+            }
+        }
+        named
+    };
+    let (named, ()) = tokio::join!(reading, writing);
+    assert!(named.len() > 20, "{}", named.len());
+    for revision in named {
+        let there = server.repo().git(&["ls-tree", "--name-only", &revision, "collections/"]);
+        assert!(!there.contains("posts"), "{revision}: {there}");
+    }
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ impl Call<'_> {
     /// 500, where the route has to be asked for and its handler forgot to.
     pub(crate) fn check_authorized(&self) -> Result<(), ApiError> {
         let is_open = self.entered.get().is_some_and(|entered| entered.actions.is_none());
-        if is_open || self.is_asked.load(Ordering::Relaxed) {
+        if is_open || self.permission.is_asked.load(Ordering::Relaxed) {
             return Ok(());
         }
         tracing::error!(route = self.route(), "BUG: nobody was asked whether this may be answered");
@@ -60,7 +60,7 @@ impl Call<'_> {
 
     /// Whether this may be what the request is let in by: the first action has to be one of the route's.
     fn may_ask(&self, action: &Action<'_>) -> bool {
-        let is_first = !self.is_asked.swap(true, Ordering::Relaxed);
+        let is_first = !self.permission.is_asked.swap(true, Ordering::Relaxed);
         let actions = self.entered.get().and_then(|entered| entered.actions);
         !is_first || actions.is_none_or(|is_one| is_one(action))
     }
@@ -96,7 +96,7 @@ impl Call<'_> {
             .iter()
             .for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
         let allowed = answer?;
-        self.is_allowed.store(true, Ordering::Relaxed);
+        self.permission.is_given.store(true, Ordering::Relaxed);
         Ok(allowed)
     }
 

@@ -39,11 +39,19 @@ pub(crate) struct Call<'a> {
     pub(crate) id: RequestId,
     identity: OnceCell<Identity>,
     entered: OnceLock<Entered>,
-    is_asked: AtomicBool,
-    is_allowed: AtomicBool,
+    permission: Permission,
+    /// The revision of the snapshot that was handed out first.
+    shown: OnceLock<Option<Revision>>,
     asking: Asking,
     /// When it came, if that is of interest to anybody; not of a request that the service makes itself.
     began: Option<Instant>,
+}
+
+/// Whether somebody was asked about the request, and let it in.
+#[derive(Default)]
+struct Permission {
+    is_asked: AtomicBool,
+    is_given: AtomicBool,
 }
 
 /// The route that a request came in by.
@@ -58,9 +66,8 @@ struct Entered {
 impl<'a> Call<'a> {
     pub(crate) fn new(context: &'a Context, budgets: &'a Budgets, head: Arc<Head>, id: RequestId) -> Self {
         let (identity, entered) = (OnceCell::new(), OnceLock::new());
-        let (is_asked, is_allowed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let asking = Asking::default();
-        Self { context, budgets, head, id, identity, entered, is_asked, is_allowed, asking, began: None }
+        let (permission, shown, asking) = Default::default();
+        Self { context, budgets, head, id, identity, entered, permission, shown, asking, began: None }
     }
 
     /// Another request that is made to answer this one.
@@ -115,11 +122,13 @@ impl<'a> Call<'a> {
                 | StatusCode::PRECONDITION_FAILED
                 | StatusCode::PRECONDITION_REQUIRED
         );
-        let is_told = is_about_what_is_there && self.is_allowed.load(Ordering::Relaxed);
+        let is_told = is_about_what_is_there && self.permission.is_given.load(Ordering::Relaxed);
         if !is_told || self.query().is_ok_and(|query| query.first(AS_OF).is_some()) {
             return None;
         }
-        self.context.projection.snapshot()?.revision
+        // A write is refused by the writer, on what is newest there; a read by what was looked at for it.
+        let was_shown = self.shown.get().filter(|_| self.method().is_safe());
+        was_shown.map_or_else(|| self.context.projection.snapshot()?.revision, |revision| *revision)
     }
 
     /// What is served now; the whole request keeps to it.
@@ -129,7 +138,10 @@ impl<'a> Call<'a> {
     /// 503 until the repository has been read for the first time: an empty list would be a lie.
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
         let projection = &self.context.projection;
-        projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))
+        let snapshot =
+            projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))?;
+        self.shown.get_or_init(|| snapshot.revision);
+        Ok(snapshot)
     }
 
     /// The room of an answer to the request.
