@@ -10,7 +10,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use git2::{Config, ConfigLevel};
+use git2::{Config, ConfigLevel, Repository, RepositoryOpenFlags};
 
 use crate::domain::Actor;
 use crate::store::StoreError;
@@ -21,7 +21,7 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// On whose behalf hand edits are committed.
 pub(crate) fn person(layout: &Layout) -> Actor {
-    let config = open(layout);
+    let config = open_with_conditions(layout).unwrap_or_else(|_| open(layout));
     let text = |name| config.get_string(name).unwrap_or_default();
     Actor::new(&text("user.name"), &text("user.email"))
 }
@@ -96,6 +96,14 @@ pub(crate) fn safe_directories() -> Vec<String> {
         drop(values.for_each(add));
     }
     found
+}
+
+/// The same as [`open`] finds, with what is included for some repositories or branches only (`includeIf`), which libgit2
+/// judges where it opens the repository itself. It does not open all that are served.
+fn open_with_conditions(layout: &Layout) -> Result<Config, git2::Error> {
+    let flags =
+        RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT | RepositoryOpenFlags::FROM_ENV;
+    Repository::open_ext(&layout.git_dir, flags, [""; 0])?.config()
 }
 
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says

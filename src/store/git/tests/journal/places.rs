@@ -252,7 +252,16 @@ fn a_person_is_who_the_repository_says() {
     let repo = Repo::new();
     repo.git(&["config", "user.name", "Ole"]);
     repo.git(&["config", "user.email", "ole@example.org"]);
-    assert_eq!(repo.open().person(), Actor::new("Ole", "ole@example.org"));
+    let mut journal = repo.open();
+    assert_eq!(journal.person(), Actor::new("Ole", "ole@example.org"));
+    fs::write(repo.path().join(".git/mara"), "[user]\nname = Mara\nemail = mara@example.org\n").unwrap();
+    for (condition, name) in
+        [("onbranch:other", "Ole"), ("onbranch:main", "Mara"), ("gitdir:**/.git", "Mara")]
+    {
+        repo.git(&["config", &format!("includeIf.{condition}.path"), "mara"]);
+        assert_eq!(journal.person().name(), name, "{condition}");
+        repo.git(&["config", "--remove-section", &format!("includeIf.{condition}")]);
+    }
 }
 
 /// Puts a copy of itself in the place of `.git`.
