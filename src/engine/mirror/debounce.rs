@@ -58,7 +58,9 @@ impl Mirror {
         self.work_tree
             .suspects
             .values()
-            .map(|suspect| suspect.since + self.options.settle_patience)
+            .map(|suspect| suspect.since)
+            .chain(self.work_tree.unfinished.values().copied())
+            .map(|since| since + self.options.settle_patience)
             .chain(busy)
             .min()
     }
@@ -67,7 +69,7 @@ impl Mirror {
     pub(crate) fn look_again_hint(&self) -> Hint {
         match self.work_tree.pending.hint() {
             Hint::Files(mut names) => {
-                names.extend(self.work_tree.suspects.keys().cloned());
+                names.extend(self.watched().cloned());
                 Hint::Files(names)
             }
             hint @ (Hint::Everything | Hint::Branch) => hint,
@@ -75,9 +77,13 @@ impl Mirror {
     }
 
     /// Whether a file of this key, or of one that differs from it in letter case only, is being
-    /// watched for whether it stays broken or gone.
+    /// watched for whether it stays broken or gone, or is closed.
     pub(crate) fn is_suspect(&self, key: &Key) -> bool {
-        self.work_tree.suspects.keys().any(|name| is_of(name, key))
+        self.watched().any(|name| is_of(name, key))
+    }
+
+    fn watched(&self) -> impl Iterator<Item = &String> {
+        self.work_tree.suspects.keys().chain(self.work_tree.unfinished.keys())
     }
 
     /// Looks at everything that is to be looked at; says whether it could be seen.
@@ -118,6 +124,12 @@ impl Mirror {
                 (edits, unfinished, note)
             }
         };
+        match paths {
+            Paths::All => self.work_tree.unfinished.clear(),
+            Paths::Only(names) => self.work_tree.unfinished.retain(|name, _| !names.contains(name)),
+        }
+        let now = Instant::now();
+        self.work_tree.unfinished.extend(unfinished.keys().map(|name| (name.clone(), now)));
         self.note_work_tree(note);
         let mut found: BTreeMap<String, Saved> =
             edits.into_iter().map(|Edit { name, now }| (name, now)).collect();

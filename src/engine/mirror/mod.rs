@@ -87,6 +87,9 @@ pub(crate) struct Mirror {
 struct WorkTreeView {
     edits: BTreeMap<String, Believed>,
     suspects: BTreeMap<String, Suspect>,
+    /// Files that somebody has written to and not closed, and when that was seen: what comes yet would be lost with a file
+    /// that is replaced.
+    unfinished: BTreeMap<String, Instant>,
     /// Whether it was not ours to look at the last time.
     away: bool,
     busy: Option<Busy>,

@@ -29,7 +29,7 @@ use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 use crate::telemetry::Limit;
 
-/// How long a job waits for a file of its key to stay as it is; then it is decided on what is
+/// How long a job waits for a file of its key to stay as it is, or to be closed; then it is decided on what is
 /// believed.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 

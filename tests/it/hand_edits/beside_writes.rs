@@ -1,5 +1,6 @@
 //! API writes beside hand edits: both end up in the history, and neither undoes the other.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -135,6 +136,28 @@ async fn an_edit_that_is_larger_than_what_is_read_of_a_file_is_a_person_s_to_com
     assert!(detail.contains(POSTS) && detail.contains("1048576 bytes"), "{detail}");
     assert_eq!(server.repo().subjects(), ["Seed"]);
     server.repo().commit("Too much");
+}
+
+#[tokio::test]
+async fn what_comes_late_into_a_file_that_is_still_open_is_waited_for() {
+    let server = TestServer::on("small").await;
+    let mut file = std::fs::File::create(server.repo().path().join(POSTS)).unwrap();
+    file.write_all(b"type: document\nname: Early\n").unwrap();
+    server.shows("posts", "name", "Early").await;
+    let (client, mut writing) = (server.client().clone(), JoinSet::new());
+    writing.spawn(async move { client.patch("posts", json!({"recursive": true})).await.is(200) });
+    // Time enough for a write that waits for nobody.
+    for _ in 0..20 {
+        server.read("posts").await.is(200);
+    }
+    file.write_all(b"x-late: 1\n").unwrap();
+    drop(file);
+    writing.join_all().await;
+    assert_eq!(
+        server.read("posts").await.is(200).attributes(),
+        json!({"type": "document", "name": "Early", "recursive": true, "x-late": 1})
+    );
+    assert_eq!(server.repo().status(), "");
 }
 
 /// A file with a comment of so many bytes.
