@@ -178,6 +178,7 @@ mod tests {
         assert!(!secret.has_signed(&headers(&signed), body, late));
         assert!(!secret.has_signed(&headers(&signed), b"{}", now));
     }
+
     #[test]
     fn a_secret_that_says_it_is_encoded_is_so_or_none() {
         assert_eq!(NoticeSecret::new("whsec_AAEC\n").unwrap().key, [0, 1, 2]);

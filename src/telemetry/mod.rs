@@ -133,7 +133,7 @@ fn filter(text: &str) -> Result<Targets, LogError> {
     let wrong = || LogError::Filter { filter: text.to_owned(), reason: FILTERS.to_owned() };
     // A word alone would be a target with everything of it, and all else silent: a level with a typing error, mostly.
     let is_known = |it: &str| it.contains('=') || it.parse::<LevelFilter>().is_ok();
-    if !text.split(',').map(str::trim).all(is_known) {
+    if !text.split(',').all(is_known) {
         return Err(wrong());
     }
     let is_level = text.parse::<LevelFilter>().is_ok();
@@ -184,7 +184,7 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["WARN", "collectory=debug", "info, collectory::engine=trace", "off"] {
+        for text in ["WARN", "collectory=debug", "info,collectory::engine=trace", "off"] {
             assert_eq!(directives(text).as_deref(), Ok(text));
         }
     }

@@ -148,6 +148,12 @@ async fn a_value_that_is_no_json_hides_no_other_error() {
         server.read("posts").await.is(200).attributes(),
         json!({"type": "document", "name": "Theirs"})
     );
+    server.delete("posts").await.is(204);
+    let gone = checked(send(&server, "/collections/posts", filled(&form, &unreadable)).await, 404);
+    gone.has("makes the collection anew").has("This is not JSON");
+    sent(&server, "/new", filled(&gone, &[("j.x-a", "1")])).await;
+    let attributes = server.read("posts").await.is(200).attributes();
+    assert_eq!(attributes, json!({"type": "document", "name": "Posts", "x-a": 1}), "nothing typed is lost");
 }
 
 #[tokio::test]

@@ -147,9 +147,15 @@ async fn unreadable(
     mut form: Form,
     others: Request,
 ) -> Result<Reply, ApiError> {
-    if let Err(error) = others.because(&form.reason).dry_run(true).read(visit.call).await {
-        visible(&error)?;
-        form.blame(error.into_errors());
+    match others.because(&form.reason).dry_run(true).read(visit.call).await {
+        Err(error) if error.status() == StatusCode::NOT_FOUND => {
+            return refused(visit, form, None, &[], error).await;
+        }
+        Err(error) => {
+            visible(&error)?;
+            form.blame(error.into_errors());
+        }
+        Ok(_) => {}
     }
     show(visit, StatusCode::BAD_REQUEST, entry, form).await
 }
