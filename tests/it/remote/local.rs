@@ -118,6 +118,8 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
     hub.goes_away();
     let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
     server.stop();
+    // What it learns of the remote that was away, it learns before that is back.
+    is_in_state(&other, "down").await;
     hub.comes_back();
     is_in_state(&other, "up").await;
     let theirs = other.patch("posts", json!({"x-theirs": 1})).await.is(200).header("collectory-revision");
@@ -449,6 +451,7 @@ impl Apart {
     async fn alone(&mut self) {
         self.known.push((self.server.repo().head(), state(&self.server).await));
         self.server.stop();
+        is_in_state(&self.other, "down").await;
         self.hub.comes_back();
         is_in_state(&self.other, "up").await;
     }
