@@ -15,17 +15,19 @@
 //! the configuration of the served repository, and never takes what the remote says in words for the truth: what
 //! became of a push is told by the ids of commits.
 
+mod decision;
 mod error;
 mod journal;
 mod link;
+mod merger;
 mod transport;
 
+pub use crate::store::remote::decision::Decision;
 pub use crate::store::remote::error::RemoteError;
 pub use crate::store::remote::journal::RemoteJournal;
-pub use crate::store::remote::journal::decision::Decision;
-pub use crate::store::remote::journal::merge::{FileSides, Judged, Merger, Resolution, Side, Sides};
 pub use crate::store::remote::link::poll::Poll;
 pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus, Settings, Since};
+pub use crate::store::remote::merger::{FileSides, Judged, Merger, Resolution, Side, Sides};
 pub use crate::store::remote::transport::access::{Access, askpass};
 pub use crate::store::remote::transport::branch::default_branch;
 pub use crate::store::remote::transport::git::{Git, Named, check_version};

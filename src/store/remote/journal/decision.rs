@@ -1,23 +1,12 @@
 //! What an operator decides about a remote that was rewritten: it is right as it is, or what it has lost comes back.
 
 use crate::domain::Revision;
-use crate::store::remote::RemoteError;
+use crate::store::remote::decision::Decision;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::Join;
 use crate::store::remote::transport::notes::Note;
 use crate::store::{Kept, StoreError, TwoPhase};
-
-/// What an operator decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// The remote is right: the branch here follows it, and what it has lost is let go.
-    Accept,
-    /// What the remote has lost comes back.
-    Restore {
-        /// In place of what the remote has now, which is kept here; otherwise both are merged.
-        force: bool,
-    },
-}
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Does what was decided, and answers where the branch is then; again on what others have pushed meanwhile, as often

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::domain::Revision;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::Join;
 use crate::store::remote::link::behind::Outbox;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::turn::Turn;
 use crate::store::remote::link::{Ack, Decided, Link};
 use crate::store::remote::transport::notes::Note;
@@ -174,6 +174,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.copy_of(name, blob)
+    }
+
+    fn is_filtered(&mut self, name: &str) -> bool {
+        self.inner.is_filtered(name)
     }
 
     fn work_tree(

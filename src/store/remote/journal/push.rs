@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::link::pause;
 use crate::store::remote::transport::notes::Note;

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use crate::domain::Revision;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::sightings::SeenHead;
 use crate::store::remote::link::{Known, Link};
 use crate::store::remote::transport::notes::Note;

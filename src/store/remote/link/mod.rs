@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use crate::domain::Revision;
 use crate::store::Archive;
-use crate::store::remote::RemoteError;
-use crate::store::remote::journal::decision::Decision;
+use crate::store::remote::decision::Decision;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::behind::Posted;
 pub use crate::store::remote::link::counters::Counters;
 pub use crate::store::remote::link::settings::{Ack, Settings};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
-use crate::store::remote::journal::merge::Merger;
+use crate::store::remote::merger::Merger;
 
 /// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

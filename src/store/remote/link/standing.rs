@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::settings::Ack;
 use crate::store::remote::link::{Link, Pending};
 

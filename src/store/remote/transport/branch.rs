@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::store::git::{REMOTE_FOLDER, is_branch_name};
 use crate::store::git_command;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::access::Access;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::Git;

@@ -15,7 +15,7 @@ use std::time::Instant;
 use crate::domain::Revision;
 use crate::store::git::REMOTE_FOLDER;
 use crate::store::git_command;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::access::Access;
 use crate::store::remote::transport::branch::BranchName;
 use crate::store::remote::transport::folder::fill;

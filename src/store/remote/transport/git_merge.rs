@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 use std::time::Instant;
 
 use crate::domain::Revision;
-use crate::store::remote::RemoteError;
+use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::process::Ended;
