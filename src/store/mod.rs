@@ -320,6 +320,12 @@ pub trait Journal: Send + 'static {
         Ok(None)
     }
 
+    /// Whether git would have a program change what stands under this name in the work tree before it commits it
+    /// (`filter` in gitattributes(5)). No program is run here, so the file is not what git would commit.
+    fn is_filtered(&mut self, _name: &str) -> bool {
+        false
+    }
+
     /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably
     /// (design.md section 6, steps 3 to 6). Answers after everything is on disk.
     ///

@@ -55,6 +55,9 @@ impl PlanState {
             let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
             return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", input.folder) });
         }
+        if let Some(name) = &edit.filtered {
+            return Err(SubmitError::Filtered { index, path: format!("{}/{name}", input.folder) });
+        }
         if let Some(name) = &edit.unread {
             let path = format!("{}/{name}", input.folder);
             return Err(SubmitError::UnreadEdit { index, path, bytes_max: FILE_BYTES_READ_MAX });
@@ -197,7 +200,7 @@ mod tests {
         let file = RivalFile { name: "a.yaml".into(), is_committed: true, stands: !is_removed };
         let files = vec![("a.yaml".to_owned(), None)];
         let event = Some(Event::Deleted(collection("a")));
-        let removal = HandEdit { files, event, committable: true, unread: None };
+        let removal = HandEdit { files, event, committable: true, filtered: None, unread: None };
         let input = Input {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),

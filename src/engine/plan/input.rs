@@ -79,6 +79,8 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
         matches!(saved, Saved::Special(_)) || mirror.is_committed_special(name)
     };
     let committable = options.mirror.serve_uncommitted && !edits.iter().any(is_special);
+    let mut standing = edits.iter().filter(|(_, saved)| *saved != Saved::Gone).map(|(name, _)| name);
+    let filtered = standing.find(|name| mirror.journal.is_filtered(name)).cloned();
     let event = mirror.event_by_hand(key)?;
     let (mut files, mut unread) = (Vec::with_capacity(edits.len()), None);
     for (name, saved) in edits {
@@ -95,7 +97,7 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
         };
         files.push((name, content));
     }
-    Ok(Some(HandEdit { files, event, committable, unread }))
+    Ok(Some(HandEdit { files, event, committable, filtered, unread }))
 }
 
 /// The keys that differ from this one in letter case only, with their files.

@@ -76,6 +76,8 @@ pub(crate) struct HandEdit {
     pub(crate) event: Option<Event>,
     /// Whether the service may commit it. What is no file, now or at the head, is a person's to commit.
     pub(crate) committable: bool,
+    /// A file that git would have a program change first.
+    pub(crate) filtered: Option<String>,
     /// A file of which not all could be read: it is larger than what is read of one, or was saved again meanwhile.
     pub(crate) unread: Option<String>,
 }

@@ -62,6 +62,14 @@ pub enum SubmitError {
         /// The file, as a path inside the repository.
         path: String,
     },
+    /// The file has an uncommitted edit, and git would have a program change it first.
+    #[error("change {index}: {path} has an uncommitted edit, and git would have a filter change it first")]
+    Filtered {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// The file, as a path inside the repository.
+        path: String,
+    },
     /// The file has an uncommitted edit that could not be read whole, so it can't be committed.
     #[error("change {index}: {path} has an uncommitted edit of more than {bytes_max} bytes or in the making")]
     UnreadEdit {

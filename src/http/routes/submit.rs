@@ -67,6 +67,7 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
         | SubmitError::Broken { .. }
         | SubmitError::NoFile { .. }
         | SubmitError::EditedByHand { .. }
+        | SubmitError::Filtered { .. }
         | SubmitError::UnreadEdit { .. }
         | SubmitError::TooMuch { .. }
         | SubmitError::KeyReused

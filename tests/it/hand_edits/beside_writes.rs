@@ -160,6 +160,23 @@ async fn what_comes_late_into_a_file_that_is_still_open_is_waited_for() {
     assert_eq!(server.repo().status(), "");
 }
 
+#[tokio::test]
+async fn what_a_filter_of_git_s_would_change_is_a_person_s_to_commit() {
+    let server = TestServer::on("small").await;
+    server.repo().write(".gitattributes", "collections/*.yaml filter=crypt\n");
+    server.repo().commit("Hide it");
+    server.repo().save(POSTS, "type: document\nname: Secret\n");
+    server.shows("posts", "name", "Secret").await;
+    server.patch("posts", json!({"recursive": true})).await.is(200);
+    server.repo().git(&["config", "filter.crypt.clean", "sed s/Secret/Hidden/"]);
+    server.repo().save(POSTS, "type: document\nname: Secret again\n");
+    server.shows("posts", "name", "Secret again").await;
+    let detail = server.patch("posts", json!({"recursive": true})).await.is(409).detail();
+    assert!(detail.contains(POSTS) && detail.contains("filter"), "{detail}");
+    server.repo().commit("Hidden");
+    assert_eq!(server.repo().git(&["show", &format!("HEAD:{POSTS}")]), "type: document\nname: Hidden again");
+}
+
 /// A file with a comment of so many bytes.
 fn large(comment_bytes: usize) -> String {
     format!("type: document\n#{}\n", "x".repeat(comment_bytes))

@@ -266,6 +266,13 @@ impl From<SubmitError> for ApiError {
                     "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
                 ),
             ),
+            SubmitError::Filtered { index: _, path } => Self::new(
+                Code::CONFLICT,
+                format!(
+                    "The file {path} is not what is committed, and git would have a filter (gitattributes) change it \
+                     before it commits it, which is not done here; commit it with git, or leave the filter off"
+                ),
+            ),
             SubmitError::UnreadEdit { index: _, path, bytes_max } => Self::new(
                 Code::CONFLICT,
                 format!(
@@ -374,6 +381,7 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Broken { index, .. }
         | SubmitError::NoFile { index, .. }
         | SubmitError::EditedByHand { index, .. }
+        | SubmitError::Filtered { index, .. }
         | SubmitError::UnreadEdit { index, .. }
         | SubmitError::TooMuch { index, .. } => Some(*index),
         SubmitError::KeyReused

@@ -175,6 +175,10 @@ impl Journal for GitJournal {
         Ok(content.map(|content| content.bytes))
     }
 
+    fn is_filtered(&mut self, name: &str) -> bool {
+        user_config::is_filtered(&self.layout, name)
+    }
+
     fn wait_for_git(&mut self) -> Result<(), StoreError> {
         stop_at(Failpoint::AwaitIndex, &self.layout.git_dir)?;
         self.checkout.lock_index(self.writer.lock_wait).map(drop)

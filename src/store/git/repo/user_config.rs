@@ -1,6 +1,6 @@
 //! The configuration of whoever runs us: the only place where more than the repository's own is
-//! read, and only to be told three things: who commits by hand, whom to believe a signature, and
-//! where hooks are looked for.
+//! read, and only to be told four things: who commits by hand, whom to believe a signature, where
+//! hooks are looked for, and whether a file would be changed by a program.
 //!
 //! The files are those of git (git-config(1), FILES and ENVIRONMENT), the later ones over the
 //! earlier: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that
@@ -10,7 +10,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use git2::{Config, ConfigLevel, Repository, RepositoryOpenFlags};
+use git2::{AttrCheckFlags, AttrValue, Config, ConfigLevel, Repository, RepositoryOpenFlags};
 
 use crate::domain::Actor;
 use crate::store::StoreError;
@@ -98,12 +98,31 @@ pub(crate) fn safe_directories() -> Vec<String> {
     found
 }
 
-/// The same as [`open`] finds, with what is included for some repositories or branches only (`includeIf`), which libgit2
-/// judges where it opens the repository itself. It does not open all that are served.
+/// Whether a program is set for a file of the collections folder, which git runs before it commits it (`filter` in
+/// gitattributes(5)).
+pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
+    let program = || {
+        let repository = open_by_libgit2(layout)?;
+        let path = layout.inside(name);
+        let filter = repository.get_attr(Path::new(&path), "filter", AttrCheckFlags::default())?;
+        let AttrValue::String(filter) = AttrValue::from_string(filter) else { return Ok(false) };
+        let config = repository.config()?;
+        let is_set = |what: &str| config.get_string(&format!("filter.{filter}.{what}")).is_ok();
+        Ok::<_, git2::Error>(is_set("clean") || is_set("process"))
+    };
+    program().unwrap_or(false)
+}
+
+/// The same as [`open`] finds, with what is included for some repositories or branches only (`includeIf`).
 fn open_with_conditions(layout: &Layout) -> Result<Config, git2::Error> {
+    open_by_libgit2(layout)?.config()
+}
+
+/// The repository as libgit2 knows it, which does not open all that are served.
+fn open_by_libgit2(layout: &Layout) -> Result<Repository, git2::Error> {
     let flags =
         RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT | RepositoryOpenFlags::FROM_ENV;
-    Repository::open_ext(&layout.git_dir, flags, [""; 0])?.config()
+    Repository::open_ext(&layout.git_dir, flags, [""; 0])
 }
 
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says
