@@ -162,11 +162,9 @@ impl<'t> Parts<'t> {
         let is_last = self.is_last_kept(anchor, gone);
         let last = if is_last && self.comma(self.spans.len() - 1).is_none() { "" } else { "," };
         let lines = format!("{}{indent}{}{last}", self.source.line_end, new.join(&between));
-        let mut splices = vec![self.source.replace(stop..stop, lines)];
-        if self.comma(anchor).is_none() {
-            splices.push(self.source.replace(span.end..span.end, ","));
-        }
-        Some(splices)
+        // Where the line ends with the part, the comma comes first.
+        let comma = self.comma(anchor).is_none().then(|| self.source.replace(span.end..span.end, ","));
+        Some(comma.into_iter().chain([self.source.replace(stop..stop, lines)]).collect())
     }
 
     /// Whether all parts behind this one go.

@@ -130,6 +130,18 @@ fn a_new_attribute_stands_behind_the_one_that_precedes_it() {
         &[("name", "x, y".into())],
         "{\n  type: document, # c\n  name: \"x, y\"\n}\n",
     );
+    for (old, new) in [
+        ("x-a: a", "x-a: a,\n  x-b: 1"),
+        ("x-a: a,", "x-a: a,\n  x-b: 1,"),
+        ("x-a: a # own", "x-a: a, # own\n  x-b: 1"),
+        ("x-a: [a, b]", "x-a: [a, b],\n  x-b: 1"),
+    ] {
+        for end in ["\n", "\r\n"] {
+            let [old, new] =
+                [old, new].map(|it| format!("{{\n  type: document, # kind\n  {it}\n}}\n").replace('\n', end));
+            check(&old, &[("x-b", int(1))], &new);
+        }
+    }
     check("  type: document\n", &[("name", "x".into())], "  type: document\n  name: x\n");
 }
 
