@@ -59,7 +59,9 @@ pub fn parse(message: &str) -> Message {
     let mut paragraphs = paragraphs(message);
     let trailers = match paragraphs.last() {
         Some(last) if paragraphs.len() > 1 && are_trailers(last) => {
-            paragraphs.pop().map_or_else(Vec::new, |last| pairs(&last))
+            let last = paragraphs.pop().unwrap_or_default();
+            paragraphs.extend(Some(plain(&last)).filter(|plain| !plain.is_empty()));
+            pairs(&last)
         }
         _ => Vec::new(),
     };
@@ -186,22 +188,39 @@ fn paragraphs(message: &str) -> Vec<Vec<&str>> {
 
 /// Whether git takes a last paragraph for trailers (`find_trailer_block_start` in `trailer.c`).
 fn are_trailers(lines: &[&str]) -> bool {
-    let by_git =
-        |line: &&str| line.starts_with("Signed-off-by: ") || line.starts_with("(cherry picked from commit ");
     let (mut some, mut others, mut continues) = (0, 0, false);
     for line in lines {
         if line.starts_with([' ', '\t']) {
             others += usize::from(!continues);
             continue;
         }
-        continues = split(line).is_some() || by_git(line);
+        continues = is_trailer(line);
         if continues {
             some += 1;
         } else {
             others += 1;
         }
     }
-    some > 0 && (others == 0 || (lines.iter().any(by_git) && some * 3 >= others))
+    some > 0 && (others == 0 || (lines.iter().any(|line| is_by_git(line)) && some * 3 >= others))
+}
+
+/// The lines among trailers that are none.
+fn plain<'m>(lines: &[&'m str]) -> Vec<&'m str> {
+    let mut continues = false;
+    let is_plain = |line: &&str| {
+        continues = if line.starts_with([' ', '\t']) { continues } else { is_trailer(line) };
+        !continues
+    };
+    lines.iter().copied().filter(is_plain).collect()
+}
+
+fn is_trailer(line: &str) -> bool {
+    split(line).is_some() || is_by_git(line)
+}
+
+/// Whether git has made a line.
+fn is_by_git(line: &str) -> bool {
+    line.starts_with("Signed-off-by: ") || line.starts_with("(cherry picked from commit ")
 }
 
 /// The trailers of a paragraph, continued lines joined by a blank.

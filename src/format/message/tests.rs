@@ -238,6 +238,9 @@ fn the_text_of_a_persons_commit_is_the_whole_message_without_trailers() {
     assert_eq!(message.subject, "Rename posts");
     assert_eq!(message.events, []);
     assert_eq!(read("Rename posts\n").text, "Rename posts");
+    let signed =
+        read("Rename posts\n\nIt is full,\n  says Mara.\nSigned-off-by: A <a@b>\nReviewed-by: B\n  and C\n");
+    assert_eq!(signed.text, "Rename posts\n\nIt is full,\n  says Mara.");
     assert_eq!(
         read("Rename posts\n\nnot a trailer here\nKey: value\n").reason.as_deref(),
         Some("not a trailer here\nKey: value")
