@@ -190,11 +190,12 @@ impl View {
     }
 }
 
-/// What a message says of the events of its commit.
+/// What a message says of the events of its commit. What a commit takes back only the service can say, which has planned
+/// it: in anybody's message the same line may have been copied.
 fn event_message(origin: Origin, message: Message) -> EventMessage {
     let Message { subject, reason, text, request_id, reverses, .. } = message;
     let text = (!text.is_empty()).then_some(text);
-    let reason = if origin == Origin::Git { text } else { reason };
+    let (reason, reverses) = if origin == Origin::Git { (text, None) } else { (reason, reverses) };
     EventMessage { subject: shortened(subject), reason: reason.map(shortened), request_id, reverses }
 }
 
