@@ -110,9 +110,9 @@ impl Following {
             }
             (None, Some(since)) => {
                 let since = since.clone();
-                let resolved = tokio::task::spawn_blocking(move || view.resolve(&since)).await;
-                let resolved = resolved.map_err(|error| error.to_string())?;
-                Some(resolved.map_err(|error| format!("since: {error}"))?.into())
+                let start = tokio::task::spawn_blocking(move || view.start_of(&since)).await;
+                let start = start.map_err(|error| error.to_string())?;
+                start.map_err(|error| format!("since: {error}"))?.map(Position::from)
             }
             (None, None) => view.head().map(Position::from),
         };

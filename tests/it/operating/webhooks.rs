@@ -312,6 +312,21 @@ async fn the_list_is_read_again_and_a_bad_one_is_not_taken_over() {
 }
 
 #[tokio::test]
+async fn a_receiver_that_begins_with_a_time_is_told_everything_from_its_first_moment_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let receivers = [(); 3].map(|()| Receiver::listen());
+    // The first commit of the fixture is of the second of January.
+    let sinces = ["2026-01-01", "2026-01-02", "2026-01-03"].map(|day| format!(", since: {day}"));
+    let entries: Vec<_> = receivers.iter().zip(sinces.iter().map(String::as_str)).collect();
+    let server = setup(&listed(folder.path(), &entries)).start().await;
+    server.create(&document("a", json!({}))).await.is(201);
+    for (receiver, count) in receivers.iter().zip([4, 4, 1]) {
+        let told = keys(&receiver.gets(count).await).join(" ");
+        assert_eq!(told, ["images pages posts a", "a"][usize::from(count == 1)]);
+    }
+}
+
+#[tokio::test]
 async fn a_receiver_whose_beginning_is_not_there_yet_is_told_from_there_when_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::listen();

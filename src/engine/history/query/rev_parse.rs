@@ -51,6 +51,22 @@ impl View {
         if self.reaches(meant)? { Ok(meant) } else { Err(HistoryError::NotOnBranch(text.to_owned())) }
     }
 
+    /// Behind which commit whoever wants to hear of everything since then begins; `None` is before the first. What a time
+    /// names is all from its first moment on, a revision what came after it.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub fn start_of(&self, text: &str) -> Result<Option<Revision>, HistoryError> {
+        match time::parse(text, Side::Since) {
+            Some(time) => {
+                let earlier = self.index.commits().take_while(|commit| commit.time() < time);
+                Ok(earlier.last().map(|commit| commit.revision))
+            }
+            None => self.resolve(text).map(Some),
+        }
+    }
+
     /// The commit so many first parents back; of the history of the branch the index knows it.
     fn first_parent(&self, revision: Revision, steps: u32) -> Result<Option<Revision>, HistoryError> {
         let mut at = revision;
