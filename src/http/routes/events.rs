@@ -132,11 +132,15 @@ impl Wanted {
             Self::All => &[],
             Self::Of(keys) => &keys[..],
             Self::Following(key) => std::slice::from_ref(key),
-            Self::OfNone(text) => return Err(ApiError::no_such_collection(text)),
+            Self::OfNone(text) => {
+                return Err(ApiError::no_such_collection(text).parameter(FILTER_COLLECTION));
+            }
         };
-        match keys.iter().find(|key| !view.knows(key)) {
-            Some(unknown) => Err(call.no_history_of(unknown)),
-            None => Ok(keys.to_vec()),
+        match (keys.iter().find(|key| !view.knows(key)), self) {
+            (None, _) => Ok(keys.to_vec()),
+            // It stands in the path.
+            (Some(unknown), Self::Following(_)) => Err(call.no_history_of(unknown)),
+            (Some(unknown), _) => Err(call.no_history_of(unknown).parameter(FILTER_COLLECTION)),
         }
     }
 }

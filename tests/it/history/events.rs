@@ -179,17 +179,19 @@ async fn what_can_not_be_answered_is_refused_by_name() {
         ("/events?filter[until]=2026-13-01T00:00:00Z".to_owned(), 400, "filter[until]"),
         ("/events?filter[until]=abcdef0123".to_owned(), 404, "filter[until]"),
         ("/collections/posts/events?filter[collection]=posts".to_owned(), 400, "filter[collection]"),
+        ("/events?filter[collection]=never".to_owned(), 404, "filter[collection]"),
+        ("/events?filter[collection]=no%20key".to_owned(), 404, "filter[collection]"),
+        (
+            "/diff?filter[from]=HEAD~1&filter[to]=HEAD&filter[collection]=never".to_owned(),
+            404,
+            "filter[collection]",
+        ),
     ] {
         let (_, source) = server.get(&path).await.is(status).error();
         assert_eq!(source["parameter"], parameter, "{path}");
     }
-    for path in [
-        "/events?filter[collection]=never",
-        "/events?filter[collection]=no%20key",
-        "/collections/never/events",
-        "/events/posts",
-        "/events/00000000-0000-0000-0000-000000000000",
-    ] {
+    for path in ["/collections/never/events", "/events/posts", "/events/00000000-0000-0000-0000-000000000000"]
+    {
         server.get(path).await.is(404);
     }
     server.repo().save("collections/new.yaml", "type: document\n");
