@@ -264,7 +264,7 @@ fn sentence(conflict: &Conflict, merge: &Commit) -> String {
         ),
         Conflict::Attribute { key, attribute } => format!(
             "`{attribute}` of `{key}` was changed at two places at once; one value stays, the other is in the history{other}. \
-             Write the attribute to settle this."
+             Write another value to settle this, and then the one that stays if that is right."
         ),
         Conflict::File(path) => format!(
             "`{path}` was changed at two places at once; one version stays, the other is in the history{other}. \

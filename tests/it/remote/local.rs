@@ -161,6 +161,8 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
         assert_eq!(names(server, "pages").await[0], "api Mine");
         let problem = server.problem("conflict:posts/name").await;
         assert_eq!(problem["attributes"]["revision"], head);
+        let message = problem["attributes"]["message"].as_str().unwrap();
+        assert!(message.ends_with("settle this, and then the one that stays if that is right."), "{message}");
         let blame = server.get("/collections/posts/blame").await.is(200).json();
         let of = |name: &str| {
             blame["data"].as_array().unwrap().iter().find(|it| it["attributes"]["attribute"] == name).cloned()
@@ -169,8 +171,10 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     }
     server.restart().await;
     server.problem("conflict:posts/name").await;
-    other.patch("posts", json!({"name": "Settled"})).await.is(200);
-    server.shows("posts", "name", "Settled").await;
+    for name in ["Another", "Theirs"] {
+        other.patch("posts", json!({"name": name})).await.is(200);
+        server.shows("posts", "name", name).await;
+    }
     for server in [&server, &other] {
         eventually("the conflict is settled", async || {
             server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty().then_some(())
