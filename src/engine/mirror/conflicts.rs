@@ -59,6 +59,7 @@ impl Mirror {
     pub(crate) fn look_at_own(&mut self, from: Option<Revision>, to: Revision) {
         if self.conflicts.until == from {
             self.conflicts.until = Some(to);
+            from.into_iter().for_each(|from| self.settle_written(from, to));
             self.settle_conflicts();
             self.tell_conflicts();
         }
@@ -74,6 +75,7 @@ impl Mirror {
         };
         let found = match known {
             Some(until) => {
+                self.settle_written(until, head);
                 let new = self.journal.commits().commits_beyond(head, until)?;
                 self.with_conflicts_among(&new)?
             }
@@ -85,7 +87,7 @@ impl Mirror {
         for merge in found.into_iter().rev() {
             for conflict in message::conflicts(&merge.message) {
                 let was = self.what_was_left(merge.revision, &conflict)?;
-                if known.is_none() && self.is_written_since(head, merge.revision, &conflict, &was)? {
+                if self.is_written_since(&[merge.revision], head, &conflict, &was)? {
                     continue;
                 }
                 self.conflicts.open.retain(|open| open.shown.conflict != conflict);
@@ -182,23 +184,26 @@ impl Mirror {
         Ok(MergedState::Value(value))
     }
 
-    /// Whether somebody has written it between a merge and the head, even if it is as it was again.
+    /// Whether somebody has written it between one of these commits and the head, even if it is as it was again.
     fn is_written_since(
         &mut self,
+        since: &[Revision],
         head: Revision,
-        merge: Revision,
         conflict: &Conflict,
         was: &MergedState,
     ) -> Result<bool, StoreError> {
         let Conflict::Attribute { key, attribute } = conflict else { return Ok(false) };
         let (names, mut blobs) = (names_of(key), Vec::new());
+        let (mut left, mut is_met) = (CONFLICT_COMMITS_MAX, false);
         self.journal.commits().walk(head, &mut |commit, changes| {
-            let is_later = commit.revision != merge;
-            let of_key = changes.iter().filter(|change| is_later && names.contains(&change.name));
+            is_met = since.contains(&commit.revision);
+            let of_key = changes.iter().filter(|change| !is_met && names.contains(&change.name));
             blobs.extend(of_key.map(|change| change.after));
-            is_later
+            left -= 1;
+            !is_met && left > 0
         })?;
-        for entry in blobs {
+        // What came in by a merge is beside the line, and what stands on that may be older.
+        for entry in blobs.into_iter().filter(|_| is_met) {
             let state = match entry {
                 Some(crate::store::TreeEntry::File(blob)) => self.state_in(key, blob, attribute)?,
                 Some(crate::store::TreeEntry::Special(_)) => continue,
@@ -209,6 +214,16 @@ impl Mirror {
             }
         }
         Ok(false)
+    }
+
+    /// Lets go what was written since a commit up to which all was looked through.
+    fn settle_written(&mut self, until: Revision, head: Revision) {
+        let mut open = std::mem::take(&mut self.conflicts.open);
+        open.retain(|Open { shown, was }| {
+            let since = [until, shown.revision];
+            !self.is_written_since(&since, head, &shown.conflict, was).is_ok_and(|is_written| is_written)
+        });
+        self.conflicts.open = open;
     }
 
     /// Lets go what was written again.

@@ -184,6 +184,41 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
 }
 
 #[tokio::test]
+async fn what_both_changed_is_settled_by_another_value_and_the_one_that_stays_however_they_come() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    server.patch("posts", json!({"name": "Mine"})).await.is(200);
+    server.stop();
+    hub.comes_back();
+    let theirs = hub.somebody_writes("posts", "Theirs");
+    server.start_again().await;
+    is_pushed(&hub, &server).await;
+    let problem = server.problem("conflict:posts/name").await;
+    let message = problem["attributes"]["message"].as_str().unwrap();
+    assert!(message.ends_with("settle this, and then the one that stays if that is right."), "{message}");
+    other.problem("conflict:posts/name").await;
+    // What changes nothing leaves nothing that others could see.
+    server.patch("posts", json!({"name": "Theirs"})).await.is(200);
+    server.problem("conflict:posts/name").await;
+    let person = hub.person();
+    person.git(&["pull", "--quiet"]);
+    person.write("collections/posts.yaml", "type: document\nname: Another\n");
+    person.commit("Another");
+    person.git(&["checkout", "--quiet", &theirs, "--", "collections/posts.yaml"]);
+    let settled = person.commit("The one that stays");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    for server in [&server, &other] {
+        server.serves(&settled).await;
+        assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Theirs");
+        server.no_problem().await;
+    }
+    server.restart().await;
+    server.no_problem().await;
+}
+
+#[tokio::test]
 async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_settle_it() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
