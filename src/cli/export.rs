@@ -49,7 +49,7 @@ enum Form {
     Decap,
     /// One YAML document, which is Laika's YAML form too.
     Yaml,
-    /// Comma-separated values (RFC 4180), one line a collection.
+    /// Comma-separated values, quoted as RFC 4180 says, one line a collection; lines end as on Unix.
     Csv,
 }
 

@@ -21,7 +21,7 @@ enum Format {
     Text,
     /// JSON; resources are those of JSON:API, and where there are several, each has a line.
     Json,
-    /// Comma-separated values (RFC 4180), with a line of names.
+    /// Comma-separated values, quoted as RFC 4180 says, with a line of names; lines end as on Unix.
     Csv,
 }
 
