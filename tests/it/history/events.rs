@@ -68,11 +68,15 @@ async fn what_takes_back_says_what_it_took_back() {
     let list = server.get("/events?page[size]=2").await.is(200).json();
     assert_eq!(each(&list, "undoes"), ["null", &id]);
     assert_eq!(each(&list, "restores"), [first.as_str(), "null"]);
-    server.repo().write("collections/posts.yaml", "type: document\nname: By hand\n");
-    let head = server.repo().commit(&format!("Copied\n\nCollectory-Undoes: {id}"));
-    server.serves(&head).await;
-    let list = server.get("/events?page[size]=1").await.is(200).json();
-    assert_eq!(each(&list, "undoes"), ["null"], "only the service knows what it has planned");
+    for claimed in ["", "Collectory-Origin: merge\n"] {
+        server
+            .repo()
+            .write("collections/posts.yaml", &format!("type: document\nname: By hand {}\n", claimed.len()));
+        let head = server.repo().commit(&format!("Copied\n\n{claimed}Collectory-Undoes: {id}"));
+        server.serves(&head).await;
+        let list = server.get("/events?page[size]=1").await.is(200).json();
+        assert_eq!(each(&list, "undoes"), ["null"], "only the service knows what it has planned");
+    }
 }
 
 #[tokio::test]

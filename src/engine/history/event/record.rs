@@ -195,7 +195,8 @@ impl View {
 fn event_message(origin: Origin, message: Message) -> EventMessage {
     let Message { subject, reason, text, request_id, reverses, .. } = message;
     let text = (!text.is_empty()).then_some(text);
-    let (reason, reverses) = if origin == Origin::Git { (text, None) } else { (reason, reverses) };
+    let reason = if origin == Origin::Git { text } else { reason };
+    let reverses = reverses.filter(|_| !matches!(origin, Origin::Git | Origin::Merge));
     EventMessage { subject: shortened(subject), reason: reason.map(shortened), request_id, reverses }
 }
 
