@@ -1,13 +1,12 @@
 //! Writes that are answered when they are here, and pushed behind.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::{Hub, create, is_in_state, link};
+use super::{Hub, State, create, folded, is_in_state, link, state};
 use crate::support::{Good, Heard, Repo, Setup, Stream, TestServer, document, eventually, media};
 
 impl Hub {
@@ -428,42 +427,6 @@ async fn a_reader_of_the_stream_goes_on_over_a_merge_from_either_side() {
     }
 }
 
-/// The collections, each with its attributes.
-type State = BTreeMap<String, Map<String, Value>>;
-
-async fn state(server: &TestServer) -> State {
-    let list = server.list().await.is(200).json();
-    let of =
-        |it: &Value| (it["id"].as_str().unwrap().to_owned(), it["attributes"].as_object().unwrap().clone());
-    list["data"].as_array().unwrap().iter().map(of).collect()
-}
-
-/// What somebody has who had this and then heard events of a stream.
-fn folded(mut state: State, heard: &[Heard]) -> State {
-    for Heard { event: action, data, .. } in heard {
-        let event = &data["attributes"];
-        let key = event["collection"].as_str().unwrap().to_owned();
-        match action.as_str() {
-            "created" => drop(state.insert(key.clone(), Map::new())),
-            "updated" => {}
-            "deleted" => {
-                state.remove(&key);
-                continue;
-            }
-            other => panic!("{other}: {data}"),
-        }
-        let attributes = state.entry(key).or_default();
-        for change in event["changes"].as_array().unwrap() {
-            let name = change["attribute"].as_str().unwrap().to_owned();
-            match change.get("to").filter(|to| !to.is_null()) {
-                Some(to) => drop(attributes.insert(name, to.clone())),
-                None => drop(attributes.remove(&name)),
-            }
-        }
-    }
-    state
-}
-
 /// Two instances that have written apart, one of them without the remote, and then come together.
 struct Apart {
     hub: Hub,
@@ -513,7 +476,8 @@ impl Apart {
                 while heard.last().is_none_or(|it: &Heard| it.data["attributes"]["revision"] != *last) {
                     heard.push(stream.event());
                 }
-                assert_eq!(folded(begun.clone(), &heard), state(server).await, "from {from}: {heard:?}");
+                let events = heard.iter().map(|heard| &heard.data["attributes"]);
+                assert_eq!(folded(begun.clone(), events), state(server).await, "from {from}: {heard:?}");
                 let of_merge = heard.iter().filter(|it| it.data["attributes"]["revision"] == *merge);
                 let named = |it: &Heard| {
                     let key = it.data["attributes"]["collection"].as_str().unwrap();

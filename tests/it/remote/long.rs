@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Hub, create, link};
+use super::{Hub, State, create, folded, link, state};
 use crate::support::{Auth, Line, Proxy, TestServer, eventually, git_command, git_daemon};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -91,7 +91,7 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
     let told = events(&servers[0]).await;
     for server in &servers {
         assert_eq!(ids(&events(server).await), ids(&told), "seed {seed}");
-        assert_eq!(folded(&told), served(server).await, "seed {seed}");
+        assert_eq!(folded(State::new(), told.values()), state(server).await, "seed {seed}");
     }
     let unique: HashSet<&String> = ids(&told).into_iter().collect();
     assert_eq!(unique.len(), told.len(), "seed {seed}: no event is told twice");
@@ -130,32 +130,4 @@ async fn events(server: &TestServer) -> BTreeMap<(usize, String), Value> {
 
 fn ids(events: &BTreeMap<(usize, String), Value>) -> Vec<&String> {
     events.keys().map(|(_, id)| id).collect()
-}
-
-/// What the events, carried out one after another, lead to.
-fn folded(events: &BTreeMap<(usize, String), Value>) -> BTreeMap<String, Map<String, Value>> {
-    let mut state: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for event in events.values() {
-        let key = event["collection"].as_str().unwrap().to_owned();
-        if event["action"] == "deleted" {
-            state.remove(&key);
-            continue;
-        }
-        let attributes = state.entry(key).or_default();
-        for change in event["changes"].as_array().unwrap() {
-            let name = change["attribute"].as_str().unwrap().to_owned();
-            match change.get("to").filter(|to| !to.is_null()) {
-                Some(to) => drop(attributes.insert(name, to.clone())),
-                None => drop(attributes.remove(&name)),
-            }
-        }
-    }
-    state
-}
-
-async fn served(server: &TestServer) -> BTreeMap<String, Map<String, Value>> {
-    let list = server.list().await.is(200).json();
-    let of =
-        |it: &Value| (it["id"].as_str().unwrap().to_owned(), it["attributes"].as_object().unwrap().clone());
-    list["data"].as_array().unwrap().iter().map(of).collect()
 }

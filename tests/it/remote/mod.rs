@@ -18,11 +18,12 @@ mod stopping;
 mod transports;
 mod work_tree;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::support::{Auth, Repo, Setup, TestServer, document, eventually};
@@ -167,4 +168,39 @@ fn touch(path: &Path) {
 /// A new collection.
 async fn create(server: &TestServer, key: &str) -> String {
     server.create(&document(key, json!({"name": key}))).await.is(201).header("collectory-revision")
+}
+
+/// The collections, each with its attributes.
+type State = BTreeMap<String, Map<String, Value>>;
+
+async fn state(server: &TestServer) -> State {
+    let list = server.list().await.is(200).json();
+    let of =
+        |it: &Value| (it["id"].as_str().unwrap().to_owned(), it["attributes"].as_object().unwrap().clone());
+    list["data"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// What somebody has who had this and then carried out the events, each by its attributes, one after another.
+fn folded<'e>(mut state: State, events: impl IntoIterator<Item = &'e Value>) -> State {
+    for event in events {
+        let key = event["collection"].as_str().unwrap().to_owned();
+        match event["action"].as_str().unwrap() {
+            "created" => drop(state.insert(key.clone(), Map::new())),
+            "updated" => {}
+            "deleted" => {
+                state.remove(&key);
+                continue;
+            }
+            other => panic!("{other}: {event}"),
+        }
+        let attributes = state.entry(key).or_default();
+        for change in event["changes"].as_array().unwrap() {
+            let name = change["attribute"].as_str().unwrap().to_owned();
+            match change.get("to").filter(|to| !to.is_null()) {
+                Some(to) => drop(attributes.insert(name, to.clone())),
+                None => drop(attributes.remove(&name)),
+            }
+        }
+    }
+    state
 }
