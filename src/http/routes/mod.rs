@@ -34,8 +34,9 @@ use crate::http::routes::table::{LIVE, REMOTE, REMOTE_RESTORE, ROUTES, allow};
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let found = path::find(call);
-    // Whoever watches over the process asks by any name.
-    if !found.as_ref().is_ok_and(|found| found.route.path.text == LIVE) {
+    // Whoever watches over the process asks by any name, and for no revision.
+    let is_watch = found.as_ref().is_ok_and(|found| found.route.path.text == LIVE);
+    if !is_watch {
         call.check_host()?;
     }
     // This asks about the service as a whole (RFC 9110 section 9.3.7).
@@ -45,7 +46,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     }
     let Found { route, target } = found?;
     call.check_site()?;
-    let contained = min_revision::wanted(call)?;
+    let contained = if is_watch { None } else { min_revision::wanted(call)? };
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
     let is_told = route.path.text.starts_with(REMOTE) && route.path.text != REMOTE_RESTORE;
     let reads_only = call.context.is_follower() && !is_told;
@@ -64,8 +65,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         };
     };
     call.enter(route.path.text, actions);
-    // Whoever watches over the process waits for nobody.
-    if let Some(contained) = contained.filter(|_| route.path.text != LIVE) {
+    if let Some(contained) = contained {
         Box::pin(min_revision::wait(call, contained)).await?;
     }
     let reply = answering.await?;

@@ -47,6 +47,15 @@ async fn the_list_holds_every_collection_in_order() {
 }
 
 #[tokio::test]
+async fn whoever_asks_whether_the_process_lives_asks_for_no_revision() {
+    let wrong = [("collectory-min-revision", "nonsense")];
+    Served::new().ask("GET", "/collections", &wrong, "").await.is(400);
+    for served in [Served::new(), Served::loading(|_| ())] {
+        served.ask("GET", "/livez", &wrong, "").await.is(200);
+    }
+}
+
+#[tokio::test]
 async fn head_is_get_without_the_body() {
     let served = Served::new();
     for path in
