@@ -73,6 +73,48 @@ fn every_parameter_of_a_path_is_declared() {
 }
 
 #[test]
+fn head_takes_what_get_takes_and_who_may_answer_412_takes_the_conditions() {
+    let own = |operation: &Value| operation["parameters"].as_array().cloned().unwrap_or_default();
+    for (path, method, operation) in operations() {
+        if method == "head" {
+            assert_eq!(own(operation), own(&openapi()["paths"][path]["get"]), "{path}");
+        }
+        // Those of a batch stand in its operations.
+        if operation["responses"].get("412").is_some() && path != "/operations" {
+            for name in ["IfMatch", "IfNoneMatch"] {
+                let reference = serde_json::json!({"$ref": format!("#/components/parameters/{name}")});
+                assert!(own(operation).contains(&reference), "{method} {path} does not take {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_of_any_status_lists_the_headers_that_one_of_them_may_have() {
+    let headers = |response: &str| {
+        let headers = &openapi()["components"]["responses"][response]["headers"];
+        headers.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>()
+    };
+    assert!(headers("OtherError").contains(&"Retry-After"), "429");
+    for name in ["ETag", "Retry-After"] {
+        assert!(headers("HeadError").contains(&name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_answered_to_a_media_type_that_is_none_is_listed() {
+    const TYPE: &str = "application/vnd.api+json; charset=utf-8";
+    let server = TestServer::setup("small").auth(Auth::AllowAll).start().await;
+    for (path, method, operation) in operations().filter(|(path, ..)| !path.contains('{')) {
+        if method == "get" {
+            let asked = server.request("GET", path).header("Content-Type", TYPE);
+            let is_listed = operation["responses"].get("415").is_some();
+            assert_eq!(asked.send().await.status() == 415, is_listed, "{path}");
+        }
+    }
+}
+
+#[test]
 fn every_reference_leads_somewhere() {
     let mut broken = Vec::new();
     visit(openapi(), &mut |value| {
