@@ -144,13 +144,13 @@ const ENGINE_ROOMS: &[Room] = &[
 const HTTP_ROOMS: &[Room] = &[
     ("header", &[]),
     ("authorize", &[]),
-    ("server", &[]),
+    ("server", &["header"]),
     ("notice_secret", &[]),
     ("metrics", &["authorize"]),
     ("jsonapi", &["authorize", "header"]),
     ("browser", &["jsonapi"]),
     ("budgets", &["jsonapi"]),
-    ("reply", &["browser", "budgets", "jsonapi"]),
+    ("reply", &["browser", "budgets", "header", "jsonapi"]),
     ("context", &["authorize", "browser", "metrics", "notice_secret"]),
     (
         "request",

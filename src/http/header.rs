@@ -3,6 +3,9 @@
 use warp::http::header::CONTENT_LENGTH;
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
+/// Carries the id of a request both ways.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// The fields of this name, as they came. Requests have few fields: to compare their names costs less than to look one
 /// up, for which it has to be hashed.
 pub(crate) fn fields<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {

@@ -55,7 +55,7 @@ use hyper::body::Incoming;
 use tower_service::Service as _;
 use tracing::Instrument as _;
 use warp::Filter as _;
-use warp::http::{HeaderName, Method, StatusCode};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
 use crate::http::budgets::Budgets;
@@ -192,8 +192,16 @@ impl Answers for Routes {
         self.respond(request, line)
     }
 
-    fn refused(&self, method: Option<&Method>, status: StatusCode, bytes: usize) {
+    fn refused(
+        &self,
+        head: Option<(&Method, &HeaderMap)>,
+        status: StatusCode,
+        bytes: usize,
+    ) -> Option<HeaderValue> {
         let context = &self.shared.context;
+        let method = head.map(|(method, _)| method);
+        let none = HeaderMap::new();
+        let id = RequestId::of(head.map_or(&none, |(_, headers)| headers), context.clock);
         if let Some(metrics) = &context.telemetry.metrics {
             metrics.refused(method, status);
         }
@@ -206,11 +214,12 @@ impl Answers for Routes {
                 duration: Duration::ZERO,
                 bytes,
                 actor: None,
-                request_id: None,
+                request_id: Some(id.as_str()),
                 revision: None,
                 traceparent: None,
             });
         }
+        Some(id.into_header())
     }
 }
 

@@ -18,15 +18,13 @@ use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
 use crate::http::browser::cors::Cors;
 use crate::http::budgets::answers::AnswerRoom;
+use crate::http::header::X_REQUEST_ID;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::JSON_API;
 
 /// Names the revision that an answer comes from.
 pub(crate) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
-
-/// Carries the id of a request both ways.
-pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The header fields that a denial can't set.
 const OURS: [HeaderName; 6] =

@@ -7,8 +7,7 @@ use uuid::{Builder, Uuid};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::context::Clock;
-use crate::http::header::field;
-use crate::http::reply::X_REQUEST_ID;
+use crate::http::header::{X_REQUEST_ID, field};
 
 /// Where a request stands in a trace.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::Method;
+use hyper::header::{HeaderMap, HeaderValue};
 
 use crate::http::server::Answers;
 use crate::http::server::refusal::Refusal;
@@ -16,13 +17,13 @@ pub(crate) struct Counts {
     refused: Arc<Refused>,
 }
 
-type Refused = dyn Fn(Option<&Method>, &Refusal) + Send + Sync;
+type Refused = dyn Fn(Option<(&Method, &HeaderMap)>, &Refusal) -> Option<HeaderValue> + Send + Sync;
 
 impl Counts {
     pub(crate) fn new(reached: Reached, answers: &impl Answers) -> Self {
         let answers = answers.clone();
-        let refused = move |method: Option<&Method>, refusal: &Refusal| {
-            answers.refused(method, refusal.status(), refusal.body().len());
+        let refused = move |head: Option<(&Method, &HeaderMap)>, refusal: &Refusal| {
+            answers.refused(head, refusal.status(), refusal.body().len())
         };
         Self { reached, refused: Arc::new(refused) }
     }
@@ -31,10 +32,14 @@ impl Counts {
         self.reached.count(limit);
     }
 
-    /// A request was refused, of a method that is known unless the head could not be read.
-    pub(crate) fn refused(&self, method: Option<&Method>, refusal: &Refusal) {
+    /// A request was refused, whose head is known unless it could not be read; answers its id.
+    pub(crate) fn refused(
+        &self,
+        head: Option<(&Method, &HeaderMap)>,
+        refusal: &Refusal,
+    ) -> Option<HeaderValue> {
         refusal.limit().into_iter().for_each(|limit| self.reached(limit));
-        (self.refused)(method, refusal);
+        (self.refused)(head, refusal)
     }
 }
 

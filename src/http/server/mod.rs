@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::HOST;
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode, Version};
@@ -193,9 +193,16 @@ pub trait Answers: Clone + Send + Sync + 'static {
         line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 
-    /// Takes note of a request that the server has refused by itself, with a body of so many bytes; the method
-    /// is unknown where the head could not be read.
-    fn refused(&self, _method: Option<&Method>, _status: StatusCode, _bytes: usize) {}
+    /// Takes note of a request that the server has refused by itself, with a body of so many bytes, and names it;
+    /// nothing is known of it where the head could not be read.
+    fn refused(
+        &self,
+        _head: Option<(&Method, &HeaderMap)>,
+        _status: StatusCode,
+        _bytes: usize,
+    ) -> Option<HeaderValue> {
+        None
+    }
 }
 
 /// What all connections share.
@@ -290,15 +297,15 @@ impl<A: Answers> Connections<A> {
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => {
-                    counts.refused(Some(request.method()), &refusal);
-                    Err(refusal)
+                    let id = counts.refused(Some((request.method(), request.headers())), &refusal);
+                    Err(refusal.into_response(id))
                 }
                 None => Ok(answers.answer(request, Arc::clone(&line))),
             };
             async move {
                 match answer {
                     Ok(answer) => answer.await,
-                    Err(refusal) => Ok(refusal.into_response()),
+                    Err(refused) => Ok(refused),
                 }
             }
         });

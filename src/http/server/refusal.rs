@@ -3,6 +3,7 @@
 use warp::http::{HeaderValue, StatusCode, header};
 use warp::reply::Response;
 
+use crate::http::header::X_REQUEST_ID;
 use crate::telemetry::Limit;
 
 /// One JSON:API error that ends a connection.
@@ -83,7 +84,7 @@ impl Refusal {
     }
 
     /// The answer as hyper sends it; the connection ends after it.
-    pub(crate) fn into_response(self) -> Response {
+    pub(crate) fn into_response(self, id: Option<HeaderValue>) -> Response {
         let mut response = Response::new(self.body().into());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -94,16 +95,19 @@ impl Refusal {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
+        headers.extend(id.map(|id| (X_REQUEST_ID, id)));
         response
     }
 
     /// The answer as it goes over the wire where hyper has no part in it.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self, id: Option<&HeaderValue>) -> Vec<u8> {
         let body = self.body();
         let retry = self.retry_after_s.map(|s| format!("retry-after: {s}\r\n")).unwrap_or_default();
+        let id = id.and_then(|id| id.to_str().ok());
+        let id = id.map(|id| format!("{X_REQUEST_ID}: {id}\r\n")).unwrap_or_default();
         format!(
             "HTTP/1.1 {} {}\r\ncontent-type: application/vnd.api+json\r\ncache-control: no-store\r\n\
-             vary: Accept\r\nconnection: close\r\n{retry}content-length: {}\r\n\r\n{body}",
+             vary: Accept\r\nconnection: close\r\n{retry}{id}content-length: {}\r\n\r\n{body}",
             self.status.as_str(),
             self.title,
             body.len()

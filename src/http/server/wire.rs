@@ -95,9 +95,9 @@ impl<S: Stream> Wire<S> {
 
     /// Answers without having read anything, and closes.
     pub(crate) async fn refuse(mut self, refusal: &Refusal) {
-        self.counts.refused(None, refusal);
+        let id = self.counts.refused(None, refusal);
         let told = async {
-            self.write_all(&refusal.to_bytes()).await?;
+            self.write_all(&refusal.to_bytes(id.as_ref())).await?;
             self.shutdown().await
         };
         if let Err(error) = told.await {
@@ -206,8 +206,8 @@ impl<S: Stream> AsyncWrite for Wire<S> {
         if this.substitute.is_none()
             && let Some((start, refusal)) = refusal_by_hyper(bytes, this.line_seen)
         {
-            this.counts.refused(None, &refusal);
-            let bytes = [&bytes[..start], &refusal.to_bytes()].concat();
+            let id = this.counts.refused(None, &refusal);
+            let bytes = [&bytes[..start], &refusal.to_bytes(id.as_ref())].concat();
             this.substitute = Some(Substitute { bytes, written: 0, stands_for });
         }
         let written = match this.poll_substitute(cx) {

@@ -33,6 +33,19 @@ async fn malformed_requests_are_refused_and_the_service_lives_on() {
     assert_eq!(server.repo().head(), head);
 }
 
+#[tokio::test]
+async fn what_is_refused_before_it_is_looked_at_is_named_too() {
+    let server = TestServer::setup("small").flag(&["--uri-bytes-max", "300"]).start().await;
+    for (bytes, id) in [(400, "mine"), (200_000, "")] {
+        let (path, named) = ("/".repeat(bytes), "X-Request-Id: mine\r\n");
+        let text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{named}\r\n");
+        let answer = raw_exchange(server.address(), text.as_bytes());
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 414"), "{answer}");
+        assert!(answer.contains(&format!("x-request-id: {id}")), "{answer}");
+    }
+}
+
 /// A host and a port alone are a target for proxies; warp has no path to look for in them.
 #[tokio::test]
 async fn a_tunnel_is_refused_in_words() {
