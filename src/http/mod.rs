@@ -55,6 +55,7 @@ use hyper::body::Incoming;
 use tower_service::Service as _;
 use tracing::Instrument as _;
 use warp::Filter as _;
+use warp::http::header::CONNECTION;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
@@ -266,6 +267,10 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
                 context.telemetry.reached.count(Limit::DiscardBytes);
             }
         }
+        let reply = match body.is_cut_off() {
+            true => reply.with(CONNECTION, HeaderValue::from_static("close")),
+            false => reply,
+        };
         counted.answered(&reply);
         let ahead = context.remote.as_ref().and_then(|shared| shared.remote.ahead());
         let mut response = call.finish(reply, common);

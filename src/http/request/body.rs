@@ -33,6 +33,8 @@ pub(crate) struct Body {
     declared_bytes: usize,
     /// The client waits for a word before it sends anything (RFC 9110 section 10.1.1).
     is_held_back: bool,
+    /// The rest has not come in time.
+    is_given_up: bool,
     /// The room that it takes of all bodies together, once all of it is there, until the request is answered.
     room: Option<BodyRoom>,
 }
@@ -82,14 +84,14 @@ enum End {
 impl Body {
     /// No body.
     pub(crate) const fn none() -> Self {
-        Self { chunks: None, declared_bytes: 0, is_held_back: false, room: None }
+        Self { chunks: None, declared_bytes: 0, is_held_back: false, is_given_up: false, room: None }
     }
 
     /// A body that is there already.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         let declared_bytes = bytes.len();
         let chunks: Box<dyn Chunks> = Box::new(SingleChunk(Some(bytes)));
-        Self { chunks: Some(chunks), declared_bytes, is_held_back: false, room: None }
+        Self { chunks: Some(chunks), declared_bytes, is_held_back: false, is_given_up: false, room: None }
     }
 
     /// The body that follows these header fields.
@@ -103,6 +105,7 @@ impl Body {
             chunks: Some(Box::new(stream)),
             declared_bytes: content_length(headers).unwrap_or(0),
             is_held_back: headers.contains_key(EXPECT),
+            is_given_up: false,
             room: None,
         }
     }
@@ -110,6 +113,11 @@ impl Body {
     /// Whether there is anything to read.
     pub(crate) const fn is_there(&self) -> bool {
         self.chunks.is_some()
+    }
+
+    /// Whether nobody reads what is left of it, so that the connection ends with the answer.
+    pub(crate) const fn is_cut_off(&self) -> bool {
+        self.chunks.is_some() || self.is_given_up
     }
 
     /// Whether the client waits to be asked for it.
@@ -143,6 +151,7 @@ impl Body {
             Err(_) => {
                 // Nobody waits any longer for what is still to come.
                 self.chunks = None;
+                self.is_given_up = true;
                 let limit_ms = limits.body_wait_ms_max;
                 let detail = format!("The body did not arrive within {limit_ms} ms.");
                 Err(ApiError::new(Code::REQUEST_TIMEOUT, detail).reaching(Limit::BodyWait))
