@@ -94,9 +94,9 @@ impl Wanted {
         let query = call.query().unwrap_or_default();
         match query.first(FILTER_COLLECTION) {
             None => Self::All,
-            Some(text) => match listed(text).map(|text| Key::parse(text).map_err(|_| text)).collect() {
+            Some(text) => match listed(text).map(|text| Key::parse(&text).map_err(|_| text)).collect() {
                 Ok(keys) => Self::Of(keys),
-                Err(text) => Self::OfNone(text.to_owned()),
+                Err(text) => Self::OfNone(text),
             },
         }
     }

@@ -7,7 +7,7 @@ use crate::engine::Shown;
 use crate::engine::history::View;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::jsonapi::query::{AS_OF, Query};
+use crate::http::jsonapi::query::{AS_OF, Query, as_part};
 use crate::http::request::call::Call;
 use crate::http::routes::revision_text;
 use crate::http::ui::Ui;
@@ -222,7 +222,7 @@ impl Frame {
 
     /// All that one actor did.
     pub(crate) fn by(&self, actor: &str) -> String {
-        self.to(&with_query("/events", &[("actor", actor.to_owned())]))
+        self.to(&with_query("/events", &[("actor", as_part(actor))]))
     }
 
     /// What a revision changed in a collection.

@@ -59,16 +59,16 @@ pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, Api
         match member(name) {
             ("fields", Some(EVENT)) => asked.fields.add(EVENT, value),
             ("filter", Some("collection")) if scope.collection => {}
-            ("filter", Some("attribute")) => asked.attributes = listed(value).map(str::to_owned).collect(),
+            ("filter", Some("attribute")) => asked.attributes = listed(value).collect(),
             ("filter", Some("action")) => match words(value, Action::parse) {
                 Ok(actions) => asked.actions = actions,
-                Err(word) => faults.push(unknown_word(name, word, "created, updated or deleted")),
+                Err(word) => faults.push(unknown_word(name, &word, "created, updated or deleted")),
             },
             ("filter", Some("origin")) => match words(value, Origin::parse) {
                 Ok(origins) => asked.origins = origins,
-                Err(word) => faults.push(unknown_word(name, word, "api, work-tree, command, git or merge")),
+                Err(word) => faults.push(unknown_word(name, &word, "api, work-tree, command, git or merge")),
             },
-            ("filter", Some("actor")) => asked.actors = listed(value).map(str::to_owned).collect(),
+            ("filter", Some("actor")) => asked.actors = listed(value).collect(),
             ("filter", Some("since")) => asked.since = Some(value.clone()),
             ("filter", Some("until")) => asked.until = Some(value.clone()),
             ("page", Some(member @ ("size" | "after" | "before"))) if scope.pages => {
@@ -84,14 +84,30 @@ pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, Api
     if faults.is_empty() { Ok(asked) } else { Err(faults.into()) }
 }
 
-/// The parts of a list with commas; blanks around them don't count.
-pub(crate) fn listed(value: &str) -> impl Iterator<Item = &str> {
-    value.split(',').map(str::trim)
+/// The parts of a list with commas; blanks around them don't count. A backslash takes the meaning of a comma
+/// or another backslash behind it away.
+pub(crate) fn listed(value: &str) -> impl Iterator<Item = String> {
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    let mut signs = value.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\\' => part.push(signs.next_if(|next| matches!(next, ',' | '\\')).unwrap_or(sign)),
+            ',' => parts.push(std::mem::take(&mut part)),
+            _ => part.push(sign),
+        }
+    }
+    parts.push(part);
+    parts.into_iter().map(|part| part.trim().to_owned())
+}
+
+/// A text as one part of such a list.
+pub(crate) fn as_part(text: &str) -> String {
+    text.replace('\\', "\\\\").replace(',', "\\,")
 }
 
 /// Reads each word of a list, or says which one is none.
-fn words<T>(value: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, &str> {
-    listed(value).map(|word| parse(word).ok_or(word)).collect()
+fn words<T>(value: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
+    listed(value).map(|word| parse(&word).ok_or(word)).collect()
 }
 
 fn unknown_word(name: &str, value: &str, words: &str) -> ErrorObject {

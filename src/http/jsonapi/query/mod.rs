@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode;
 
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
-pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, events, listed};
+pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, as_part, events, listed};
 pub(crate) use crate::http::jsonapi::query::fields::{
     COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none,
 };

@@ -43,6 +43,22 @@ fn the_parameters_of_the_list_are_understood() {
 }
 
 #[test]
+fn a_backslash_before_a_comma_makes_it_part_of_a_name() {
+    let scope = EventScope { collection: true, pages: true, cursor_profile: false };
+    for (raw, actors) in [
+        ("Mara,+Jo", &["Mara", "Jo"][..]),
+        ("Doe\\,+Jane,Jo", &["Doe, Jane", "Jo"]),
+        ("Doe%5C%2C+Jane", &["Doe, Jane"]),
+        ("A\\B", &["A\\B"]),
+        ("A\\\\,B", &["A\\", "B"]),
+        ("A\\", &["A\\"]),
+    ] {
+        let query = Query::parse(&format!("filter[actor]={raw}")).unwrap();
+        assert_eq!(events(&query, scope).unwrap().actors, actors, "{raw}");
+    }
+}
+
+#[test]
 fn everything_else_is_refused_by_name() {
     for (raw, faults) in [
         ("include=", &["bad_request include"][..]),

@@ -35,7 +35,7 @@ pub(super) async fn bars(
     frame: &Frame,
 ) -> Result<Vec<Bar>, ApiError> {
     let call = visit.call;
-    let keys: Vec<Key> = listed(filters.get("key")).filter_map(|key| Key::parse(key).ok()).collect();
+    let keys: Vec<Key> = listed(filters.get("key")).filter_map(|key| Key::parse(&key).ok()).collect();
     let allowed =
         call.authorize(Action::ListEvents { key: keys.first().filter(|_| keys.len() == 1) }).await?;
     let view = visit.past().await?;
