@@ -117,6 +117,12 @@ pub(crate) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
     is_right.then_some(attributes)
 }
 
+/// Of entries with the same name the first: of the others it is told that they stand there twice.
+fn distinct(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+    let mut names = HashSet::new();
+    entries.iter().filter(move |entry| names.insert(entry.name()))
+}
+
 const TYPE_MISSING: &str = "`type` is missing; write `type: document` or `type: media`";
 
 const EMPTY: &str = "the file is empty; a collection needs at least `type: document` or `type: media`";
@@ -212,7 +218,7 @@ impl Reader {
     }
 
     fn attributes(&mut self, root: &Node) -> Vec<(String, Value)> {
-        let attributes = root.entries().iter().map(|entry| {
+        let attributes = distinct(root.entries()).map(|entry| {
             let wanted = match entry.name() {
                 "recursive" => Wanted::Boolean,
                 name if name.starts_with("x-") => Wanted::Anything,
@@ -267,7 +273,7 @@ impl Reader {
                 Value::List(items.collect())
             }
             Content::Map(entries, _) => {
-                Value::Map(entries.iter().map(|entry| self.member(entry, wanted)).collect())
+                Value::Map(distinct(entries).map(|entry| self.member(entry, wanted)).collect())
             }
         }
     }

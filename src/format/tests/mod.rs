@@ -129,6 +129,12 @@ fn what_the_format_leaves_out_is_refused() {
     faulty("%YAML 1.1\n---\ntype: document\n", 1, 1, "directives (lines that begin with %) are not allowed");
     faulty("type: document\n---\ntype: media\n", 2, 1, "only one document is allowed in a file");
     faulty("type: document\nname: a\nname: b\n", 3, 1, "`name` stands here twice; keep one");
+    // Of a second value nothing else is told, least of all where the first one stands.
+    for second in ["12", "\"b\" c", "/b", "{}"] {
+        let text = format!("type: document\ndirectory: a\nname: A\ndirectory: {second}\n");
+        let faults = read(&key(), text.as_bytes()).unwrap_err();
+        assert!(faults.iter().all(|fault| fault.line == 4), "{second}: {faults:?}");
+    }
     faulty("type: document\nx-a: {b: 1, \"b\": 2}\n", 2, 13, "`b` stands here twice; keep one");
     faulty("type: document\n? [a]\n: b\n", 2, 3, "a name is a string; lists and maps can't be names");
     faulty("type: document\nx-a: [1,\t2]\n", 2, 9, "a tab stands here; type a blank");
