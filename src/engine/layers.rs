@@ -149,7 +149,7 @@ pub(crate) fn resolve(
             return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
         }
         Content::Broken(faults) => faults,
-        Content::Special(what) => vec![not_a_file(what)],
+        Content::Special(what) => vec![not_read(what)],
     };
     wrong.insert(0, Wrong { name: file.name, faults, uncommitted: file.uncommitted });
     match last_good() {
@@ -181,6 +181,16 @@ pub(crate) fn hidden_by_other_case(key: &Key) -> Fault {
         message: format!(
             "another key differs from `{key}` in letter case only; some disks can't hold both, so only the other is served"
         ),
+    }
+}
+
+/// The fault of what can't be read as a file.
+fn not_read(what: Special) -> Fault {
+    const UNREADABLE: &str = "this file can't be read now; let the service's user read it, with `chmod u+r` or `chown`, \
+                              and if it may, see whether the disk is well";
+    match what {
+        Special::Unreadable => Fault { line: 1, column: 1, message: UNREADABLE.to_owned() },
+        what => not_a_file(what),
     }
 }
 
@@ -259,6 +269,14 @@ mod tests {
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
         assert!(resolved.uncommitted && resolved.stale);
         assert_eq!((resolved.wrong[0].faults[0].line, resolved.wrong[0].faults[0].column), (2, 3));
+    }
+
+    #[test]
+    fn of_a_file_that_may_not_be_read_it_is_told_what_to_do() {
+        let unreadable = file("posts.yaml", Content::Special(Special::Unreadable), true);
+        let told = resolve(&key(), unreadable, None, || None).wrong.remove(0).faults.remove(0).message;
+        assert!(told.contains("can't be read") && told.contains("chmod"), "{told}");
+        assert!(!told.contains("only regular files"), "it may well be one: {told}");
     }
 
     #[test]
