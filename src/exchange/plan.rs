@@ -27,6 +27,8 @@ pub(crate) struct There {
     pub(crate) catalog: Catalog,
     /// What is wrong with the files for which nothing can be served.
     pub(crate) broken: BTreeMap<Key, String>,
+    /// Whether a service writes it, which takes no collection that lacks what a file can do without.
+    pub(crate) is_served: bool,
 }
 
 /// What happens to one key.
@@ -109,7 +111,8 @@ fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step
         };
     }
     let Some(before) = there.catalog.get(key.as_str()) else {
-        return complete(wanted).map(|()| Step::Create(Arc::clone(wanted)));
+        let create = || Step::Create(Arc::clone(wanted));
+        return if there.is_served { complete(wanted).map(|()| create()) } else { Ok(create()) };
     };
     if before.kind() != wanted.kind() {
         return Err(format!("{key}: it is a {} collection here, and a kind can't change", before.kind()));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Schemas;
-use crate::domain::{Collection, Key, Kind, Segment, Value};
+use crate::domain::{Collection, Key, Kind, Segment, Value, Violation};
 use crate::format::foreign::Position;
 use crate::format::{self, FILE_BYTES_MAX, Fault};
 
@@ -67,17 +67,18 @@ impl Source {
             self.faults.push(at.fault(message));
             return;
         }
+        let told = |it: &Violation| locate(&it.path).fault(format!("{key}: {it}"));
         match Collection::from_file(key.clone(), kind, attributes) {
             Ok(collection) if format::write(&collection).len() > FILE_BYTES_MAX => {
                 self.faults.push(
                     at.fault(format!("{key}: its settings would take more than {FILE_BYTES_MAX} bytes")),
                 );
             }
-            Ok(collection) => self.candidates.push(Candidate { collection: Arc::new(collection), at }),
-            Err(violations) => {
-                let told = violations.iter().map(|it| locate(&it.path).fault(format!("{key}: {it}")));
-                self.faults.extend(told);
+            Ok(collection) => {
+                self.notes.extend(collection.lacking().iter().map(told));
+                self.candidates.push(Candidate { collection: Arc::new(collection), at });
             }
+            Err(violations) => self.faults.extend(violations.iter().map(told)),
         }
     }
 

@@ -107,6 +107,7 @@ pub(super) fn there(snapshot: Option<&Snapshot>) -> There {
     There {
         catalog: snapshot.catalog().iter().map(|entry| Arc::clone(&entry.collection)).collect(),
         broken: snapshot.problems.values().filter_map(broken).collect(),
+        is_served: false,
     }
 }
 

@@ -15,7 +15,7 @@ impl Target {
         let catalog = self.collections(&url.join(&["collections"]))?.0;
         let mut broken = self.problems(&url.join(&["problems"]))?;
         broken.retain(|key, _| catalog.get(key.as_str()).is_none());
-        Ok(There { catalog, broken })
+        Ok(There { catalog, broken, is_served: true })
     }
 
     /// The first fault of each file that could be a collection.

@@ -36,6 +36,21 @@ fn every_form_that_keeps_everything_can_be_imported_and_changes_nothing() {
     assert_eq!(repo.commit_count(), 2);
 }
 
+#[test]
+fn what_is_exported_can_be_imported_into_an_empty_repository() {
+    let (folder, repo) = nasty();
+    for form in ["json", "yaml", "laika"] {
+        let export = run(&repo, &["export", "--format", form, "--repo", "."]).exits(0).stdout;
+        std::fs::write(folder.path().join("export"), &export).unwrap();
+        let new = folder.path().join(form);
+        let new = new.to_str().unwrap();
+        let told = run(&repo, &["import", "../export", "--repo", new]).exits(0).stderr;
+        assert!(told.contains("nasty: unpublishedStatuses.draft: a status needs a `name`"), "{told}");
+        let again = run(&repo, &["export", "--format", form, "--repo", new]).exits(0).stdout;
+        assert_eq!(again, export);
+    }
+}
+
 #[tokio::test]
 async fn the_json_form_is_the_list_of_the_api() {
     let server = TestServer::on("small").await;
