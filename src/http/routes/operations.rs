@@ -140,25 +140,21 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     faults
 }
 
-/// Where changes need a precondition, each operation that does more than add states its own.
+/// Where changes need a precondition, each operation on what was there before the batch states its own.
 fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result<(), ApiError> {
-    let first = changes.iter().position(|change| match change.command {
-        Command::Create(_) => false,
-        Command::Update { .. } | Command::Delete { .. } | Command::Restore(_) => {
-            change.condition.if_match.is_none()
-        }
-    });
-    match first.filter(|_| call.context.settings.require_if_match) {
-        Some(index) => {
-            let required = ApiError::from(submit::if_match_required().at(pointer(index)));
-            let snapshot = call.snapshot()?;
-            Err(match snapshot.get(changes[index].command.key().as_str()) {
-                Some(entry) => required.with_etag(entry),
-                None => required,
-            })
-        }
-        None => Ok(()),
+    if !call.context.settings.require_if_match {
+        return Ok(());
     }
+    let snapshot = call.snapshot()?;
+    for (index, change) in changes.iter().enumerate() {
+        let is_add = matches!(change.command, Command::Create(_));
+        let found = snapshot.get(change.command.key().as_str());
+        if let (false, None, Some(entry)) = (is_add, &change.condition.if_match, found) {
+            let required = submit::if_match_required().at(pointer(index));
+            return Err(ApiError::from(required).with_etag(entry));
+        }
+    }
+    Ok(())
 }
 
 /// The operations of a body as far as they could be read, and what is wrong with the others.

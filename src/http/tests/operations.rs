@@ -198,10 +198,20 @@ async fn a_batch_has_no_parameters_no_preconditions_and_an_end() {
     assert_eq!(answer.errors(), "bad_request include, bad_request If-Match");
     let answer = operate(&served, &json!([add("a"), add("b"), add("c")])).await.is(400);
     assert_eq!(answer.errors(), "invalid_data /atomic:operations");
-    let answer =
-        operate(&served, &json!([add("a"), {"op": "remove", "href": "/collections/a"}])).await.is(428);
-    assert_eq!(answer.errors(), "precondition_required /atomic:operations/1");
     operate(&served, &json!([add("a"), add("b")])).await.is(200);
+}
+
+#[tokio::test]
+async fn a_precondition_is_demanded_for_what_was_there_before_the_batch() {
+    let served = Served::with(|context| context.settings.require_if_match = true);
+    let remove = |key: &str| json!({"op": "remove", "href": format!("/collections/{key}")});
+    let answer = operate(&served, &json!([add("a"), remove("posts")])).await.is(428);
+    assert_eq!(answer.errors(), "precondition_required /atomic:operations/1");
+    assert!(!answer.header("etag").is_empty());
+    let answer = operate(&served, &json!([remove("nope")])).await.is(404);
+    assert_eq!(answer.errors(), "not_found /atomic:operations/0");
+    let rename = json!({"op": "update", "data": data("a", &json!({"name": "A"}))});
+    operate(&served, &json!([add("a"), rename])).await.is(200);
 }
 
 #[tokio::test]
