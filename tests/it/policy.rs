@@ -557,6 +557,30 @@ async fn a_merge_that_fails_shows_the_past_to_those_only_who_may_audit() {
 }
 
 #[tokio::test]
+async fn a_rehearsal_shows_what_a_hand_edit_has_replaced_to_those_only_who_may_audit() {
+    let server = TestServer::setup("small")
+        .auth(Auth::Policy(audited("may: [read, write, audit]\n    keys: [\"*\"]")))
+        .start()
+        .await;
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    let mara = server.with_token("mara");
+    eventually("the hand edit is served", async || {
+        (mara.read("posts").await.is(200).data()["attributes"]["name"] == "By hand").then_some(())
+    })
+    .await;
+    for (token, is_shown) in [("auditor", true), ("mara", false)] {
+        let client = server.with_token(token);
+        let request = client.request("PATCH", "/collections/posts").header("Prefer", "dry-run");
+        let body = document("posts", json!({"recursive": false}));
+        let told = request.body(crate::support::JSON_API, &body).send().await.is(200).json();
+        let commits = told["meta"]["commits"].as_array().unwrap();
+        assert!(commits[0]["message"].as_str().unwrap().starts_with("Edit posts by hand"), "{told}");
+        assert_eq!(commits[0].to_string().contains("content/posts"), is_shown, "{told}");
+        assert!(commits[1].to_string().contains("+recursive: false"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn the_message_of_a_batch_is_for_those_who_may_see_all_of_it() {
     let setup =
         TestServer::setup("small").auth(Auth::Policy(audited("may: [audit]\n    keys: [\"blog-*\"]")));

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use warp::http::StatusCode;
 
+use crate::domain::file_name::FileName;
 use crate::domain::{Actor, Refusal};
-use crate::engine::{Condition, ConditionalCommand, Fingerprint, Once, Submission, SubmitError, Written};
+use crate::engine::{
+    Condition, ConditionalCommand, Fingerprint, Once, Preview, Submission, SubmitError, Written,
+};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::{document, etag};
@@ -41,7 +44,27 @@ pub(crate) async fn submit(
     let submission = Submission { changes, author, reason, request_id, by_command: false, dry_run, once };
     match call.context.handle.submit(submission).await {
         Err(error) => Err(discreet(call, error).await),
-        written => written,
+        Ok(mut written) => {
+            hide_what_was_committed(call, written.preview.as_deref_mut().unwrap_or_default()).await;
+            Ok(written)
+        }
+    }
+}
+
+/// Hand edits that a write would commit first are told to everybody who may write; what they have replaced is the
+/// past, which takes a right of its own.
+async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
+    let Some((_, by_hand)) = preview.split_last_mut() else { return };
+    for commit in by_hand {
+        let Preview { message, files, .. } = commit;
+        for file in files {
+            let name = file.path.rsplit('/').next().unwrap_or_default();
+            let FileName::Collection { key, .. } = FileName::parse(name) else { continue };
+            if call.authorize(Action::ReadPast { key: &key }).await.is_err() {
+                file.before.clone_from(&file.after);
+                message.truncate(message.find('\n').unwrap_or(message.len()));
+            }
+        }
     }
 }
 
