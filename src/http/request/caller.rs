@@ -37,6 +37,11 @@ impl Caller {
         answer
     }
 
+    /// Waits until whoever it is seems to have left, see [`Head::left`].
+    pub(crate) async fn left(&self) {
+        self.head.left().await;
+    }
+
     /// Notes that the stream ends, whoever reads it.
     pub(crate) fn note_dropped(&self) {
         self.metrics.iter().for_each(|metrics| metrics.dropped.add_one());

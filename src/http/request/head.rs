@@ -1,6 +1,7 @@
 //! The head of a request: everything but its body.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use hyper::body::Body;
@@ -10,6 +11,9 @@ use warp::http::{HeaderMap, Method, Request, Uri};
 
 use crate::http::header::field;
 use crate::http::server::Line;
+
+/// How long a client that sends no more is waited with.
+const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
 
 /// Method, address, header fields, and who sent them.
 #[derive(Debug)]
@@ -46,6 +50,13 @@ impl Head {
     /// Whether it is of a session that has ended.
     pub(crate) fn has_ended(&self, now: DateTime<Utc>) -> bool {
         self.session.as_ref().is_some_and(|session| session.upgrade().is_none_or(|ends| *ends <= now))
+    }
+
+    /// Waits until the client has left. One that only says that it has nothing to add looks the same, and is
+    /// waited with for a while.
+    pub(crate) async fn left(&self) {
+        self.line.ended().await;
+        tokio::time::sleep(HALF_CLOSED_WAIT).await;
     }
 
     /// The path as it was sent.

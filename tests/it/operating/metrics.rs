@@ -264,6 +264,19 @@ async fn operators_are_told_everything_of_readiness() {
     assert_eq!(page(&server, "/collections", "*/*").await.0, 404);
 }
 
+#[tokio::test]
+async fn a_reader_that_hangs_up_is_missed_long_before_the_heartbeat() {
+    let server = setup().flag(&["--heartbeat-ms", "3600000"]).start().await;
+    for path in ["/events", "/collections"] {
+        drop(Stream::of(server.address(), path, ""));
+        eventually("nobody follows any more", async || {
+            let (_, _, text) = page(&server, "/metrics", "*/*").await;
+            text.contains("collectory_subscribers 0\n").then_some(())
+        })
+        .await;
+    }
+}
+
 #[test]
 fn an_admin_listener_that_is_taken_is_told_in_a_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -18,9 +18,6 @@ use crate::telemetry::Limit;
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a client that sends no more is waited with for what is looked up.
-const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
-
 /// Whoever waits for what is looked up for a request, once something is; gone with the request.
 #[derive(Default)]
 pub(super) struct Asking(OnceLock<Asker>);
@@ -132,7 +129,7 @@ impl Call<'_> {
         let mut looked = off_threads(move || Ok((look()?, place)));
         let looked = tokio::select! {
             looked = &mut looked => looked,
-            () = self.left() => {
+            () = self.head.left() => {
                 self.asking.0.get_or_init(Asker::default).leave();
                 looked.await
             }
@@ -156,13 +153,6 @@ impl Call<'_> {
             made
         });
         made.await.map_err(|_| ApiError::internal())
-    }
-
-    /// Waits until the client has left. One that only says that it has nothing to add looks the same, and is
-    /// waited with for a while.
-    async fn left(&self) {
-        self.head.line.ended().await;
-        tokio::time::sleep(HALF_CLOSED_WAIT).await;
     }
 }
 

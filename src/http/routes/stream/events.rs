@@ -110,6 +110,7 @@ impl EventSource {
         let followed = tokio::select! {
             followed = self.subscription.next() => followed,
             () = tokio::time::sleep(self.heartbeat) => return Some(None),
+            () = self.permission.caller.left() => return Some(None),
         };
         match followed {
             Ok(followed) => followed.map(Some),

@@ -8,7 +8,8 @@
 //! Whoever may follow now need not be allowed to for ever: the authorizer is asked again about the
 //! same request before anything is sent, once for all that is read together. When it refuses the
 //! stream ends, and a client that comes back is told why. So does one whose reader takes nothing, like
-//! any other connection, and every one when the service stops.
+//! any other connection, and every one when the service stops. Whether a reader that sends no more has
+//! left is found out by telling it something, long before the heartbeat.
 
 mod events;
 mod served;

@@ -136,6 +136,7 @@ impl Source for ServedSource {
             let is_time = tokio::select! {
                 told = self.news.changed() => told.map(|()| false).ok()?,
                 () = tokio::time::sleep_until(self.silent_until) => true,
+                () = self.permission.caller.left() => true,
             };
             self.paced.rest().await;
             let turn = self.paced.turn().await;
