@@ -33,6 +33,23 @@ async fn is_clean(server: &TestServer) {
 }
 
 #[tokio::test]
+async fn a_lock_that_a_git_has_left_is_named_where_it_keeps_the_branch_from_the_remote() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--work-tree", "--lock-wait-ms-max", "20"]).start().await;
+    let lock = server.repo().path().join(".git/refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    let head = hub.somebody_pushes(|person| person.write("collections/news.yaml", "type: document\n"));
+    server.logs("main.lock").await;
+    let (code, error) = unavailable(&server, "posts", "Late").await;
+    assert_eq!(code, "service_unavailable");
+    assert!(error["detail"].as_str().unwrap().contains("`main.lock`"), "{error}");
+    assert_eq!(hub.head().unwrap(), head, "nothing was pushed");
+    fs::remove_file(&lock).unwrap();
+    server.serves(&head).await;
+    server.patch("posts", json!({"name": "Late"})).await.is(200);
+}
+
+#[tokio::test]
 async fn a_clone_has_all_files_and_what_others_push_comes_into_it() {
     let hub = Hub::with("small");
     hub.somebody_pushes(|person| {

@@ -325,7 +325,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             // Somebody here was faster; it is looked at again.
             Err(StoreError::HeadMoved { found, .. }) => Ok(found),
-            Err(StoreError::Locked { .. }) => Ok(from),
+            Err(StoreError::Locked { path }) => {
+                self.held_by = Some(path);
+                Ok(from)
+            }
             Err(error) => Err(error),
         }
     }

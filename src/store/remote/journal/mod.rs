@@ -6,6 +6,7 @@ pub(crate) mod merge;
 mod push;
 mod turn;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,6 +34,8 @@ pub struct RemoteJournal<J> {
     distance_of: (Option<Revision>, Option<Revision>),
     /// Who waits until what they have decided can be read.
     decided: Vec<Decided>,
+    /// The lock of somebody's git that kept the branch, at the last look, from going on to what the remote has.
+    held_by: Option<PathBuf>,
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
@@ -40,8 +43,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
     pub fn new(inner: J, link: Arc<Link>, races_max: usize) -> Self {
         let base = link.git.noted(Note::Base);
         let (turn, distance_of) = (Turn::default(), (None, None));
-        let (accepted, decided) = (None, Vec::new());
-        let mut journal = Self { inner, link, base, turn, races_max, accepted, distance_of, decided };
+        let (accepted, decided, held_by) = (None, Vec::new(), None);
+        let mut journal =
+            Self { inner, link, base, turn, races_max, accepted, distance_of, decided, held_by };
         journal.take_up_base();
         journal
     }
@@ -115,7 +119,12 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
         self.peek();
         let local = self.inner.head()?;
+        let held_before = self.held_by.take();
         let found = self.follow(local)?;
+        if let Some(lock) = self.held_by.as_ref().filter(|lock| held_before.as_ref() != Some(*lock)) {
+            let lock = lock.display();
+            tracing::warn!(%lock, "another git process holds a lock, so what the remote has is not followed here");
+        }
         self.note_distance(found)?;
         Ok(found)
     }
@@ -145,6 +154,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         }
         if let Ack::Local { ahead_max } = self.link.settings.ack {
             return self.append_here(expected, drafts, ahead_max);
+        }
+        if let Some(path) = self.held_by.clone() {
+            // What is decided on the head here loses the race against what the remote has already.
+            return Err(StoreError::Locked { path });
         }
         self.link.check_writable()?;
         let began = Instant::now();
