@@ -242,8 +242,15 @@ fn counted(count: usize, noun: &str) -> String {
 #[must_use]
 pub fn askpass() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
-    let told = answer(&crate::store::remote::askpass(&arguments)?);
-    Some(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Some(match crate::store::remote::askpass(&arguments)? {
+        Ok(told) if answer(&told).is_ok() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            // Git passes it on to whoever has started it.
+            let _closed = writeln!(io::stderr(), "{why}");
+            ExitCode::FAILURE
+        }
+    })
 }
 
 /// Whether a terminal obeys a character, or shows what is behind it in another order than it stands in.

@@ -127,6 +127,20 @@ async fn no_other_host_than_the_remote_s_is_given_the_token() {
 }
 
 #[tokio::test]
+async fn a_token_that_can_not_be_read_is_told_by_the_name_of_its_file() {
+    let reached = Reached::by(By::Http, Hub::with("small")).await.unwrap();
+    let server = reached.setup().start().await;
+    let token = reached.hub.folder.path().join("token");
+    fs::remove_file(&token).unwrap();
+    super::unavailable(&server, "posts", "Not let in").await;
+    let told = super::is_in_state(&server, "down").await["lastError"].to_string();
+    assert!(told.contains(&format!("{} cannot be read: No such file", token.display())), "{told}");
+    assert!(told.contains("is read again for each use") && !told.contains("subcommand"), "{told}");
+    fs::write(&token, TOKEN).unwrap();
+    super::is_in_state(&server, "up").await;
+}
+
+#[tokio::test]
 async fn a_host_that_is_not_known_is_not_trusted() {
     let Some(reached) = Reached::by(By::Ssh, Hub::with("small")).await else { return };
     fs::write(reached.hub.folder.path().join("known_hosts"), "").unwrap();

@@ -1,6 +1,7 @@
 //! How this instance identifies itself to the remote, without a secret in an argument, a variable or a log.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -100,7 +101,7 @@ impl Access {
 
     /// What was said by git or the remote, which may repeat what it was told, without the token and who asks.
     pub(crate) fn without_secrets(&self, said: &str, url: &RemoteUrl) -> String {
-        let token = self.token_file.as_deref().and_then(token);
+        let token = self.token_file.as_deref().and_then(|file| token(file).ok());
         let user = url.user().filter(|user| user.len() >= TOKEN_LEN_MIN).map(str::to_owned);
         let secrets = token.into_iter().chain(user).filter(|secret| !secret.is_empty());
         secrets.fold(without_userinfo(said), |said, secret| {
@@ -110,24 +111,29 @@ impl Access {
     }
 }
 
-fn token(file: &Path) -> Option<String> {
-    Some(fs::read_to_string(file).ok()?.trim().to_owned())
+fn token(file: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(file)?.trim().to_owned())
 }
 
 /// What to answer when git has started us to be told a user or a password; `None` when it has not. Another host than
 /// the remote's hears an empty one, and git says that it was not let in there.
+///
+/// # Errors
+///
+/// Names the file of the token when it can't be read.
 #[must_use]
-pub fn askpass(arguments: &[String]) -> Option<String> {
+pub fn askpass(arguments: &[String]) -> Option<Result<String, String>> {
     let file = std::env::var_os(TOKEN_FILE)?;
     let [_, prompt] = arguments else { return None };
     if prompt.starts_with("Username") {
-        return std::env::var_os(USER)?.into_string().ok();
+        return std::env::var_os(USER)?.into_string().ok().map(Ok);
     }
     let origin = std::env::var_os(ORIGIN)?.into_string().ok()?;
     if asks_for(prompt).is_none_or(|asking| !asking.eq_ignore_ascii_case(&origin)) {
-        return Some(String::new());
+        return Some(Ok(String::new()));
     }
-    token(Path::new(&file))
+    let file = Path::new(&file);
+    Some(token(file).map_err(|error| format!("{} cannot be read: {error}", file.display())))
 }
 
 /// Which scheme, host and port a password is asked for: `Password for 'https://user@host:443/path': `.

@@ -31,7 +31,7 @@ pub(crate) fn without_userinfo(said: &str) -> String {
 }
 
 /// What git and ssh say, by a part of it, and what is to be done then.
-const ADVICE: [(&str, &str); 8] = [
+const ADVICE: [(&str, &str); 9] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "somebody may be in between; if its operator says that the host has another key now, put that into the file of \
@@ -46,6 +46,7 @@ const ADVICE: [(&str, &str); 8] = [
         "Authentication failed",
         "the token is not taken; the file of --remote-token-file is read again for each use",
     ),
+    ("unable to read askpass response", "the file of --remote-token-file is read again for each use"),
     ("could not read Username", "name a file with a token with --remote-token-file"),
     ("could not read Password", "name a file with a token with --remote-token-file"),
     (
