@@ -141,6 +141,21 @@ async fn a_token_that_can_not_be_read_is_told_by_the_name_of_its_file() {
 }
 
 #[tokio::test]
+async fn what_keeps_a_remote_away_is_told_anew_when_it_is_something_else() {
+    let reached = Reached::by(By::Http, Hub::with("small")).await.unwrap();
+    let server = reached.setup().start().await;
+    let there = reached.hub.repo.path().with_extension("away");
+    fs::rename(reached.hub.repo.path(), &there).unwrap();
+    let told = super::is_in_state(&server, "down").await["lastError"].to_string();
+    assert!(!told.contains("the token is not taken"), "{told}");
+    fs::write(reached.hub.folder.path().join("token"), "wrong\n").unwrap();
+    eventually("the token is told of", async || {
+        link(&server).await["lastError"].as_str()?.contains("the token is not taken").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_host_that_is_not_known_is_not_trusted() {
     let Some(reached) = Reached::by(By::Ssh, Hub::with("small")).await else { return };
     fs::write(reached.hub.folder.path().join("known_hosts"), "").unwrap();

@@ -157,15 +157,21 @@ impl Link {
         known.standing.failures = known.standing.failures.saturating_add(1);
         // It is there and takes pushes, or it is us who have ended.
         let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
-        if is_away && matches!(known.standing.state, LinkState::Starting | LinkState::Up | LinkState::Refused)
-        {
-            let writes =
-                if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
-            tracing::warn!(
-                remote = %self.git.url(), %error,
-                "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"
-            );
-            known.standing.set(LinkState::Down, Some(error.to_string()));
+        match known.standing.state {
+            LinkState::Starting | LinkState::Up | LinkState::Refused if is_away => {
+                let writes =
+                    if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
+                tracing::warn!(
+                    remote = %self.git.url(), %error,
+                    "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"
+                );
+                known.standing.set(LinkState::Down, Some(error.to_string()));
+            }
+            LinkState::Down if is_away && known.standing.last_error != Some(error.to_string()) => {
+                tracing::info!(remote = %self.git.url(), %error, "the remote still cannot be reached");
+                known.standing.last_error = Some(error.to_string());
+            }
+            _ => {}
         }
         self.changed.notify_all();
     }
