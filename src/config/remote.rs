@@ -36,12 +36,12 @@ pub struct RemoteConfig {
     pub rewrite: Rewrite,
 
     /// Take no writes (405): a replica for reading.
-    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires = "remote",
+    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires_if("true", "remote"),
           conflicts_with_all = ["peer", "remote_push_interval_ms"])]
     pub follow: bool,
 
     /// Give the clone of the remote a work tree; without it it is bare.
-    #[arg(long, env = "COLLECTORY_WORK_TREE", requires = "remote")]
+    #[arg(long, env = "COLLECTORY_WORK_TREE", requires_if("true", "remote"))]
     pub work_tree: bool,
 
     /// How the remote is reached, and as whom.
@@ -66,7 +66,7 @@ pub struct RemoteAccess {
         id = "remote_insecure",
         long = "remote-insecure",
         env = "COLLECTORY_REMOTE_INSECURE",
-        requires = "remote"
+        requires_if("true", "remote")
     )]
     pub insecure: bool,
 

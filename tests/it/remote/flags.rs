@@ -35,6 +35,15 @@ async fn what_makes_no_sense_is_wrong_usage() {
     }
 }
 
+#[tokio::test]
+async fn what_is_switched_off_needs_no_remote() {
+    let mut setup = TestServer::setup("small");
+    for name in ["COLLECTORY_FOLLOW", "COLLECTORY_WORK_TREE", "COLLECTORY_REMOTE_INSECURE"] {
+        setup = setup.environment(name, "false");
+    }
+    setup.start().await.get("/collections").await.is(200);
+}
+
 #[test]
 fn a_secret_that_could_verify_nothing_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
