@@ -105,7 +105,9 @@ impl Webhooks {
     #[must_use]
     pub fn receivers(&self) -> Vec<Webhook> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.iter().map(|running| receiver::status(&running.receiver, &running.state)).collect()
+        let view = self.history.so_far();
+        let status = |running: &Running| receiver::status(&running.receiver, &running.state, view.as_ref());
+        running.iter().map(status).collect()
     }
 
     /// Delivers to these from now on, and to nobody else; who stays as it was goes on undisturbed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::history::{Action, Filter, Followed, History, Position, Seeing, Subscription};
+use crate::engine::history::{Action, Filter, Followed, History, Position, Seeing, Subscription, View};
 use crate::format::webhooks::Receiver;
 use crate::http::{Allowed, Clock, Webhook};
 use crate::store::Archive;
@@ -26,8 +26,8 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct State {
     /// The place up to which it was told.
     position: Option<Position>,
-    /// Events that came after it.
-    lag: usize,
+    /// Whether that is known yet.
+    is_begun: bool,
     /// What went wrong last, and when, since something was delivered.
     failure: Option<(DateTime<Utc>, String)>,
     /// Whether it wants nothing any more.
@@ -44,16 +44,28 @@ pub(crate) struct Following {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// How far a receiver is, for the API.
-pub(crate) fn status(receiver: &Receiver, state: &Mutex<State>) -> Webhook {
+/// How far a receiver is in a history, for the API.
+pub(crate) fn status(receiver: &Receiver, state: &Mutex<State>, view: Option<&View>) -> Webhook {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let view = view.filter(|_| state.is_begun);
     Webhook {
         name: receiver.name.clone(),
         url: receiver.url.split(['?', '#']).next().unwrap_or_default().to_owned(),
         revision: state.position.map(|position| position.revision),
-        lag: state.lag,
+        lag: view.map_or(0, |view| view.events_after(state.position, &filter(receiver))),
         failure: state.failure.clone(),
         ended: state.ended,
+    }
+}
+
+/// Which events a receiver is told of.
+fn filter(receiver: &Receiver) -> Filter {
+    let keys = receiver.keys.clone();
+    let sees = move |key: &_| keys.iter().any(|pattern| pattern.matches(key));
+    Filter {
+        actions: receiver.actions.iter().filter_map(|action| Action::parse(action)).collect(),
+        seeing: (!receiver.keys.is_empty()).then(|| Seeing(Arc::new(sees))),
+        ..Filter::default()
     }
 }
 
@@ -68,7 +80,6 @@ impl Following {
             tokio::time::sleep(READ_AGAIN).await;
         };
         loop {
-            self.count_lag().await;
             let mut followed = subscription.next().await;
             if let Ok(Some(Followed::Reset(_))) = followed {
                 // It may have passed over what is nothing to the receiver; what counts is the noted place.
@@ -122,20 +133,10 @@ impl Following {
 
     fn follow_after(&self, position: Option<Position>) -> Subscription {
         let subscription = match position {
-            Some(position) => self.history.subscribe(Some(position), self.filter()),
-            None => self.history.subscribe_from_start(self.filter()),
+            Some(position) => self.history.subscribe(Some(position), filter(&self.receiver)),
+            None => self.history.subscribe_from_start(filter(&self.receiver)),
         };
         subscription.however_slow()
-    }
-
-    fn filter(&self) -> Filter {
-        let keys = self.receiver.keys.clone();
-        let sees = move |key: &_| keys.iter().any(|pattern| pattern.matches(key));
-        Filter {
-            actions: self.receiver.actions.iter().filter_map(|action| Action::parse(action)).collect(),
-            seeing: (!self.receiver.keys.is_empty()).then(|| Seeing(Arc::new(sees))),
-            ..Filter::default()
-        }
     }
 
     /// What the receiver is told of keys that it did not ask for: nothing.
@@ -171,7 +172,6 @@ impl Following {
                     failures += 1;
                     self.metrics.failed.add_one();
                     self.failed(&why);
-                    self.count_lag().await;
                     tokio::time::sleep(self.sender.pause(failures)).await;
                 }
             }
@@ -192,13 +192,6 @@ impl Following {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    async fn count_lag(&self) {
-        let position = self.state.lock().unwrap_or_else(PoisonError::into_inner).position;
-        let Ok(view) = self.history.view().await else { return };
-        let lag = view.events_after(position, &self.filter());
-        self.change(|state| state.lag = lag);
-    }
-
     /// The noted place, as a revision.
     fn place(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +207,7 @@ impl Following {
 
     /// Notes how far the receiver is; where that fails it is told again after the next start.
     async fn note(&self, position: Option<Position>) {
-        self.change(|state| (state.position, state.failure) = (position, None));
+        self.change(|state| (state.position, state.is_begun, state.failure) = (position, true, None));
         let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
         let noted =

@@ -370,3 +370,23 @@ async fn whoever_operates_may_ask_for_the_receivers_and_nobody_else() {
     server.client().with_token("reads").get("/webhooks").await.is(403);
     assert_eq!(server.client().with_token("operates").get("/webhooks").await.is(200).data(), json!([]));
 }
+
+#[tokio::test]
+async fn what_a_receiver_was_not_told_is_counted_while_it_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut receiver = Receiver::listen();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    receiver.address = silent.local_addr().unwrap();
+    let server = setup(&listed(folder.path(), &[(&receiver, ", actions: [created]")])).start().await;
+    at_head(&server).await;
+    for key in ["a", "b"] {
+        server.create(&document(key, json!({}))).await.is(201);
+    }
+    server.patch("a", json!({"name": "A"})).await.is(200);
+    let shown = eventually("it is owed two events", async || {
+        let receivers = server.get("/webhooks").await.is(200).data();
+        (receivers[0]["attributes"]["lag"] == 2).then_some(receivers)
+    })
+    .await;
+    assert_eq!(shown[0]["attributes"]["lastError"], Value::Null, "that is known before a try has failed");
+}

@@ -204,6 +204,13 @@ impl History {
         }
     }
 
+    /// The history as far as it is read; `None` before it was read for the first time.
+    #[must_use]
+    pub fn so_far(&self) -> Option<View> {
+        let index = self.state.borrow().index.clone()?;
+        Some(View { shared: Arc::clone(&self.shared), index, asker: None })
+    }
+
     /// Whether the repository was deepened or cut shorter, which moves no head; then the thread that
     /// follows is told to look.
     fn begins_elsewhere(&self, cut_off: &[Revision]) -> bool {
