@@ -275,7 +275,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let branch = self.link.git.branch();
         let why = format!(
             "the remote has no branch `{branch}`, though there are commits of it here; \
-             `collectory remote restore --force` makes it, or name another one with --remote-branch"
+             `collectory remote restore` makes it, or name another one with --remote-branch"
         );
         self.link.stop(LinkState::Rewritten, why);
     }
