@@ -184,6 +184,27 @@ async fn what_is_replaced_by_force_is_kept_before_it_goes() {
     assert_eq!((hub.head(), kept(&server)), (Some(stays), foreign));
 }
 
+#[tokio::test]
+async fn what_a_person_committed_since_the_service_ended_leaves_the_work_tree_with_what_is_let_go() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).flag(&["--work-tree", "--remote-rewrite", "stop"]).start().await;
+    let before = hub.head().unwrap();
+    server.create(&document("gone", json!({}))).await.is(201);
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    is_in_state(&server, "stopped").await;
+    server.stop();
+    let repo = server.repo();
+    repo.introduce();
+    repo.write("collections/mine.yaml", "type: document\n");
+    let mine = repo.commit("Mine");
+    let mut accept = program(server.folder());
+    accept.args(["remote", "accept", "--repo", repo.path().to_str().unwrap(), "--remote", &hub.url()]);
+    run_to_end(&mut accept).exits(0);
+    assert_eq!((repo.head(), kept(&server)), (before, mine));
+    assert!(repo.status().is_empty(), "{:?}", repo.status());
+    assert!(!repo.has("collections/gone.yaml") && !repo.has("collections/mine.yaml"));
+}
+
 /// A service that has followed a remote which was rewound, and what went.
 async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
     let server = hub.polling(50).flag(flags).start().await;

@@ -62,6 +62,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 Some(local) => drop(self.inner.keep(local, self.link.now())?),
                 None => self.accepted = local,
             }
+            // What a person has committed here stands in the work tree already, and goes from it with all else that went.
+            self.inner.catch_up()?;
             self.inner.advance(local, head, "accepted the remote as it is", self.link.now())?;
             self.note_at(head);
         }
