@@ -153,6 +153,7 @@ async fn what_keeps_a_remote_away_is_told_anew_when_it_is_something_else() {
         link(&server).await["lastError"].as_str()?.contains("the token is not taken").then_some(())
     })
     .await;
+    fs::rename(&there, reached.hub.repo.path()).unwrap();
 }
 
 #[tokio::test]
