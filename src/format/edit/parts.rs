@@ -197,8 +197,11 @@ impl<'t> Parts<'t> {
     }
 
     /// Whether a part of a list or map in brackets shares its lines with no other and with no
-    /// bracket.
+    /// bracket, and the comma behind it stands there too.
     fn has_own_lines(&self, at: usize) -> bool {
+        if at + 1 < self.spans.len() && self.comma(at).is_none() {
+            return false;
+        }
         let span = &self.spans[at];
         let rest = &self.source.text[span.end..self.source.line_stop(span.end)];
         let rest = rest.trim_start().trim_start_matches(',').trim_start();
