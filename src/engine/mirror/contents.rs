@@ -7,6 +7,7 @@ use crate::domain::file_name::FileName;
 use crate::domain::file_name::names_of;
 use crate::domain::{Collection, Event, Key};
 use crate::engine::layers::{Content, Good, damage};
+use crate::engine::mirror::provenance::{Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Reading, Readings};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
@@ -52,16 +53,20 @@ impl Mirror {
         Ok(None)
     }
 
-    pub(crate) fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
-        for name in names_of(key) {
-            if let Some(TreeEntry::File(blob)) = self.committed(&Moved::new(), &name) {
-                return Ok(match self.read_one(key, &name, blob, &Readings::new())? {
-                    Ok(good) => Some(good.collection),
-                    Err(_) => None,
-                });
-            }
+    /// The collection as it stands at the head, in its last good version where the file there is broken: what
+    /// events compare with.
+    fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
+        let files = names_of(key).map(|name| {
+            let committed = self.committed(&Moved::new(), &name);
+            (name, committed)
+        });
+        let is_there = files.iter().any(|(_, committed)| committed.is_some());
+        let mut good = self.last_committed(key, &Moved::new(), &Readings::new(), &Provenances::default())?;
+        if let (None, true, Some(head)) = (&good, is_there, self.snapshot.revision) {
+            let provenances = provenance(&mut *self.journal, head, vec![Files::new(files)])?;
+            good = self.last_committed(key, &Moved::new(), &Readings::new(), &provenances)?;
         }
-        Ok(None)
+        Ok(good.map(|last| last.good.collection))
     }
 
     /// What the head has under a name.

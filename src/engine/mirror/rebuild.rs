@@ -290,6 +290,17 @@ impl Mirror {
             let good = Good { blob, collection, lacking: Vec::new() };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
+        self.last_committed(key, moved, readings, provenances)
+    }
+
+    /// The head's version, else the newest valid one in the history as far as this tells of it.
+    pub(crate) fn last_committed(
+        &mut self,
+        key: &Key,
+        moved: &Moved,
+        readings: &Readings,
+        provenances: &Provenances,
+    ) -> Result<Option<LastGood>, StoreError> {
         let committed = names_of(key).into_iter().find_map(|name| {
             let entry = self.committed(moved, &name)?;
             Some((name, entry))

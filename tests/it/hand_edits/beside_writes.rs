@@ -99,6 +99,35 @@ async fn deleting_an_edited_key_keeps_the_edit_in_the_history() {
 }
 
 #[tokio::test]
+async fn an_edit_that_mends_a_committed_file_is_told_by_what_it_changed_since_the_last_good_version() {
+    for (mended, action, line) in [
+        (Some(named("Mended")), "collection.updated", "name: \"Posts\" -> \"Mended\"\n"),
+        (None, "collection.deleted", "name: \"Posts\"\n"),
+    ] {
+        let server = TestServer::on("small").await;
+        let repo = server.repo();
+        repo.write(POSTS, "type: document\nname: [broken\n");
+        server.serves(&repo.commit("Break it")).await;
+        match &mended {
+            Some(content) => {
+                repo.save(POSTS, content);
+                server.shows("posts", "name", "Mended").await;
+                server.patch("posts", json!({"name": "By API"})).await.is(200);
+            }
+            None => {
+                repo.remove(POSTS);
+                server.loses("posts").await;
+                server.create(&document("posts", json!({"name": "By API"}))).await.is(201);
+            }
+        }
+        assert_eq!(repo.trailer("HEAD^", "Collectory-Action"), [action]);
+        assert!(repo.field("HEAD^", "%B").contains(line), "{}", repo.field("HEAD^", "%B"));
+        let events = server.get("/collections/posts/events").await.is(200).data();
+        assert_eq!(format!("collection.{}", events[1]["attributes"]["action"].as_str().unwrap()), action);
+    }
+}
+
+#[tokio::test]
 async fn an_edit_that_is_too_large_for_a_collection_is_committed_to_its_last_byte_before_its_key_is_deleted()
 {
     for committed in ["posts", "new"] {
