@@ -89,6 +89,9 @@ pub(crate) fn reason(error: &StoreError) -> String {
 /// What the operator can do about it.
 fn hint_for(error: &StoreError) -> &'static str {
     use std::io::ErrorKind;
+    if matches!(error, StoreError::HeadMoved { found: None, .. }) {
+        return "`git branch NAME REVISION`, with what the branch had, brings it back; writes go on by themselves then";
+    }
     let mut cause = error.source();
     let mut kind = None;
     while let Some(error) = cause {
@@ -113,3 +116,14 @@ pub(crate) fn unavailable(reason: &str) -> SubmitError {
 
 /// When a client is told to try again after the repository could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_removed_the_branch_is_told_how_it_comes_back() {
+        let gone = StoreError::HeadMoved { expected: None, found: None };
+        assert!(hint_for(&gone).contains("git branch"), "{}", hint_for(&gone));
+    }
+}
