@@ -15,7 +15,7 @@ Print the collections as they are served, or as they were, on standard output: a
 API, as the settings file of a Laika content store, as the part of a Decap configuration that they know \
 (fields, editor and backend are not kept here), as one YAML document, or as a table.
 
-What `collectory import` reads of it changes nothing.")]
+What `collectory import` reads of it changes nothing; of Decap's form only where it came from there.")]
 pub(super) struct Export {
     /// The form.
     #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORM", value_enum, default_value_t = Form::Json)]
