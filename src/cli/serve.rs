@@ -11,17 +11,16 @@ use std::time::Instant;
 use anyhow::{Context as _, anyhow};
 
 use crate::cli::serve::signals::Signals;
-use crate::cli::serve::supervisor::Sockets;
 use crate::cli::{Done, Failure, answer};
 use crate::config::{Auth, BasePath, PolicyLimits, ServeConfig};
 use crate::domain::{Actor, Token};
 use crate::format;
 use crate::http::AllowAll;
-use crate::http::policy::{Policy, PolicyError};
+use crate::http::policy::Policy;
 use crate::http::server::Bound;
-use crate::service::{Service, StopError};
+use crate::service::{Service, ServiceBuilder, StopError, Unguarded};
 use crate::store;
-use crate::telemetry::{self, AccessLog, LogConfig};
+use crate::telemetry::{self, LogConfig};
 
 /// Serve a repository over HTTP
 #[derive(Debug, clap::Args)]
@@ -93,36 +92,45 @@ impl Serve {
         telemetry::start(&self.log)?;
         let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
         let connections_max = &mut self.config.limits.requests.connections_max;
-        *connections_max = crate::cli::serve::open_files::raise(*connections_max);
-        store::git::keep_to_sharing(&self.config.repository.dir).map_err(anyhow::Error::from)?;
+        *connections_max = open_files::raise(*connections_max);
+        store::git::keep_to_sharing(&self.config.repository.dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()
             .build()
             .context("cannot start the threads of the service")?;
-        let outcome = runtime.block_on(serve(self.config, auth, Process { access_log, give_back }));
+        let limits = self.config.limits.policy.clone();
+        let base_path = self.config.http.base_path.clone();
+        let builder = Service::configured(self.config).access_log(access_log).give_back(give_back);
+        let outcome = runtime.block_on(serve(builder, auth, &limits, &base_path));
         // After a second signal nobody waits for what is still under way.
         runtime.shutdown_background();
         outcome
     }
 }
 
-/// What the process has for the service beside its configuration.
-struct Process {
-    access_log: Option<AccessLog>,
-    give_back: fn(),
-}
-
-async fn serve(config: ServeConfig, auth: Auth, process: Process) -> Result<Done, Failure> {
+async fn serve(
+    builder: ServiceBuilder<Unguarded>,
+    auth: Auth,
+    limits: &PolicyLimits,
+    base_path: &BasePath,
+) -> Result<Done, Failure> {
     let mut signals = Signals::new().context("cannot listen for signals")?;
-    let sockets = Sockets::passed_on().context("cannot use what the supervisor passed on to listen on")?;
-    let base_path = config.http.base_path.clone();
-    let rules = Rules::of(auth, &config.limits.policy)?;
-    if let Some(policy) = rules.policy() {
-        signals.reloads.push(Box::new(move || policy.reload()));
-    }
+    let socket =
+        supervisor::passed_on_socket().context("cannot use what the supervisor passed on to listen on")?;
+    let builder = builder.socket(socket);
+    let builder = match auth {
+        Auth::None => builder.without_authorization(),
+        Auth::AllowAll => builder.authorizer(AllowAll),
+        Auth::Policy(path) => {
+            let policy = Arc::new(Policy::open(path, read_policy, limits)?);
+            let reloaded = Arc::clone(&policy);
+            signals.reloads.push(Box::new(move || reloaded.reload()));
+            builder.authorizer(policy)
+        }
+    };
     let service = tokio::select! {
-        service = start(config, rules, sockets, process) => service?,
+        service = builder.start() => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
     if let Some(tls) = service.tls() {
@@ -131,7 +139,7 @@ async fn serve(config: ServeConfig, auth: Auth, process: Process) -> Result<Done
     if let Some(webhooks) = service.webhooks() {
         signals.reloads.push(Box::new(move || webhooks.reload()));
     }
-    watch_over(service, signals, &base_path).await
+    watch_over(service, signals, base_path).await
 }
 
 /// Tells that the service is ready, and stays until it is to end.
@@ -192,48 +200,6 @@ async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -
         "the {thread} thread has panicked; what was acknowledged is durable, start the service again"
     )
     .into())
-}
-
-/// Who may do what, ready to be asked.
-enum Rules {
-    None,
-    AllowAll,
-    Policy(Arc<Policy>),
-}
-
-impl Rules {
-    fn of(auth: Auth, limits: &PolicyLimits) -> Result<Self, PolicyError> {
-        Ok(match auth {
-            Auth::None => Self::None,
-            Auth::AllowAll => Self::AllowAll,
-            Auth::Policy(path) => Self::Policy(Arc::new(Policy::open(path, read_policy, limits)?)),
-        })
-    }
-
-    fn policy(&self) -> Option<Arc<Policy>> {
-        match self {
-            Self::None | Self::AllowAll => None,
-            Self::Policy(policy) => Some(Arc::clone(policy)),
-        }
-    }
-}
-
-/// The join to the library.
-async fn start(
-    config: ServeConfig,
-    rules: Rules,
-    sockets: Sockets,
-    process: Process,
-) -> anyhow::Result<Service> {
-    let Process { access_log, give_back } = process;
-    let builder =
-        Service::configured(config).socket(sockets.public).access_log(access_log).give_back(give_back);
-    let builder = match rules {
-        Rules::None => builder.without_authorization(),
-        Rules::AllowAll => builder.authorizer(AllowAll),
-        Rules::Policy(policy) => builder.authorizer(policy),
-    };
-    Ok(builder.start().await?)
 }
 
 fn read_policy(bytes: &[u8]) -> Result<Vec<Token>, String> {

@@ -16,30 +16,20 @@ use crate::service::Service;
 /// How often the supervisor is told what the service does, if the watchdog does not ask for more.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The sockets that the supervisor listens on for the service, so that a restart refuses nobody.
-pub(super) struct Sockets {
-    /// In place of `--listen`.
-    pub(super) public: Option<Socket>,
-}
-
-impl Sockets {
-    /// Takes what was passed on (`LISTEN_FDS`).
-    ///
-    /// # Errors
-    ///
-    /// Says that something was passed on that is no listening socket.
-    pub(super) fn passed_on() -> io::Result<Self> {
-        let mut passed_on = ListenFd::from_env();
-        Ok(Self { public: socket(&mut passed_on, 0)? })
-    }
-}
-
-fn socket(passed_on: &mut ListenFd, index: usize) -> io::Result<Option<Socket>> {
-    if index >= passed_on.len() {
+/// The socket that the supervisor listens on for the service, in place of `--listen` (`LISTEN_FDS`), so that a restart
+/// refuses nobody.
+///
+/// # Errors
+///
+/// Says that something was passed on that is no listening socket.
+pub(super) fn passed_on_socket() -> io::Result<Option<Socket>> {
+    const FIRST: usize = 0;
+    let mut passed_on = ListenFd::from_env();
+    if passed_on.len() <= FIRST {
         return Ok(None);
     }
-    let tcp = passed_on.take_tcp_listener(index).map(|taken| taken.map(Socket::Tcp));
-    tcp.or_else(|_| passed_on.take_unix_listener(index).map(|taken| taken.map(Socket::Unix)))
+    let tcp = passed_on.take_tcp_listener(FIRST).map(|taken| taken.map(Socket::Tcp));
+    tcp.or_else(|_| passed_on.take_unix_listener(FIRST).map(|taken| taken.map(Socket::Unix)))
 }
 
 /// Tells that the service serves.
