@@ -72,9 +72,9 @@ impl Check {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         // First, since it is wrong wherever the repository is.
         self.output.without_table()?;
-        self.options(Path::new(".")).check().map_err(anyhow::Error::from)?;
+        self.options(Path::new(".")).check()?;
         let subject = Subject::of(&self.arguments, self.repository.dir.as_deref())?;
-        let mut journal = GitJournal::open(self.options(&subject.repository)).map_err(anyhow::Error::from)?;
+        let mut journal = GitJournal::open(self.options(&subject.repository))?;
         let work_tree = journal.work_tree_root().map(Path::to_owned);
         let view = self.view(&subject, &mut journal)?;
         self.require_folder(&subject, &mut journal, &view)?;
@@ -82,9 +82,8 @@ impl Check {
         if let (View::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
             self.hint_at(&hints::names(&root.join(&self.folder.path)));
         }
-        let snapshot =
-            engine::survey(Box::new(ReadOnlyJournal { journal, view }), mirror_options(&self.folder.path))
-                .map_err(anyhow::Error::from)?;
+        let journal = Box::new(ReadOnlyJournal { journal, view });
+        let snapshot = engine::survey(journal, mirror_options(&self.folder.path))?;
         self.tell(&snapshot, &wanted)
     }
 

@@ -147,7 +147,7 @@ impl Doctor {
         }
         if let Ok(journal) = GitJournal::open_of_anybody(options.clone()) {
             let repo = looked_at(&journal);
-            if let Some(incomplete) = journal.incomplete().map_err(anyhow::Error::new)? {
+            if let Some(incomplete) = journal.incomplete()? {
                 let fix = Fix::Person("run the `git fetch` that is named".into());
                 let why = "events, old versions and backups need the whole history";
                 findings.push(Finding::hint("history", incomplete, why, fix));
