@@ -23,6 +23,7 @@ use crate::engine::Signal;
 use crate::http::server::{BindError, Bound, Tls, TlsError};
 pub use crate::service::builder::{Guarded, ServiceBuilder, Unguarded};
 pub(crate) use crate::service::offline::Offline;
+pub(crate) use crate::service::options::committers;
 pub(crate) use crate::service::remote::decide;
 use crate::service::running::Running;
 pub use crate::service::running::StopError;

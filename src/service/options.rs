@@ -39,7 +39,7 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
         mirror: MirrorOptions {
             folder: config.repository.folder.trim_matches('/').to_owned(),
             branch: branch.to_owned(),
-            committers: committers(config),
+            committers: committers(&config.commits.committer_email),
             serve_uncommitted: config.repository.uncommitted == Uncommitted::Serve,
             settle_patience: Duration::from_millis(limits.hand_edits.settle_patience_ms),
             busy_max: BUSY_MAX,
@@ -63,17 +63,16 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
     }
 }
 
-/// Commits of a service that had another address count as the service's too.
-fn committers(config: &ServeConfig) -> Vec<String> {
-    let usual = Actor::service().email().to_owned();
-    let mut committers = vec![config.commits.committer_email.clone()];
-    committers.extend((config.commits.committer_email != usual).then_some(usual));
+/// The addresses that the service commits under: the one that it has, and the usual one, which it may have had.
+pub(crate) fn committers(email: &str) -> Vec<String> {
+    let mut committers = vec![email.to_owned(), Actor::service().email().to_owned()];
+    committers.dedup();
     committers
 }
 
 pub(crate) fn history_options(config: &ServeConfig, projection: Projection) -> history::Options {
     history::Options {
-        committers: committers(config),
+        committers: committers(&config.commits.committer_email),
         lag_events_max: config.limits.answers.lag_events_max,
         known_key: Arc::new(move |text| projection.key(text)),
         checker: signers::checker(&config.repository.dir),

@@ -28,7 +28,7 @@ impl Blame {
         self.source.output.without_table()?;
         let view = self.source.place.view()?;
         let blames = view.blame(&self.key, &|_| true)?;
-        shown(Done::Well, |screen| {
+        shown(|screen| {
             for blame in &blames {
                 if self.source.output.is_json() {
                     screen.resource(&resources::blame(&self.key, blame))?;

@@ -54,12 +54,10 @@ impl Diff {
         if self.text {
             let text =
                 view.text_difference(Some(from), Some(to), &wanted, Instant::now() + DIFFERENCE_TIME_MAX)?;
-            return shown(Done::Well, |screen| {
-                Ok(text.lines().try_for_each(|line| screen.line(&safe(line)))?)
-            });
+            return shown(|screen| Ok(text.lines().try_for_each(|line| screen.line(&safe(line)))?));
         }
         let found = view.difference(from, to, &wanted)?;
-        shown(Done::Well, |screen| {
+        shown(|screen| {
             for difference in &found {
                 if self.source.output.is_json() {
                     screen.resource(&resources::difference(difference))?;

@@ -93,7 +93,7 @@ impl Log {
             origins: self.origin,
             seeing: None,
         };
-        shown(Done::Well, |screen| {
+        shown(|screen| {
             let mut table = if self.source.output.is_csv() { Some(EventTable::new()?) } else { None };
             let mut left = self.max_count.unwrap_or(usize::MAX);
             let mut at = At::Newest;

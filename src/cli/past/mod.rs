@@ -27,8 +27,9 @@ pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOf, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::{Done, Failure, json_line, plain};
-use crate::domain::{Actor, Change, Key, Reverses};
+use crate::domain::{Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
+use crate::service::committers;
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
 
 /// How many new commits take so long to read that people want to know how far it is.
@@ -82,11 +83,8 @@ impl Place {
     }
 
     fn history_options(&self) -> Options {
-        let usual = Actor::service().email().to_owned();
-        let mut committers = vec![self.committer_email.clone()];
-        committers.extend((self.committer_email != usual).then_some(usual));
         Options {
-            committers,
+            committers: committers(&self.committer_email),
             progress: Arc::new(tell_how_far),
             ..Options::new(self.folder.path.trim_matches('/'))
         }
@@ -203,13 +201,11 @@ impl Screen {
 const SHORT_LEN: usize = 10;
 
 /// Shows something; that whoever reads has had enough is a good end.
-fn shown(done: Done, show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, Failure> {
+fn shown(show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, Failure> {
     let mut screen = Screen::new();
-    let outcome = show(&mut screen).and_then(|()| Ok(screen.out.flush()?));
-    match outcome {
-        Ok(()) => Ok(done),
-        Err(Failure::Failed(error)) if is_broken_pipe(&error) => Ok(done),
-        Err(failure) => Err(failure),
+    match show(&mut screen).and_then(|()| Ok(screen.out.flush()?)) {
+        Err(Failure::Failed(error)) if is_broken_pipe(&error) => Ok(Done::Well),
+        outcome => outcome.map(|()| Done::Well),
     }
 }
 

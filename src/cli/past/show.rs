@@ -33,7 +33,7 @@ impl Show {
             ),
             other => other.into(),
         })?;
-        shown(Done::Well, |screen| {
+        shown(|screen| {
             for event in &events {
                 if self.source.output.is_json() {
                     screen.resource(&resources::event(event))?;

@@ -114,7 +114,7 @@ impl State {
         entries: &[Arc<Entry>],
         text: impl Fn(&mut Screen, &Entry) -> std::io::Result<()>,
     ) -> Result<Done, Failure> {
-        shown(Done::Well, |screen| {
+        shown(|screen| {
             if self.csv || self.source.output.is_csv() {
                 let catalog: Catalog = entries.iter().map(|entry| Arc::clone(&entry.collection)).collect();
                 return Ok(screen.out.write_all(&export::csv(&catalog)?)?);

@@ -94,7 +94,7 @@ impl Verify {
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
         let (mut commits, mut disagreeing, mut unattributed) = (0_usize, 0_usize, 0_usize);
-        let outcome = shown(Done::Well, |screen| {
+        let outcome = shown(|screen| {
             let mut told = Ok(());
             view.verify(after, until, &rules, &mut |verdict| {
                 commits += 1;
