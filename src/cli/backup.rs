@@ -13,7 +13,8 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context as _, anyhow, bail};
 
 use crate::cli::flags::repository::Repository;
-use crate::cli::{Done, Failure, note};
+use crate::cli::scratch::Scratch;
+use crate::cli::{Done, Failure, counted, folder_of, note};
 use crate::store::Kept;
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::git_command::{git, git_reading};
@@ -53,11 +54,13 @@ impl Backup {
         };
         let journal = GitJournal::open(options)?;
         let folder = folder_of(&self.file);
-        let scratch = Scratch::beside(folder)?;
-        let bundle = scratch.0.join("bundle");
+        let failed = || format!("cannot write in {}", folder.display());
+        let beside = fs::canonicalize(folder).with_context(failed)?;
+        let scratch = Scratch::inside(&beside, ".collectory-backup").with_context(failed)?;
+        let bundle = scratch.path().join("bundle");
         let copied = || {
             let refs = bundled(journal.common_dir(), &format!("refs/heads/{}", journal.branch()), &bundle)?;
-            restored(&bundle, &scratch.0.join("restored"))
+            restored(&bundle, &scratch.path().join("restored"))
                 .context("the copy can't be restored, so it was not kept")?;
             anyhow::Ok(refs)
         };
@@ -66,13 +69,9 @@ impl Backup {
             (copied, _) => copied?,
         };
         put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
-        note(&format!("copied {} to {}", crate::cli::counted(refs, "ref"), self.file.display()));
+        note(&format!("copied {} to {}", counted(refs, "ref"), self.file.display()));
         Ok(Done::Well)
     }
-}
-
-fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 /// Writes the bundle; tells how many refs are in it.
@@ -141,25 +140,4 @@ fn put(made: &Path, file: &Path, folder: &Path) -> io::Result<()> {
     File::open(made)?.sync_all()?;
     fs::rename(made, file)?;
     File::open(folder)?.sync_all()
-}
-
-/// A folder that is gone when it is not needed any more.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn beside(folder: &Path) -> anyhow::Result<Self> {
-        let name = format!(".collectory-backup-{}", uuid::Uuid::new_v4().simple());
-        let failed = || format!("cannot write in {}", folder.display());
-        let path = fs::canonicalize(folder).with_context(failed)?.join(name);
-        fs::create_dir(&path).with_context(failed)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            note(&format!("cannot remove {}: {error}", self.0.display()));
-        }
-    }
 }

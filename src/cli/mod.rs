@@ -21,6 +21,7 @@ mod man;
 mod past;
 mod remote;
 mod schema;
+mod scratch;
 mod serve;
 mod take_back;
 mod token;
@@ -28,6 +29,7 @@ mod token;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -227,6 +229,11 @@ fn reason(text: &str) -> Result<String, String> {
         return Err(format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", text.len()));
     }
     Ok(text.to_owned())
+}
+
+/// The folder that a file lies in.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A number of things, in words.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::Failure;
 use crate::cli::flags::repository;
+use crate::cli::{Failure, folder_of};
 use crate::store::git::around;
 
 /// A repository and, if only some are wanted, files of it.
@@ -24,7 +24,7 @@ impl Subject {
             ([folder], ..) => whole(folder),
             ([], Some(file), None) => {
                 let nowhere = || format!("{} lies in no repository", file.display());
-                around(parent(file)).with_context(nowhere)?
+                around(folder_of(file)).with_context(nowhere)?
             }
             ([], ..) => repository::find(given)?,
             _ => return Err(Failure::Usage("name one repository, or files of one".to_owned())),
@@ -39,14 +39,10 @@ fn whole(folder: &Path) -> PathBuf {
     around(folder).filter(|above| !is_itself(above)).unwrap_or_else(|| folder.to_owned())
 }
 
-fn parent(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// The path of a file inside a work tree; a link is not followed.
 pub(crate) fn inside(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
     let elsewhere = || format!("{} is not in {}", file.display(), work_tree.display());
-    let folder = fs::canonicalize(parent(file)).with_context(elsewhere)?;
+    let folder = fs::canonicalize(folder_of(file)).with_context(elsewhere)?;
     let path = folder.join(file.file_name().with_context(elsewhere)?);
     let path = path.strip_prefix(fs::canonicalize(work_tree)?).ok().and_then(Path::to_str);
     Ok(path.with_context(elsewhere)?.replace(std::path::MAIN_SEPARATOR, "/"))

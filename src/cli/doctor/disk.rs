@@ -12,6 +12,7 @@ use rustix::fs::{Access, access, statvfs};
 use tokio::sync::mpsc;
 
 use crate::cli::doctor::{Finding, Fix, Repo, git};
+use crate::cli::scratch::Scratch;
 use crate::http::Clock;
 use crate::watch::{self, Places};
 
@@ -36,10 +37,10 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     clock(repo, findings);
     match scratch_in(&repo.state()) {
         Ok(scratch) => {
-            if let Err(error) = file_system(&scratch.0, findings) {
+            if let Err(error) = file_system(scratch.path(), findings) {
                 let what = format!(
                     "files can't be written, flushed and renamed in {}: {error}",
-                    scratch.0.display()
+                    scratch.path().display()
                 );
                 let fix = Fix::Person("mend the file system, or move the repository to another one".into());
                 findings.push(Finding::wrong("file-system", what, "no write can be made durable", fix));
@@ -164,18 +165,7 @@ fn is_noticed(folder: &Path) -> io::Result<bool> {
     Ok(matches!(told, Ok(Some(_))))
 }
 
-/// A folder that is gone when it is not needed any more.
-struct Scratch(PathBuf);
-
 fn scratch_in(state: &Path) -> io::Result<Scratch> {
     fs::create_dir_all(state)?;
-    let path = state.join(format!("doctor-{}", uuid::Uuid::new_v4().simple()));
-    fs::create_dir(&path)?;
-    Ok(Scratch(path))
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
+    Scratch::inside(state, "doctor")
 }

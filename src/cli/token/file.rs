@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::cli::folder_of;
+
 /// A policy file, which need not exist.
 pub(crate) struct PolicyFile {
     path: PathBuf,
@@ -27,10 +29,7 @@ impl PolicyFile {
             Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
             found => found.with_context(|| format!("cannot find {}", path.display()))?,
         };
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let folder = folder_of(&path).to_owned();
         Ok(Self { path, folder })
     }
 
