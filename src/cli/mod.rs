@@ -18,6 +18,7 @@ mod healthcheck;
 mod import;
 mod init;
 mod man;
+mod offline;
 mod past;
 mod remote;
 mod schema;

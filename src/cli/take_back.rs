@@ -5,11 +5,10 @@ use uuid::Uuid;
 
 use crate::cli::flags::client::{ChangeReport, Client};
 use crate::cli::flags::repository::{Folder, Repository, Signing};
-use crate::cli::{Done, Failure, answer};
+use crate::cli::{Done, Failure, answer, note, offline};
 use crate::config::ServeConfig;
 use crate::domain::{Key, Revision};
-use crate::engine::Undoer;
-use crate::engine::{Condition, Outcome, Written};
+use crate::engine::{Condition, Outcome, Undoer, Written};
 use crate::service::Offline;
 
 /// Take back what one event did
@@ -78,7 +77,8 @@ impl Undo {
         let Self { event, how } = self;
         let told = match how.client.url() {
             Some(url) => {
-                how.client.post(&url.join(&["events", &event.to_string(), "undo"]), None, how.reason())?
+                let url = url.join(&["events", &event.to_string(), "undo"]);
+                how.client.post(&url, None, how.message.as_deref())?
             }
             None => how.offline(What::Event(event))?,
         };
@@ -93,11 +93,8 @@ impl Restore {
             Some(url) => {
                 let body =
                     serde_json::json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
-                how.client.post(
-                    &url.join(&["collections", key.as_str(), "restore"]),
-                    Some(&body),
-                    how.reason(),
-                )?
+                let url = url.join(&["collections", key.as_str(), "restore"]);
+                how.client.post(&url, Some(&body), how.message.as_deref())?
             }
             None => how.offline(What::Since(key, revision))?,
         };
@@ -112,25 +109,13 @@ enum What {
 }
 
 impl How {
-    fn reason(&self) -> Option<&str> {
-        self.message.as_deref()
-    }
-
-    /// Opens the repository, changes it, and lets go of it.
+    /// Takes it back in the repository itself.
     fn offline(&self, what: What) -> Result<ChangeReport, Failure> {
-        let mut config = ServeConfig::new(self.repository.find()?);
-        config.repository.branch.clone_from(&self.repository.branch);
-        config.repository.folder.clone_from(&self.folder.path);
-        config.commits.signing_key.clone_from(&self.signing.key);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        runtime.block_on(async {
-            let offline = Offline::open(&config).await.map_err(crate::cli::flags::client::served)?;
-            if let Some(incomplete) = offline.incomplete {
-                crate::cli::note(incomplete);
-            }
-            let done = self.take_back(&offline, what).await;
-            offline.close().await;
-            done
+        let config = ServeConfig::new(self.repository.find()?);
+        let config = offline::configured(config, self.repository.branch.clone(), &self.folder, &self.signing);
+        offline::change(&config, async |offline| {
+            offline.incomplete.into_iter().for_each(note);
+            self.take_back(offline, what).await
         })
     }
 

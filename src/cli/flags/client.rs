@@ -11,9 +11,6 @@ use ureq::http::Response;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
-use crate::service::StartError;
-use crate::store::StoreError;
-
 /// How long one request may take: a write waits for the disk, and for others' locks.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -178,17 +175,6 @@ impl Client {
             .user_agent(concat!("collectory/", env!("CARGO_PKG_VERSION")))
             .build();
         config.into()
-    }
-}
-
-/// Says what else there is where a service has the repository.
-pub(crate) fn served(error: StartError) -> anyhow::Error {
-    match error {
-        StartError::Repository(StoreError::Served { .. }) => anyhow!(
-            "{}",
-            "a service serves this repository; go through it: --to http://HOST:PORT/ (and --token-file FILE)"
-        ),
-        error => error.into(),
     }
 }
 

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use anyhow::anyhow;
 
 use super::Target;
-use crate::cli::flags::client::served;
-use crate::cli::{Failure, check};
+use crate::cli::{Failure, check, note, offline};
 use crate::config::ServeConfig;
 use crate::domain::{Command, Revision};
 use crate::engine::{Condition, ConditionalCommand, Problem, Snapshot, Submission, SubmitError, Tags};
 use crate::exchange::There;
-use crate::service::Offline;
 use crate::store::git::{Access, GitJournal, Options};
 
 impl Target {
@@ -50,20 +48,16 @@ impl Target {
         planned_on: Option<&Snapshot>,
         ready: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<Option<Revision>, Failure> {
-        let mut config = ServeConfig::new(&self.repository);
-        config.repository.branch.clone_from(&self.branch);
-        config.repository.folder.clone_from(&self.folder.path);
-        config.commits.signing_key.clone_from(&self.signing.key);
         if GitJournal::init(&self.repository)? {
-            crate::cli::note(&format!("made {}", self.repository.display()));
+            note(&format!("made {}", self.repository.display()));
         }
         if commands.is_empty() {
             ready()?;
             return Ok(None);
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        runtime.block_on(async {
-            let offline = Offline::open(&config).await.map_err(served)?;
+        let config = ServeConfig::new(&self.repository);
+        let config = offline::configured(config, self.branch.clone(), &self.folder, &self.signing);
+        offline::change(&config, async |offline| {
             ready()?;
             let changes = changes(commands, planned_on);
             let keys: Vec<_> = changes.iter().map(|change| change.command.key().clone()).collect();
@@ -77,7 +71,6 @@ impl Target {
                 once: None,
             };
             let written = offline.engine().0.submit(submission).await;
-            offline.close().await;
             let written = written.map_err(|error| refused(error, |index| keys[index].to_string()))?;
             Ok(written.revision)
         })
