@@ -4,14 +4,12 @@ use std::fmt;
 
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use chrono::{DateTime, Utc};
-use sha2::{Digest as _, Sha256};
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
 use warp::http::HeaderMap;
 
 /// How much older or newer than now what a sibling signs may be (Standard Webhooks, `webhook-timestamp`).
 const AGE_S_MAX: i64 = 300;
-
-/// The bytes of a block of SHA-256 (FIPS 180-4).
-const BLOCK_LEN: usize = 64;
 
 /// Where the signature of a notice stands: of GitHub, of Gitea, of GitLab (the secret itself), and of a sibling.
 const SIGNATURES: [&str; 4] =
@@ -111,15 +109,9 @@ fn decoded(encoded: &str) -> Option<Vec<u8>> {
 
 /// HMAC-SHA256 (RFC 2104).
 fn hmac(key: &[u8], message: &[&[u8]]) -> [u8; 32] {
-    let mut block = [0; BLOCK_LEN];
-    match key.len() <= BLOCK_LEN {
-        true => block[..key.len()].copy_from_slice(key),
-        false => block[..32].copy_from_slice(&Sha256::digest(key)),
-    }
-    let mut inner = Sha256::new_with_prefix(block.map(|byte| byte ^ 0x36));
-    message.iter().for_each(|part| inner.update(part));
-    let outer = Sha256::new_with_prefix(block.map(|byte| byte ^ 0x5c));
-    outer.chain_update(inner.finalize()).finalize().into()
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    message.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().into()
 }
 
 fn hex(bytes: &[u8]) -> String {
