@@ -38,8 +38,7 @@ pub(crate) enum Wanted {
 /// stranger.
 pub(crate) async fn wait(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
     call.identity().await?;
-    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
-    tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
+    reach_in_time(call, wanted).await
 }
 
 /// What the request wants to be answered from, if it says so.
@@ -66,8 +65,7 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     if call.context.remote.is_none() || call.identity().await.is_err() {
         return;
     }
-    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
-    drop(tokio::time::timeout(most, reach(call, Wanted::Revision(revision))).await);
+    drop(reach_in_time(call, Wanted::Revision(revision)).await);
 }
 
 /// The same for a cursor or a token of a sibling: each begins with the revision that it comes from.
@@ -97,12 +95,16 @@ pub(crate) async fn confirmed<F: Future<Output = Result<Reply, ApiError>> + Send
     if remote.is_none_or(|remote| remote.ahead().is_some()) {
         return Err(refusal);
     }
-    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
-    let looked = tokio::time::timeout(most, reach(call, Wanted::Latest)).await;
-    if !matches!(looked, Ok(Ok(()))) {
+    if reach_in_time(call, Wanted::Latest).await.is_err() {
         return Err(SubmitError::RemoteUnreachable.into());
     }
     if served(&call.context.projection) == before { Err(refusal) } else { attempt().await }
+}
+
+/// Waits until what is served contains what is wanted, as long as a read waits for that.
+async fn reach_in_time(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
+    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
+    tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
