@@ -3,6 +3,7 @@
 //! Every route, method and class of status has its numbers from the start on, found by position, so that to count
 //! a request is a few additions. Where nobody looks at the numbers there are none, and nothing is done.
 
+use std::array;
 use std::time::Duration;
 
 use warp::http::{Method, StatusCode};
@@ -35,19 +36,16 @@ pub struct Metrics {
 }
 
 /// The requests of one route and method.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Requests {
     in_flight: Gauge,
-    answered: [Answered; CLASSES.len()],
+    /// How long those took that were answered, by the class of their status.
+    answered: [Histogram; CLASSES.len()],
 }
 
-/// Those that were answered by one class of status.
-#[derive(Debug)]
-struct Answered(Histogram);
-
-impl Default for Answered {
+impl Default for Requests {
     fn default() -> Self {
-        Self(Histogram::of_times())
+        Self { in_flight: Gauge::default(), answered: array::from_fn(|_| Histogram::of_times()) }
     }
 }
 
@@ -83,7 +81,7 @@ impl Metrics {
     /// The request was answered, after so long.
     pub(crate) fn answered(&self, place: Place, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        self.at(place).answered[class].0.observe(took);
+        self.at(place).answered[class].observe(took);
     }
 
     /// The server has refused a request before it came to any route.
@@ -131,28 +129,28 @@ impl Metrics {
 
     /// What was answered so far, of each route, method and class of status that there was.
     pub fn requests(&self) -> impl Iterator<Item = OfRequests<'_>> {
-        let of_routes = self.routes.iter().copied().zip(&self.requests);
-        let of_methods = of_routes.flat_map(|(route, of_route)| {
-            METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
-        });
-        let all = of_methods.flat_map(|(route, method, requests)| {
+        let all = self.by_route_and_method().flat_map(|(route, method, requests)| {
             let classes = CLASSES.into_iter().zip(&requests.answered);
-            classes.map(move |(status, Answered(durations))| OfRequests { route, method, status, durations })
+            classes.map(move |(status, durations)| OfRequests { route, method, status, durations })
         });
         all.filter(|one| one.durations.times() > 0)
     }
 
     /// How many are being answered, of each route and method that was asked for.
     pub fn in_flight(&self) -> impl Iterator<Item = (&'static str, &'static str, i64)> + '_ {
-        let of_routes = self.routes.iter().copied().zip(&self.requests);
-        let all = of_routes.flat_map(|(route, of_route)| {
-            METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
-        });
         let was_asked = |requests: &Requests| {
-            requests.in_flight.get() > 0 || requests.answered.iter().any(|it| it.0.times() > 0)
+            requests.in_flight.get() > 0 || requests.answered.iter().any(|durations| durations.times() > 0)
         };
-        all.filter(move |(_, _, requests)| was_asked(requests))
+        self.by_route_and_method()
+            .filter(move |(_, _, requests)| was_asked(requests))
             .map(|(route, method, requests)| (route, method, requests.in_flight.get()))
+    }
+
+    fn by_route_and_method(&self) -> impl Iterator<Item = (&'static str, &'static str, &Requests)> {
+        let of_routes = self.routes.iter().copied().zip(&self.requests);
+        of_routes.flat_map(|(route, of_route)| {
+            METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
+        })
     }
 
     /// How often the authorizer was asked about each action, and what it said.
