@@ -98,14 +98,14 @@ pub(crate) mod resources {
 
     /// A collection.
     pub(crate) fn collection(entry: &Entry) -> Bytes {
-        document::resource(entry)
+        let mut out = Vec::new();
+        document::push_resource(entry, &BasePath::root(), None, &mut out);
+        out.into()
     }
 
     /// The list of what a snapshot has.
     pub(crate) fn list(snapshot: &Snapshot) -> Bytes {
-        let mut list = document::List::new(Vec::new());
-        snapshot.catalog().iter().for_each(|entry| list.push(entry, &BasePath::root(), None));
-        list.finish(br#"{"self":"/collections"}"#, snapshot.hand_edits.served, None)
+        document::Ready::list(snapshot, &BasePath::root()).body()
     }
 
     /// An event.

@@ -66,7 +66,7 @@ impl Target {
     ) -> anyhow::Result<Option<String>> {
         let operations: anyhow::Result<Vec<Value>> =
             commands.iter().map(|command| self.operation(url, command, planned_on)).collect();
-        let body = map([("atomic:operations", Value::List(operations?.into()))]).to_string();
+        let body = Value::from([("atomic:operations", Value::List(operations?.into()))]).to_string();
         let told = self.client.operate(&url.join(&["operations"]), body, self.reason.as_deref());
         let told = told.map_err(|error| match is_refused(&error) {
             true => error.context("nothing was written"),
@@ -79,16 +79,16 @@ impl Target {
         let tag = |key: &Key| self.tag(url, planned_on.get(key.as_str()).context("BUG: planned on nothing")?);
         match command {
             Command::Create(collection) => {
-                Ok(map([("op", "add".into()), ("data", resource(collection, attributes(collection)))]))
+                Ok([("op", "add".into()), ("data", resource(collection, attributes(collection)))].into())
             }
             Command::Update { key, patch, .. } => {
                 let before = planned_on.get(key.as_str()).context("BUG: planned on nothing")?;
                 let data = resource(before, members(patch));
-                Ok(map([("op", "update".into()), ("data", data), ("meta", tag(key)?)]))
+                Ok([("op", "update".into()), ("data", data), ("meta", tag(key)?)].into())
             }
             Command::Delete { key, .. } => {
                 let before = planned_on.get(key.as_str()).context("BUG: planned on nothing")?;
-                Ok(map([("op", "remove".into()), ("ref", map(identity(before))), ("meta", tag(key)?)]))
+                Ok([("op", "remove".into()), ("ref", identity(before).into()), ("meta", tag(key)?)].into())
             }
             Command::Restore(_) => bail!("BUG: an import restores nothing"),
         }
@@ -99,14 +99,10 @@ impl Target {
         let key = before.key();
         let (now, tag) = self.collections(&url.join(&["collections", key.as_str()]))?;
         match (now.get(key.as_str()), tag) {
-            (Some(now), Some(tag)) if **now == *before => Ok(map([("ifMatch", tag.into())])),
+            (Some(now), Some(tag)) if **now == *before => Ok([("ifMatch", tag.into())].into()),
             _ => bail!("{key} has changed meanwhile; nothing was written, import again"),
         }
     }
-}
-
-fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
-    Value::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn identity(collection: &Collection) -> [(&'static str, Value); 2] {
@@ -119,7 +115,7 @@ fn identity(collection: &Collection) -> [(&'static str, Value); 2] {
 
 fn resource(collection: &Collection, attributes: Value) -> Value {
     let [kind, id] = identity(collection);
-    map([kind, id, ("attributes", attributes)])
+    [kind, id, ("attributes", attributes)].into()
 }
 
 fn attributes(collection: &Collection) -> Value {

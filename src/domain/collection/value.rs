@@ -160,6 +160,13 @@ impl From<bool> for Value {
     }
 }
 
+/// A map of these members.
+impl<const N: usize> From<[(&str, Value); N]> for Value {
+    fn from(members: [(&str, Value); N]) -> Self {
+        Self::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
 /// Shows the value as compact JSON, as messages for people quote it: `"Posts"`, `false`, `[1, 2]`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

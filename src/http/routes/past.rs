@@ -148,7 +148,7 @@ pub(crate) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     let fields = query::fields(&call.query()?, &[history::SYNC_TOKEN])?;
     let token = Shown::of(&snapshot, allowed.visible_keys()).token;
     let resource =
-        history::about_itself(history::SYNC_TOKEN, json!({"syncToken": token.to_string()}), &fields);
+        history::about_itself(history::SYNC_TOKEN, &json!({"syncToken": token.to_string()}), &fields);
     let body = history::one(&resource, &self_link(&call.link()));
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }
@@ -204,7 +204,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
             "attributesMax": ATTRIBUTES_MAX,
         },
     });
-    let resource = history::about_itself(history::CAPABILITIES, attributes, &fields);
+    let resource = history::about_itself(history::CAPABILITIES, &attributes, &fields);
     let body = history::one(&resource, &self_link(&call.link()));
     Ok(Reply::document(StatusCode::OK, body))
 }

@@ -33,17 +33,12 @@ fn resource(receiver: &Webhook, fields: &Fields) -> Bytes {
         (false, Some(_)) => "failing",
         (false, None) => "delivering",
     };
-    let told = [
-        ("url", Value::from(receiver.url.as_str())),
-        ("state", state.into()),
-        ("revision", receiver.revision.map(|revision| revision.to_string()).into()),
-        ("lag", receiver.lag.into()),
-        ("lastError", receiver.failure.as_ref().map(failure).into()),
-    ];
-    history::resource(WEBHOOK, &receiver.name, fields.wanted(WEBHOOK), |members| {
-        for (name, value) in &told {
-            members.member(name, |out| out.extend_from_slice(value.to_string().as_bytes()));
-        }
+    history::resource(WEBHOOK, &receiver.name, fields.wanted(WEBHOOK), |attributes| {
+        attributes.text("url", &receiver.url);
+        attributes.text("state", state);
+        attributes.json("revision", receiver.revision.map(|revision| revision.to_string()));
+        attributes.json("lag", receiver.lag);
+        attributes.json("lastError", receiver.failure.as_ref().map(failure));
     })
 }
 

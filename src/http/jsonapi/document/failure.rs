@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::config::BasePath;
 use crate::engine::Clash;
 use crate::http::jsonapi::document::resource::push_resource;
-use crate::http::jsonapi::error::{ApiError, ErrorObject, Source};
+use crate::http::jsonapi::error::{ApiError, ErrorObject, More, Source};
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::json::Members;
 
@@ -19,45 +19,48 @@ pub(crate) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
 }
 
 fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
-    let mut object = json!({
-        "status": error.status.as_str(),
-        "code": error.code,
-        "title": error.title,
-        "detail": error.detail,
-    });
+    let more = error.more.as_deref();
+    let mut object = Members::begin(out, None);
+    object.text("code", &error.code);
+    object.text("detail", &error.detail);
+    if let Some(link) = more.and_then(|more| more.kind_link) {
+        object.json("links", json!({"type": link}));
+    }
     match &error.source {
         None => {}
-        Some(Source::Pointer(pointer)) => object["source"] = json!({"pointer": pointer}),
-        Some(Source::Parameter(name)) => object["source"] = json!({"parameter": name}),
-        Some(Source::Header(name)) => object["source"] = json!({"header": name}),
+        Some(Source::Pointer(pointer)) => object.json("source", json!({"pointer": pointer})),
+        Some(Source::Parameter(name)) => object.json("source", json!({"parameter": name})),
+        Some(Source::Header(name)) => object.json("source", json!({"header": name})),
     }
-    let more = error.more.as_deref();
-    if let Some(link) = more.and_then(|more| more.kind_link) {
-        object["links"] = json!({"type": link});
+    object.text("status", error.status.as_str());
+    object.text("title", &error.title);
+    if let Some(meta) = more.map(|more| meta(more, base)).filter(|meta| meta != b"{}") {
+        object.member("meta", |out| out.extend_from_slice(&meta));
     }
-    if let Some(size) = more.and_then(|more| more.page_size_max) {
-        object["meta"] = json!({"page": {"maxSize": size}});
+    object.end();
+}
+
+/// What else is said of an error, as far as there is any of it.
+fn meta(more: &More, base: &BasePath) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut meta = Members::begin(&mut out, None);
+    if !more.clashes.is_empty() {
+        meta.member("attributes", |out| write_clashes(&more.clashes, out));
     }
-    if let Some(remote) = more.and_then(|more| more.remote.as_ref()) {
-        object["meta"] = json!({"remote": remote});
+    if let Some(current) = &more.current {
+        meta.member("current", |out| push_resource(current, base, None, out));
     }
-    if let Some(events) = more.map(|more| &more.events).filter(|events| !events.is_empty()) {
-        object["meta"] = json!({"events": events.iter().map(ToString::to_string).collect::<Vec<_>>()});
+    if !more.events.is_empty() {
+        meta.json("events", more.events.iter().map(ToString::to_string).collect::<Vec<_>>());
     }
-    serde_json::to_writer(&mut *out, &object).expect("writing JSON to memory can't fail");
-    if let Some(current) = more.and_then(|more| more.current.as_ref()) {
-        // The resource is there as bytes: the object is opened again to take it in.
-        out.pop();
-        out.extend_from_slice(br#","meta":{"#);
-        if let Some(clashes) = more.map(|more| &more.clashes).filter(|clashes| !clashes.is_empty()) {
-            out.extend_from_slice(br#""attributes":"#);
-            write_clashes(clashes, out);
-            out.push(b',');
-        }
-        out.extend_from_slice(br#""current":"#);
-        push_resource(current, base, None, out);
-        out.extend_from_slice(b"}}");
+    if let Some(size) = more.page_size_max {
+        meta.json("page", json!({"maxSize": size}));
     }
+    if let Some(remote) = &more.remote {
+        meta.json("remote", remote.clone());
+    }
+    meta.end();
+    out
 }
 
 /// Three versions of each attribute that two people changed; one that was absent is left out.

@@ -18,12 +18,10 @@ use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine;
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, Fault};
 use crate::http::authorize::Allowed;
+use crate::http::jsonapi::document::HEAD;
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::json::{Members, write_list};
 use crate::http::jsonapi::query::{Fields, Wanted};
-
-/// How every document with data begins.
-const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 
 /// The resource type of events.
 pub(crate) const EVENT: &str = "collection-event";
@@ -108,7 +106,10 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> By
         }
         match &record.effect {
             Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
-            Effect::Problem(fault) => attributes.member("problem", |out| write_fault(fault, out)),
+            Effect::Problem(Fault { path, line, column, message }) => {
+                let told = json!({"path": path, "line": line, "column": column, "message": message});
+                attributes.json("problem", told);
+            }
         }
     })
 }
@@ -133,12 +134,6 @@ fn write_changes(changes: &[Change], out: &mut Vec<u8>) {
     });
 }
 
-fn write_fault(fault: &Fault, out: &mut Vec<u8>) {
-    let Fault { path, line, column, message } = fault;
-    let told = json!({"path": path, "line": line, "column": column, "message": message});
-    serde_json::to_writer(out, &told).expect("writing JSON to memory can't fail");
-}
-
 /// The resource of what differs in a collection.
 pub(crate) fn difference(difference: &CollectionDifference, fields: &Fields) -> Bytes {
     let CollectionDifference { key, action, changes } = difference;
@@ -161,23 +156,16 @@ pub(crate) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed
 /// The resource of a collection that changed.
 pub(crate) fn change(change: &engine::Change, fields: &Fields) -> Bytes {
     resource(CHANGE, change.key.as_str(), fields.wanted(CHANGE), |attributes| {
-        attributes.member("version", |out| match &change.now {
-            Some(entry) => json::write_text(&entry.tag(), out),
-            None => out.extend_from_slice(b"null"),
-        });
-        attributes.member("deleted", |out| {
-            out.extend_from_slice(if change.now.is_none() { b"true" } else { b"false" });
-        });
+        attributes.json("version", change.now.as_ref().map(|entry| entry.tag()));
+        attributes.json("deleted", change.now.is_none());
     })
 }
 
 /// The one resource of its type: what the service says of itself.
-pub(crate) fn about_itself(resource_type: &str, attributes: serde_json::Value, fields: &Fields) -> Bytes {
-    let told = serde_json::from_value::<serde_json::Map<_, serde_json::Value>>(attributes);
-    let told = told.expect("attributes are an object");
+pub(crate) fn about_itself(resource_type: &str, attributes: &serde_json::Value, fields: &Fields) -> Bytes {
     resource(resource_type, "self", fields.wanted(resource_type), |members| {
-        for (name, value) in &told {
-            members.member(name, |out| out.extend_from_slice(value.to_string().as_bytes()));
+        for (name, value) in attributes.as_object().expect("attributes are an object") {
+            members.json(name, value.clone());
         }
     })
 }

@@ -60,13 +60,6 @@ pub(crate) fn kind_of(resource_type: &str) -> Option<Kind> {
     }
 }
 
-/// The resource of a collection by itself.
-pub(crate) fn resource(entry: &Entry) -> Bytes {
-    let mut out = Vec::new();
-    resource::write_resource(entry, &BasePath::root(), None, &mut out);
-    out.into()
-}
-
 /// The path of one collection; a key needs no escape.
 pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
     format!("{}{COLLECTIONS}/{}", base.as_str(), entry.collection.key())
@@ -74,12 +67,9 @@ pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
 
 /// The document of one collection with the asked-for attributes only.
 pub(crate) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
-    let mut out = HEAD.to_vec();
-    push_resource(entry, base, Some(fields), &mut out);
-    out.extend_from_slice(br#","links":"#);
-    out.extend_from_slice(&self_link(&format!("{}?{query}", path_of(entry, base))));
-    out.push(b'}');
-    out.into()
+    let mut resource = Vec::new();
+    push_resource(entry, base, Some(fields), &mut resource);
+    history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
 }
 
 /// The links of a document that has only itself to name.

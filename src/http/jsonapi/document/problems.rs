@@ -7,7 +7,6 @@ use serde_json::json;
 use crate::engine::{Conflict, Conflicted, Gone, Problem, Rewritten};
 use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
-use crate::http::jsonapi::json::write_list;
 use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// The document of the problems that are there now, each fault of a file a resource.
@@ -32,8 +31,8 @@ fn fault(problem: &Problem, number: usize, wanted: Option<&Wanted>) -> Bytes {
     resource("problem", &problem.id(number), wanted, |attributes| {
         attributes.text("kind", "file");
         attributes.text("path", &problem.path);
-        attributes.member("line", |out| out.extend_from_slice(fault.line.to_string().as_bytes()));
-        attributes.member("column", |out| out.extend_from_slice(fault.column.to_string().as_bytes()));
+        attributes.json("line", fault.line);
+        attributes.json("column", fault.column);
         attributes.text("message", &fault.message);
         if let Some(key) = &problem.collection {
             attributes.text("collection", key.as_str());
@@ -48,18 +47,15 @@ fn fault(problem: &Problem, number: usize, wanted: Option<&Wanted>) -> Bytes {
 }
 
 fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
+    let gone = |it: &Gone| json!({"collection": it.key.as_str(), "revision": it.revision.to_string()});
+    let events: Vec<_> = rewritten.events.iter().map(gone).collect();
     resource("problem", &format!("rewritten:{}", rewritten.name), wanted, |attributes| {
         attributes.text("kind", "rewritten");
         attributes.text("message", &rewritten.message);
         attributes.text("since", &to_the_second(rewritten.since));
         attributes.text("revision", &rewritten.revision.to_string());
-        attributes.member("events", |out| write_list(&rewritten.events, out, write_gone));
+        attributes.json("events", events);
     })
-}
-
-fn write_gone(gone: &Gone, out: &mut Vec<u8>) {
-    let gone = json!({"collection": gone.key.as_str(), "revision": gone.revision.to_string()});
-    out.extend_from_slice(gone.to_string().as_bytes());
 }
 
 fn conflicted(conflicted: &Conflicted, wanted: Option<&Wanted>) -> Bytes {

@@ -5,8 +5,8 @@ use warp::http::HeaderValue;
 
 use crate::config::BasePath;
 use crate::engine::{Entry, Snapshot};
-use crate::http::jsonapi::document::resource::{write_links, write_resource};
-use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, self_link};
+use crate::http::jsonapi::document::resource::write_resource;
+use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, path_of, self_link};
 
 /// How many bytes a list sets aside for a collection before it knows better.
 const RESOURCE_BYTES_TYPICAL: usize = 256;
@@ -25,7 +25,9 @@ impl Ready {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
             out.extend_from_slice(HEAD);
             write_resource(entry, base, None, &mut out);
-            write_tail(entry, base, &mut out);
+            out.extend_from_slice(br#","links":"#);
+            out.extend_from_slice(&self_link(&path_of(entry, base)));
+            out.push(b'}');
             out.into()
         }))
     }
@@ -82,11 +84,5 @@ fn tagged(tag: &str, size: usize) -> Vec<u8> {
     out
 }
 
-/// What [`write_tail`] writes beside the path.
+/// What the document of one collection ends in, beside the path that it links to.
 const TAIL_BYTES_AROUND_PATH: usize = br#","links":{"self":""}}"#.len();
-
-/// How the document of one collection ends.
-fn write_tail(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
-    write_links(entry, base, out);
-    out.push(b'}');
-}

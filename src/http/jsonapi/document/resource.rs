@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::config::BasePath;
-use crate::domain::Attribute;
 use crate::engine::Entry;
-use crate::http::jsonapi::document::{COLLECTIONS, Ready, resource_type};
+use crate::http::jsonapi::document::{Ready, path_of, resource_type, self_link};
 use crate::http::jsonapi::json;
+use crate::http::jsonapi::json::Members;
 use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// Appends the resource, from the ready-made bytes if all its attributes are wanted.
@@ -20,59 +20,37 @@ pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fiel
 
 pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Wanted>, out: &mut Vec<u8>) {
     let collection = &entry.collection;
-    out.extend_from_slice(br#"{"type":""#);
-    out.extend_from_slice(resource_type(collection.kind()).as_bytes());
-    out.extend_from_slice(br#"","id":""#);
-    out.extend_from_slice(collection.key().as_str().as_bytes());
-    out.extend_from_slice(br#"","attributes":{"#);
-    let wants = |name: &str| wanted.is_none_or(|wanted| wanted.names(name));
-    let mut separator: &[u8] = b"";
-    if wants("type") {
-        out.extend_from_slice(br#""type":""#);
-        out.extend_from_slice(collection.kind().as_str().as_bytes());
-        out.push(b'"');
-        separator = b",";
+    let mut resource = Members::begin(out, None);
+    resource.text("type", resource_type(collection.kind()));
+    resource.text("id", collection.key().as_str());
+    resource.member("attributes", |out| {
+        let mut attributes = Members::begin(out, wanted);
+        attributes.text("type", collection.kind().as_str());
+        for (attribute, value) in collection.attributes().iter() {
+            attributes.member(attribute.as_str(), |out| json::write(value, out));
+        }
+        attributes.end();
+    });
+    resource.member("links", |out| out.extend_from_slice(&self_link(&path_of(entry, base))));
+    if let Some(meta) = meta(entry) {
+        resource.json("meta", meta);
     }
-    for (attribute, value) in collection.attributes().iter().filter(|(name, _)| wants(name.as_str())) {
-        out.extend_from_slice(separator);
-        separator = b",";
-        write_attribute_name(attribute, out);
-        json::write(value, out);
-    }
-    out.push(b'}');
-    write_links(entry, base, out);
-    write_meta(entry, out);
-    out.push(b'}');
+    resource.end();
 }
 
-fn write_attribute_name(attribute: &Attribute, out: &mut Vec<u8>) {
-    json::write_text(attribute.as_str(), out);
-    out.push(b':');
-}
-
-fn write_meta(entry: &Entry, out: &mut Vec<u8>) {
+/// What needs saying of a collection, if anything does.
+fn meta(entry: &Entry) -> Option<serde_json::Value> {
     if !entry.uncommitted && entry.problem.is_none() {
-        return;
+        return None;
     }
-    let mut meta = serde_json::Map::new();
+    let mut meta = json!({});
     if entry.uncommitted {
-        meta.insert("uncommitted".into(), true.into());
+        meta["uncommitted"] = true.into();
     }
     if let Some(problem) = &entry.problem {
         let (path, first) = (&problem.path, problem.first());
-        let told =
+        meta["problem"] =
             json!({"path": path, "line": first.line, "column": first.column, "message": first.message});
-        meta.insert("problem".into(), told);
     }
-    out.extend_from_slice(br#","meta":"#);
-    serde_json::to_writer(out, &meta).expect("writing JSON to memory can't fail");
-}
-
-pub(crate) fn write_links(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#","links":{"self":""#);
-    out.extend_from_slice(base.as_str().as_bytes());
-    out.extend_from_slice(COLLECTIONS.as_bytes());
-    out.push(b'/');
-    out.extend_from_slice(entry.collection.key().as_str().as_bytes());
-    out.extend_from_slice(br#""}"#);
+    Some(meta)
 }

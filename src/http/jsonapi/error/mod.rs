@@ -18,7 +18,7 @@ use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
 use crate::engine::{Entry, SubmitError};
 use crate::http::authorize::Denied;
-pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, Source};
+pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, More, Source};
 use crate::telemetry::Limit;
 use crate::telemetry::chain;
 
@@ -181,6 +181,11 @@ impl ApiError {
     /// The errors alone.
     pub(crate) fn into_errors(self) -> Vec<ErrorObject> {
         self.errors
+    }
+
+    /// What each of them says.
+    pub(crate) fn details(&self) -> Vec<String> {
+        self.errors.iter().map(|error| error.detail().to_owned()).collect()
     }
 
     /// The headers that go with it.

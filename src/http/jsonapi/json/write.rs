@@ -75,6 +75,11 @@ impl<'a> Members<'a> {
         self.member(name, |out| write_text(text, out));
     }
 
+    /// Adds a member that is any JSON.
+    pub(crate) fn json(&mut self, name: &str, value: impl Into<serde_json::Value>) {
+        self.member(name, |out| out.extend_from_slice(value.into().to_string().as_bytes()));
+    }
+
     /// Closes the object.
     pub(crate) fn end(self) {
         self.out.push(b'}');

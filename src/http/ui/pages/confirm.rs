@@ -79,13 +79,10 @@ impl Confirmation {
             Self::Delete(key) => Request::new(Method::DELETE, format!("/collections/{key}")),
             Self::Undo(id) => Request::new(Method::POST, format!("/events/{}/undo", encoded(id))),
             Self::Restore(key, revision) => {
-                let map = |members: Vec<(&str, Value)>| {
-                    Value::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-                };
-                let attributes = map(vec![("revision", revision.as_str().into())]);
-                let data = map(vec![("type", "restore".into()), ("attributes", attributes)]);
+                let attributes = Value::from([("revision", revision.as_str().into())]);
+                let data = Value::from([("type", "restore".into()), ("attributes", attributes)]);
                 Request::new(Method::POST, format!("/collections/{key}/restore"))
-                    .document(&map(vec![("data", data)]))
+                    .document(&[("data", data)].into())
             }
         }
     }
@@ -156,8 +153,7 @@ async fn show(
     };
     // A question is answered by the page that says why it can't be done.
     let status = refused.as_ref().map_or(StatusCode::OK, ApiError::status);
-    let refusals = refused.or(hindrance).map(ApiError::into_errors).unwrap_or_default();
-    let refusals = refusals.iter().map(|error| error.detail().to_owned()).collect();
+    let refusals = refused.or(hindrance).map(|error| error.details()).unwrap_or_default();
     let title = format!("{} {key}?", confirmation.verb());
     let frame = visit.frame(title, Nav::Collections).await;
     let page = Page { frame, confirmation, key: key.to_string(), tag, reason, commits, refusals };

@@ -44,8 +44,7 @@ pub(crate) async fn page(ui: &Ui, call: &Call<'_>, error: ApiError) -> Reply {
         status if status.is_server_error() => "Something of ours failed",
         _ => "That did not work",
     };
-    let details = error.into_errors().into_iter().map(|error| error.detail().to_owned()).collect();
     let frame = Frame::of(ui, call, title, Nav::Elsewhere).await;
-    let reply = ui::page(status, &Page { frame, status: status.as_u16(), details, again });
+    let reply = ui::page(status, &Page { frame, status: status.as_u16(), details: error.details(), again });
     headers.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
 }

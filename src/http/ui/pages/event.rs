@@ -51,7 +51,7 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
 /// Whether the commit is signed, by whom, and whether that holds.
 async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiError> {
     let Ok(revision) = event.commit.revision.parse::<Revision>() else { return Ok(String::new()) };
-    let view = visit.past().await?;
+    let view = visit.call.past().await?;
     visit
         .call
         .looking(move || {
@@ -75,16 +75,13 @@ async fn undo(visit: &Visit<'_>, event: &EventView) -> Result<Option<Undo>, ApiE
     if !may || visit.as_of.is_some() {
         return Ok(None);
     }
-    let (view, snapshot) = (visit.past().await?, visit.call.snapshot()?);
+    let (view, snapshot) = (visit.call.past().await?, visit.call.snapshot()?);
     visit
         .call
         .looking(move || {
             Ok(Some(match view.plan_undo(id, &snapshot) {
                 Ok(_) => Undo::Can,
-                Err(refusal) => {
-                    let errors = ApiError::from(refusal).into_errors();
-                    Undo::Not(errors.iter().map(|error| error.detail().to_owned()).collect())
-                }
+                Err(refusal) => Undo::Not(ApiError::from(refusal).details().concat()),
             }))
         })
         .await

@@ -59,8 +59,7 @@ pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
     let head = Arc::new(call.head.asking(Method::GET, uri, headers, false));
     if let Err(error) = call.inner(head).identity().await {
         let status = error.status();
-        let errors = error.into_errors().iter().map(|error| error.detail().to_owned()).collect();
-        return Ok(show(ui, call, status, next, kept, errors).await);
+        return Ok(show(ui, call, status, next, kept, error.details()).await);
     }
     let (cookie, _) = ui.sessions.begin(call, authorization);
     let target = inside(call, &next);

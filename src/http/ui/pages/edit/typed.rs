@@ -116,16 +116,12 @@ impl Form {
 
     /// The resource to send.
     pub(super) fn resource(&self, attributes: Vec<(String, Value)>) -> Value {
-        let map = |members: Vec<(String, Value)>| Value::Map(members.into());
-        let member = |name: &str, value: Value| (name.to_owned(), value);
         let kind = self.kind.unwrap_or(Kind::Document);
-        map(vec![member(
-            "data",
-            map(vec![
-                member("type", resource_type(kind).into()),
-                member("id", self.key.as_str().into()),
-                member("attributes", map(attributes)),
-            ]),
-        )])
+        let data = Value::from([
+            ("type", resource_type(kind).into()),
+            ("id", self.key.as_str().into()),
+            ("attributes", Value::Map(attributes.into())),
+        ]);
+        [("data", data)].into()
     }
 }
