@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rustix::fs::{Access, access, statvfs};
 use tokio::sync::mpsc;
 
-use crate::cli::doctor::{Finding, Fix, Repo, git};
+use crate::cli::doctor::{Finding, Repo, git};
 use crate::cli::scratch::Scratch;
 use crate::http::Clock;
 use crate::watch::{self, Places};
@@ -42,15 +42,13 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
                     "files can't be written, flushed and renamed in {}: {error}",
                     scratch.path().display()
                 );
-                let fix = Fix::Person("mend the file system, or move the repository to another one".into());
+                let fix = "mend the file system, or move the repository to another one";
                 findings.push(Finding::wrong("file-system", what, "no write can be made durable", fix));
             }
         }
         Err(error) => {
             let what = format!("{} can't be written: {error}", repo.state().display());
-            let fix = Fix::Person(
-                "let the user of the service, as whom this command should run, write there".into(),
-            );
+            let fix = "let the user of the service, as whom this command should run, write there";
             findings.push(Finding::wrong(
                 "permissions",
                 what,
@@ -71,9 +69,7 @@ fn permissions(repo: &Repo, findings: &mut Vec<Finding>) {
         folders.iter().filter(|it| it.exists() && access(*it, Access::WRITE_OK | Access::EXEC_OK).is_err());
     for folder in closed {
         let what = format!("{} can't be written by this user", folder.display());
-        let fix = Fix::Person(
-            "run this as the user of the service; if it is that one: chown it to that user".into(),
-        );
+        let fix = "run this as the user of the service; if it is that one: chown it to that user";
         findings.push(Finding::wrong("permissions", what, "no write can be made", fix));
     }
     let owner = |path: &Path| fs::metadata(path).map(|file| file.uid()).ok();
@@ -81,7 +77,7 @@ fn permissions(repo: &Repo, findings: &mut Vec<Finding>) {
     let others = folders.iter().filter(|folder| owner(folder).is_some_and(|uid| Some(uid) != mine));
     for folder in others {
         let what = format!("{} belongs to another user than the repository", folder.display());
-        let fix = Fix::Person("chown it to the user of the service, with all that is in it".into());
+        let fix = "chown it to the user of the service, with all that is in it";
         findings.push(Finding::hint(
             "permissions",
             what,
@@ -94,15 +90,15 @@ fn permissions(repo: &Repo, findings: &mut Vec<Finding>) {
 fn room(repo: &Repo, findings: &mut Vec<Finding>) {
     let Ok(room) = statvfs(&repo.common_dir) else { return };
     let bytes = room.f_bavail.saturating_mul(room.f_frsize);
-    let fix = || Fix::Person("make room; writes go on by themselves then".into());
+    let fix = "make room; writes go on by themselves then";
     if bytes < BYTES_MIN {
         let what = format!("{} MB are free", bytes / 1024 / 1024);
-        findings.push(Finding::wrong("room", what, "writes fail when the disk is full", fix()));
+        findings.push(Finding::wrong("room", what, "writes fail when the disk is full", fix));
     }
     // Some file systems have as many as they like, and say 0.
     if room.f_files > 0 && room.f_favail < INODES_MIN {
         let what = format!("{} inodes are free", room.f_favail);
-        findings.push(Finding::wrong("room", what, "writes fail when there is none for another file", fix()));
+        findings.push(Finding::wrong("room", what, "writes fail when there is none for another file", fix));
     }
 }
 
@@ -115,7 +111,7 @@ fn clock(repo: &Repo, findings: &mut Vec<Finding>) {
     if at > now + CLOCK_SLACK {
         let what =
             format!("it is {} here, and the newest commit is of {}", now.to_rfc3339(), at.to_rfc3339());
-        let fix = Fix::Person("set the clock, of this machine or of whoever made that commit".into());
+        let fix = "set the clock, of this machine or of whoever made that commit";
         findings.push(Finding::wrong("clock", what, "times, `asOf` and the end of tokens are wrong", fix));
     }
 }
@@ -136,11 +132,11 @@ fn file_system(folder: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
     }
     if took > FLUSH_SLOW {
         let what = format!("a flush takes {} ms", took.as_millis());
-        let fix = Fix::Person("look for what else writes there, or for a disk that fails".into());
+        let fix = "look for what else writes there, or for a disk that fails";
         findings.push(Finding::hint("file-system", what, "every write waits for at least one", fix));
     }
     if !is_noticed(folder)? {
-        let fix = Fix::Person("serve with `--watch none`, so that nobody relies on notices, or raise fs.inotify.max_user_watches".into());
+        let fix = "serve with `--watch none`, so that nobody relies on notices, or raise fs.inotify.max_user_watches";
         let what = "the system tells nothing of changed files there";
         findings.push(Finding::hint(
             "file-system",

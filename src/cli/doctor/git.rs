@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, bail};
 
-use crate::cli::doctor::{Finding, Fix, Repo};
+use crate::cli::doctor::{Finding, Repo};
 use crate::store::git::staged;
 use crate::store::git_command::git_reading;
 
@@ -26,26 +26,24 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
         );
         let why = "nothing is written beside an index that can't be kept up, since the next commit by hand would take it back";
         let what = format!("{:#}", anyhow::Error::new(error));
-        findings.push(Finding::wrong("git-index", what, why, Fix::Person(fix)));
+        findings.push(Finding::wrong("git-index", what, why, fix));
     }
     match said(repo, &["--version"]) {
         Err(error) => {
-            let fix = Fix::Person("install git, 2.36 or newer".into());
+            let fix = "install git, 2.36 or newer";
             let why = "without it there is no backup, no commit-graph and no shared branch, and nothing here was checked by it";
             return findings.push(Finding::wrong("git", format!("{error:#}"), why, fix));
         }
         Ok(version) if older(&version) => {
-            let fix = Fix::Person("install git 2.36 or newer".into());
+            let fix = "install git 2.36 or newer";
             findings.push(Finding::hint("git", version.trim_end(), "--remote needs a newer one", fix));
         }
         Ok(_) => {}
     }
     let fsck = || said(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
     if let Err(error) = (1..FSCK_RUNS_MAX).fold(fsck(), |said, _| said.or_else(|_| fsck())) {
-        let fix = Fix::Person(
-            "bring back the objects that are named from a backup or a clone (`git fetch`), then look again"
-                .into(),
-        );
+        let fix =
+            "bring back the objects that are named from a backup or a clone (`git fetch`), then look again";
         let why = "what is damaged can't be served, and may spoil clones and backups";
         findings.push(Finding::wrong("fsck", format!("{error:#}"), why, fix));
     }

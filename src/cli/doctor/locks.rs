@@ -52,7 +52,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
                     "when no git works in the repository from another machine: rm '{}'",
                     lock.display()
                 );
-                Finding::wrong(CHECK, what, WHY, Fix::Person(command))
+                Finding::wrong(CHECK, what, WHY, command)
             }
         });
     }

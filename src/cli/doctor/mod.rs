@@ -86,12 +86,25 @@ struct Finding {
     is_repaired: bool,
 }
 
+impl From<&str> for Fix {
+    fn from(what: &str) -> Self {
+        Self::Person(what.to_owned())
+    }
+}
+
+impl From<String> for Fix {
+    fn from(what: String) -> Self {
+        Self::Person(what)
+    }
+}
+
 impl Finding {
-    fn wrong(check: &'static str, what: impl Into<String>, why: &'static str, fix: Fix) -> Self {
-        Self { check, severity: Severity::Wrong, what: what.into(), why, fix, is_repaired: false }
+    fn wrong(check: &'static str, what: impl Into<String>, why: &'static str, fix: impl Into<Fix>) -> Self {
+        let (what, fix) = (what.into(), fix.into());
+        Self { check, severity: Severity::Wrong, what, why, fix, is_repaired: false }
     }
 
-    fn hint(check: &'static str, what: impl Into<String>, why: &'static str, fix: Fix) -> Self {
+    fn hint(check: &'static str, what: impl Into<String>, why: &'static str, fix: impl Into<Fix>) -> Self {
         Self { severity: Severity::Hint, ..Self::wrong(check, what, why, fix) }
     }
 
@@ -141,14 +154,13 @@ impl Doctor {
         let mut findings = Vec::new();
         if let Err(error) = GitJournal::open(options.clone()) {
             let what = format!("{} can't be opened: {:#}", path.display(), anyhow::Error::new(error));
-            let fix =
-                Fix::Person("mend what is named, or bring back a backup (README, \"Operate it\")".into());
+            let fix = "mend what is named, or bring back a backup (README, \"Operate it\")";
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
         if let Ok(journal) = GitJournal::open_of_anybody(options.clone()) {
             let repo = looked_at(&journal);
             if let Some(incomplete) = journal.incomplete()? {
-                let fix = Fix::Person("run the `git fetch` that is named".into());
+                let fix = "run the `git fetch` that is named";
                 let why = "events, old versions and backups need the whole history";
                 findings.push(Finding::hint("history", incomplete, why, fix));
             }

@@ -49,10 +49,8 @@ fn leftovers(repo: &Repo, findings: &mut Vec<Finding>) {
             crate::cli::counted(old.len(), "pack"),
             first(&old)
         );
-        let fix = Fix::Person(
-            "git gc removes them when they are two weeks old, `git prune-packed; git gc --prune=now` at once"
-                .into(),
-        );
+        let fix =
+            "git gc removes them when they are two weeks old, `git prune-packed; git gc --prune=now` at once";
         findings.push(Finding::hint("leftovers", what, "they take room", fix));
     }
 }
@@ -66,7 +64,7 @@ fn kept(repo: &Repo, findings: &mut Vec<Finding>) {
             crate::cli::counted(kept.len(), "file"),
             first(&kept)
         );
-        let fix = Fix::Person("look whether what they hold is wanted, and remove them".into());
+        let fix = "look whether what they hold is wanted, and remove them";
         findings.push(Finding::hint("kept", what, "nobody else removes them, and nobody reads them", fix));
     }
 }
@@ -115,7 +113,7 @@ fn packs(repo: &Repo, findings: &mut Vec<Finding>) {
     let count = names.filter(|name| folder.join(name).with_extension("pack").exists()).count();
     if count > 0 && !repo.is_served {
         let what = format!("{} whose objects are in another one", crate::cli::counted(count, "pack"));
-        let fix = Fix::Person("a running service removes them after ten minutes, `git gc` at once".into());
+        let fix = "a running service removes them after ten minutes, `git gc` at once";
         findings.push(Finding::hint("packs", what, "they take room", fix));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use chrono::{DateTime, TimeDelta};
 
-use crate::cli::doctor::{Finding, Fix};
+use crate::cli::doctor::Finding;
 use crate::cli::healthcheck;
 use crate::format;
 use crate::http::Clock;
@@ -17,34 +17,29 @@ const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(1);
 /// Who may do what: whether others may change it, and whether it can be read.
 pub(super) fn policy(path: &Path, findings: &mut Vec<Finding>) {
     let shown = path.display();
-    let fix = |what: &str| Fix::Person(what.to_owned());
-    let (mode, bytes) =
-        match fs::metadata(path).and_then(|file| Ok((file.permissions().mode(), fs::read(path)?))) {
-            Ok(found) => found,
-            Err(error) => {
-                let what = format!("{shown} can't be read: {error}");
-                let why = "without it no service starts, and a running one keeps to what it knows";
-                return findings.push(Finding::wrong(
-                    "policy",
-                    what,
-                    why,
-                    fix("let the user of the service read it"),
-                ));
-            }
-        };
+    let (mode, bytes) = match fs::metadata(path)
+        .and_then(|file| Ok((file.permissions().mode(), fs::read(path)?)))
+    {
+        Ok(found) => found,
+        Err(error) => {
+            let what = format!("{shown} can't be read: {error}");
+            let why = "without it no service starts, and a running one keeps to what it knows";
+            return findings.push(Finding::wrong("policy", what, why, "let the user of the service read it"));
+        }
+    };
     if mode & 0o022 != 0 {
         let what = format!("others than its owner may change {shown} (mode {:o})", mode & 0o777);
         let why = "whoever changes it may do everything";
-        findings.push(Finding::wrong("policy", what, why, fix(&format!("chmod go-w '{shown}'"))));
+        findings.push(Finding::wrong("policy", what, why, format!("chmod go-w '{shown}'")));
     } else if mode & 0o004 != 0 {
         let what = format!("everybody on this machine may read {shown} (mode {:o})", mode & 0o777);
         let why = "it has no secrets, and tells names, addresses and rights";
-        findings.push(Finding::hint("policy", what, why, fix(&format!("chmod o-r '{shown}'"))));
+        findings.push(Finding::hint("policy", what, why, format!("chmod o-r '{shown}'")));
     }
     if let Err(fault) = format::policy::read(&bytes) {
         let what = format!("{shown}:{}:{}: {}", fault.line, fault.column, fault.message);
         let why = "a service that runs keeps the last good one, and none starts with it";
-        findings.push(Finding::wrong("policy", what, why, fix("mend the line that is named")));
+        findings.push(Finding::wrong("policy", what, why, "mend the line that is named"));
     }
 }
 
@@ -52,7 +47,7 @@ pub(super) fn policy(path: &Path, findings: &mut Vec<Finding>) {
 pub(super) fn address(url: &str, findings: &mut Vec<Finding>) {
     match healthcheck::asked_at(url) {
         Err(error) => {
-            let fix = Fix::Person("start the service, or look into its log".into());
+            let fix = "start the service, or look into its log";
             findings.push(Finding::wrong(
                 "service",
                 format!("{error:#}"),
@@ -65,7 +60,7 @@ pub(super) fn address(url: &str, findings: &mut Vec<Finding>) {
             let here = Clock::system().now();
             if let Some(there) = there.filter(|there| (here - there.to_utc()).abs() > CLOCK_SLACK) {
                 let what = format!("it is {} there and {} here", there.to_rfc3339(), here.to_rfc3339());
-                let fix = Fix::Person("set the clocks by NTP".into());
+                let fix = "set the clocks by NTP";
                 findings.push(Finding::wrong(
                     "clock",
                     what,
