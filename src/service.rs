@@ -16,9 +16,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::config::{Limits, ServeConfig};
+use crate::config::ServeConfig;
 use crate::engine::Signal;
 use crate::http::server::{BindError, Bound, Tls, TlsError};
 pub use crate::service::builder::{Guarded, ServiceBuilder, Unguarded};
@@ -41,7 +41,7 @@ use crate::webhooks::Webhooks;
 #[must_use = "a service that is dropped stops"]
 pub struct Service {
     bound: Bound,
-    limits: Limits,
+    shutdown_grace: Duration,
     reached: Reached,
     shutdown: Shutdown,
     tls: Option<Arc<Tls>>,
@@ -152,7 +152,7 @@ impl Service {
     /// Says what did not end in order: requests that were cut off when the grace period was over, or a
     /// thread that had panicked. Everything that was acknowledged is durable all the same.
     pub async fn shutdown(mut self) -> Result<(), StopError> {
-        let (began, grace) = (Instant::now(), self.limits.shutdown_grace());
+        let (began, grace) = (Instant::now(), self.shutdown_grace);
         let finished = {
             let mut finished = pin!(self.shutdown.finish(grace));
             let exchanges_ended = async {

@@ -17,7 +17,7 @@ use crate::service::running::Running;
 use crate::service::{Service, StartError, metrics, remote, webhooks};
 use crate::shutdown::Shutdown;
 use crate::store::git::GitJournal;
-use crate::store::remote::{Link, Poll, RemoteJournal};
+use crate::store::remote::{Link, Poll, RemoteJournal, RemoteUrl};
 use crate::store::{Archive, Journal};
 use crate::telemetry::{AccessLog, Reached};
 use crate::watch::{self, Places};
@@ -170,7 +170,7 @@ impl ServiceBuilder<Guarded> {
     pub async fn start(self) -> Result<Service, StartError> {
         let Self { config, socket, access_log, give_back, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
-        remote::url(&config.remote)?;
+        let url = remote::url(&config.remote)?;
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
@@ -183,7 +183,7 @@ impl ServiceBuilder<Guarded> {
             Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
             None => None,
         };
-        let journal = open(&config)?;
+        let journal = open(&config, url.as_ref())?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
         let place = Place {
@@ -202,7 +202,7 @@ impl ServiceBuilder<Guarded> {
             ..engine_options(&config, journal.branch())
         };
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
-        let link = remote::link(&config, &journal)?;
+        let link = url.map(|url| remote::link(&config, &journal, url)).transpose()?;
         let places = places(&journal, link.as_deref());
         let journal: Box<dyn Journal> = match &link {
             None => Box::new(journal),
@@ -224,14 +224,15 @@ impl ServiceBuilder<Guarded> {
         let watch = watch::start(places, watch_options(&config), engine.signals.clone())
             .map_err(StartError::Thread)?;
         let shutdown = Shutdown::new();
-        let webhooks = receivers
-            .map(|receivers| webhooks::start(&config.webhooks, receivers, (&history, archive), &shutdown));
+        let webhooks = receivers.map(|receivers| {
+            webhooks::start(&config.webhooks, receivers, history.clone(), archive, &shutdown)
+        });
         let context = Context {
             handle: engine.handle.clone(),
             projection: engine.projection.clone(),
             history: Some(history.clone()),
             webhooks: webhooks::for_api(webhooks.as_ref()),
-            remote: remote::shared(&config, link.clone())?,
+            remote: link.clone().map(|link| remote::shared(&config, link)).transpose()?,
             shutdown: shutdown.clone(),
             clock: Clock::system(),
             access: Access {
@@ -269,12 +270,12 @@ impl ServiceBuilder<Guarded> {
                 webhooks: webhooks.clone(),
                 link,
             });
-            answer(admin, Admin::new(&routes, exposition), (&config.limits, &reached), &shutdown);
+            answer(admin, Admin::new(&routes, exposition), &config.limits, &reached, &shutdown);
         }
-        answer(server, routes, (&config.limits, &reached), &shutdown);
+        answer(server, routes, &config.limits, &reached, &shutdown);
         Ok(Service {
             bound,
-            limits: config.limits,
+            shutdown_grace: config.limits.shutdown_grace(),
             reached,
             shutdown,
             tls,
@@ -285,12 +286,7 @@ impl ServiceBuilder<Guarded> {
 }
 
 /// Has a server answer until the shutdown begins.
-fn answer(
-    server: Server,
-    answers: impl Answers,
-    (limits, reached): (&Limits, &Reached),
-    shutdown: &Shutdown,
-) {
+fn answer(server: Server, answers: impl Answers, limits: &Limits, reached: &Reached, shutdown: &Shutdown) {
     let (limits, reached, stop) = (limits.clone(), reached.clone(), shutdown.clone());
     shutdown.spawn(async move { server.serve(answers, &limits, &reached, &stop).await });
 }
@@ -333,11 +329,11 @@ fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     }
 }
 
-fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
+fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, StartError> {
     let options = journal_options(config)?;
     let signing_key = options.signing_key.clone();
-    let is_new = match remote::url(&config.remote)? {
-        Some(url) => remote::init(config, &url)?,
+    let is_new = match remote {
+        Some(url) => remote::init(config, url)?,
         None => GitJournal::init(&config.repository.dir)?,
     };
     if is_new {

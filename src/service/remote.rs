@@ -105,10 +105,13 @@ pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreE
     }
 }
 
-/// The link to the remote, if there is one.
-pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<Arc<Link>>, StartError> {
+/// The link to the remote at this place.
+pub(crate) fn link(
+    config: &ServeConfig,
+    journal: &GitJournal,
+    url: RemoteUrl,
+) -> Result<Arc<Link>, StartError> {
     let remote = &config.remote;
-    let Some(url) = url(remote)? else { return Ok(None) };
     let branch = match remote.branch.as_ref().or(config.repository.branch.as_ref()) {
         Some(_) => Named::BySomebody(remote.branch.as_deref().unwrap_or_else(|| journal.branch())),
         None => Named::ByRemote(journal.branch()),
@@ -132,7 +135,7 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch = git.branch(), "sharing the branch with a remote");
-    Ok(Some(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now())))))
+    Ok(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now()))))
 }
 
 /// Where what was pushed is told to siblings, if there are any.
@@ -154,17 +157,13 @@ fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreErr
 }
 
 /// What the link means for requests.
-pub(crate) fn shared(
-    config: &ServeConfig,
-    link: Option<Arc<Link>>,
-) -> Result<Option<SharedBranch>, StartError> {
-    let Some(link) = link else { return Ok(None) };
-    Ok(Some(SharedBranch {
+pub(crate) fn shared(config: &ServeConfig, link: Arc<Link>) -> Result<SharedBranch, StartError> {
+    Ok(SharedBranch {
         remote: Remote::new(link),
         notice_secret: notice_secret(&config.remote)?,
         is_follower: config.remote.follow,
         max_staleness: config.remote.times.max_staleness_ms.map(Duration::from_millis),
-    }))
+    })
 }
 
 /// Does in the repository itself what an operator has decided; answers where the branch is then.
@@ -175,7 +174,7 @@ pub(crate) fn shared(
 pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revision, StartError> {
     let journal = GitJournal::open(crate::service::options::journal_options(config)?)?;
     let none = || StoreError::Misnamed("name the remote with --remote".to_owned());
-    let link = link(config, &journal)?.ok_or_else(none)?;
+    let link = link(config, &journal, url(&config.remote)?.ok_or_else(none)?)?;
     Ok(RemoteJournal::new(journal, link, config.limits.writes.races_max).decide(decision)?)
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
+use crate::config::Limits;
 use crate::http::AllowAll;
 use crate::service::*;
 use crate::store::git::{Failpoint, Hook};

@@ -27,13 +27,14 @@ pub(super) fn receivers(config: &WebhookConfig) -> Result<Option<Vec<Receiver>>,
 pub(super) fn start(
     config: &WebhookConfig,
     receivers: Vec<Receiver>,
-    (history, archive): (&History, Arc<dyn Archive>),
+    history: History,
+    archive: Arc<dyn Archive>,
     shutdown: &Shutdown,
 ) -> Arc<Webhooks> {
     let options = Options { allow_private: config.allow_private, retry_max: config.retry_max };
     let path = config.file.clone().unwrap_or_default();
     let again = Box::new(move || read(&path));
-    let webhooks = Webhooks::new((history.clone(), archive), again, options, shutdown.clone());
+    let webhooks = Webhooks::new(history, archive, again, options, shutdown.clone());
     webhooks.deliver_to(receivers);
     Arc::new(webhooks)
 }

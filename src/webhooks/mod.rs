@@ -75,7 +75,8 @@ impl Webhooks {
     /// Nobody is told anything yet; nor when the shutdown has begun. `read` reads the list again.
     #[must_use]
     pub fn new(
-        (history, archive): (History, Arc<dyn Archive>),
+        history: History,
+        archive: Arc<dyn Archive>,
         read: ReadReceivers,
         options: Options,
         shutdown: Shutdown,

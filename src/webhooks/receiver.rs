@@ -83,19 +83,21 @@ impl Following {
             let mut followed = subscription.next().await;
             if let Ok(Some(Followed::Reset(_))) = followed {
                 // It may have passed over what is nothing to the receiver; what counts is the noted place.
-                let noted = self.state.lock().unwrap_or_else(PoisonError::into_inner).position;
+                let noted = self.position();
                 subscription = self.follow_after(noted);
                 followed = match subscription.next_known().await {
                     Ok(None) => continue,
                     known => known,
                 };
             }
-            let message = match followed {
+            let (message, place) = match followed {
                 Ok(Some(Followed::Event(event))) => {
                     (Message::event(&event, &self.allowed()), Some(event.position))
                 }
                 Ok(Some(Followed::Reset(to))) => {
-                    (Message::reset(&self.place(), to, Clock::system().now()), to.map(Position::from))
+                    let from = self.position().map(|position| position.revision.to_string());
+                    let message = Message::reset(&from.unwrap_or_default(), to, Clock::system().now());
+                    (message, to.map(Position::from))
                 }
                 Ok(None) => return,
                 Err(error) => {
@@ -104,10 +106,10 @@ impl Following {
                     continue;
                 }
             };
-            if !self.deliver(message.0).await {
+            if !self.deliver(message).await {
                 return;
             }
-            self.note(message.1).await;
+            self.note(place).await;
         }
     }
 
@@ -192,10 +194,9 @@ impl Following {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The noted place, as a revision.
-    fn place(&self) -> String {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.position.map(|position| position.revision.to_string()).unwrap_or_default()
+    /// The place up to which the receiver was told.
+    fn position(&self) -> Option<Position> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).position
     }
 
     async fn noted(&self) -> Result<Option<String>, String> {
