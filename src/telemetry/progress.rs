@@ -78,9 +78,14 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if STANDS.swap(false, Ordering::Relaxed) {
-            drop(io::stderr().write_all(EMPTY_LINE.as_bytes()));
-        }
+        clear_bar();
+    }
+}
+
+/// Takes the bar away, if one stands there.
+fn clear_bar() {
+    if STANDS.swap(false, Ordering::Relaxed) {
+        drop(io::stderr().write_all(EMPTY_LINE.as_bytes()));
     }
 }
 
@@ -90,11 +95,9 @@ pub(crate) struct LogLines;
 
 impl Write for LogLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        clear_bar();
         // That a line can't be written, since whoever read it has gone, must harm nobody: the
         // subscriber would complain on standard error itself, and panic.
-        if STANDS.swap(false, Ordering::Relaxed) {
-            drop(io::stderr().write_all(EMPTY_LINE.as_bytes()));
-        }
         drop(io::stderr().write_all(bytes));
         Ok(bytes.len())
     }

@@ -3,7 +3,8 @@
 //! Whoever refuses something for a limit, or ends it, counts that here, and nowhere else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::telemetry::metrics::Counter;
 
 /// Declares the limits that somebody can reach, with their names: those of the flags where there is one.
 macro_rules! limits {
@@ -90,30 +91,29 @@ limits! {
 
 /// How often each limit was reached; clones count together.
 #[derive(Debug, Clone)]
-pub struct Reached(Arc<[AtomicU64]>);
+pub struct Reached(Arc<[Counter]>);
 
 impl Default for Reached {
     fn default() -> Self {
-        Self(Limit::ALL.iter().map(|_| AtomicU64::new(0)).collect())
+        Self(Limit::ALL.iter().map(|_| Counter::default()).collect())
     }
 }
 
 impl Reached {
     /// Counts that somebody has reached a limit.
     pub fn count(&self, limit: Limit) {
-        self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[limit as usize].add_one();
     }
 
     /// Each limit and how often it was reached.
     pub fn counts(&self) -> impl Iterator<Item = (Limit, u64)> {
-        let count = |limit: &Limit| (*limit, self.0[*limit as usize].load(Ordering::Relaxed));
-        Limit::ALL.iter().map(count)
+        Limit::ALL.iter().map(|limit| (*limit, self.of(*limit)))
     }
 
     /// How often a limit was reached.
     #[must_use]
     pub fn of(&self, limit: Limit) -> u64 {
-        self.0[limit as usize].load(Ordering::Relaxed)
+        self.0[limit as usize].get()
     }
 }
 

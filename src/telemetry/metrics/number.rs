@@ -55,7 +55,7 @@ impl Gauge {
     }
 }
 
-/// How much or how long something was, each time: how often at most each of some bounds, and the sum.
+/// How much or how long something was each time: how many of these lie within each bound, and the sum of all.
 #[derive(Debug)]
 pub struct Histogram {
     /// The bounds, in units.
