@@ -14,17 +14,16 @@
 //! [`policy_age_ms_max`]: crate::config::PolicyLimits::policy_age_ms_max
 //! [`policy_quiet_ms`]: crate::config::PolicyLimits::policy_quiet_ms
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::PolicyLimits;
+use crate::config::{PolicyLimits, Stamp, open_named};
 use crate::domain::Token;
 use crate::http::context::Clock;
 use crate::http::policy::ReadPolicy;
@@ -91,31 +90,11 @@ enum Content {
     Unreadable(io::ErrorKind),
 }
 
-/// What changes when a file does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: (i64, i64),
-    changed: (i64, i64),
-    inode: (u64, u64),
-    bytes: u64,
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            inode: (metadata.dev(), metadata.ino()),
-            bytes: metadata.len(),
-        }
-    }
-
-    /// How long ago it was changed. The change time can't be set back, as `cp -p` does with the other.
-    fn age(&self, now: DateTime<Utc>) -> Duration {
-        let (seconds, nanos) = self.changed;
-        let changed = DateTime::from_timestamp(seconds, u32::try_from(nanos).unwrap_or(0));
-        changed.and_then(|changed| (now - changed).to_std().ok()).unwrap_or_default()
-    }
+/// How long ago a file was changed.
+fn age(stamp: &Stamp, now: DateTime<Utc>) -> Duration {
+    let (seconds, nanos) = stamp.changed;
+    let changed = DateTime::from_timestamp(seconds, u32::try_from(nanos).unwrap_or(0));
+    changed.and_then(|changed| (now - changed).to_std().ok()).unwrap_or_default()
 }
 
 impl PolicyFile {
@@ -171,7 +150,7 @@ impl PolicyFile {
         let is_renamed = self.stamp.is_some() && inode(self.stamp) != inode(self.judged);
         let enough = if is_renamed { self.age_max.min(self.quiet) } else { self.quiet };
         // The service may have been idle since; where the clocks differ, what was seen counts.
-        let age = self.stamp.map(|stamp| stamp.age(self.clock.now())).unwrap_or_default();
+        let age = self.stamp.map(|stamp| age(&stamp, self.clock.now())).unwrap_or_default();
         age.max(self.since.elapsed()) >= enough
     }
 
@@ -234,15 +213,9 @@ fn whole(bytes: &[u8]) -> Result<(), String> {
     Err(format!("{line}:1: the last line has no line end, so the file may be cut short"))
 }
 
-/// The bytes of a file that nobody changed while it was read; never waits for a writer, as one would
-/// who opens a FIFO.
+/// The bytes of a file that nobody changed while it was read.
 fn contents(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let before = file.metadata()?;
-    if !before.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
+    let (mut file, before) = open_named(path)?;
     let mut bytes = Vec::new();
     (&mut file).take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
     let after = file.metadata()?;

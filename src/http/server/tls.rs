@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-use crate::config::read_named;
+use crate::config::{Stamp, read_named};
 use crate::http::server::wire::Stream;
 
 /// How often the files are looked at, at most.
@@ -45,25 +45,6 @@ struct LastReading {
     stamps: Option<[Stamp; 2]>,
     /// What was told of them last.
     fault: Option<String>,
-}
-
-/// What changes when a file does.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    inode: (u64, u64),
-    changed: (i64, i64),
-    bytes: u64,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        Ok(Self {
-            inode: (metadata.dev(), metadata.ino()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            bytes: metadata.len(),
-        })
-    }
 }
 
 /// Why a certificate can't be used.
@@ -169,7 +150,8 @@ impl Tls {
 }
 
 fn stamps(certificate: &Path, key: &Path) -> Option<[Stamp; 2]> {
-    Some([Stamp::of(certificate).ok()?, Stamp::of(key).ok()?])
+    let stamp = |path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
+    Some([stamp(certificate)?, stamp(key)?])
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
