@@ -1,4 +1,5 @@
-//! The whole edge through its filter, on a writer without a disk.
+//! The whole edge through its filter, on a writer without a disk. What the contract shows of one collection is proved over
+//! the wire, in `tests/it`.
 
 mod operations;
 mod reads;

@@ -18,35 +18,6 @@ use crate::http::testing::{Hook, Served, entry, problem, snapshot};
 use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
 
 #[tokio::test]
-async fn a_collection_is_answered_with_everything_that_a_client_needs() {
-    let answer = Served::new().get("/collections/posts").await.is(200);
-    assert_eq!(
-        answer.json(),
-        json!({
-            "jsonapi": {"version": "1.1"},
-            "data": {
-                "type": "document-collection", "id": "posts",
-                "attributes": {"type": "document", "name": "Posts", "directory": "content/posts"},
-                "links": {"self": "/collections/posts"},
-            },
-            "links": {"self": "/collections/posts"},
-        })
-    );
-    assert_eq!(answer.header("collectory-revision"), "ab".repeat(20));
-    assert_eq!(answer.header("content-type"), "application/vnd.api+json");
-    assert!(answer.header("etag").starts_with('"'));
-}
-
-#[tokio::test]
-async fn the_list_holds_every_collection_in_order() {
-    let answer = Served::new().get("/collections").await.is(200);
-    assert_eq!(answer.keys(), "notes photos posts");
-    assert_eq!(answer.json()["links"], json!({"self": "/collections"}));
-    assert_eq!(answer.json().get("meta"), None);
-    assert!(!answer.header("etag").is_empty());
-}
-
-#[tokio::test]
 async fn whoever_asks_whether_the_process_lives_asks_for_no_revision() {
     let wrong = [("collectory-min-revision", "nonsense")];
     Served::new().ask("GET", "/collections", &wrong, "").await.is(400);

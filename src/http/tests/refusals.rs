@@ -121,90 +121,40 @@ async fn media_types_are_settled_before_anything_happens() {
     assert!(served.submissions.lock().unwrap().is_empty());
 }
 
+/// What is wrong by itself (no JSON, no key, a value against its rule) stands in `tests/it/errors`.
 #[tokio::test]
 async fn bad_bodies_and_parameters_change_nothing() {
     let served = Served::new();
     let before = served.everything().await;
     let deep = format!(r#"{{"data":{}{}}}"#, "[".repeat(70), "]".repeat(70));
-    let id = |id: &str| format!(r#"{{"data":{{"type":"media-collection","id":{id}}}}}"#);
-    let long = id(&format!("\"{}\"", "k".repeat(129)));
     let attributes = |attributes: &str| {
         format!(r#"{{"data":{{"type":"document-collection","id":"posts","attributes":{attributes}}}}}"#)
     };
     let rows: Vec<(&str, &str, String, &str)> = vec![
-        ("POST", "/collections", String::new(), "bad_request"),
-        ("POST", "/collections", "{".into(), "bad_request"),
         ("POST", "/collections", "[]".into(), "bad_request"),
-        ("POST", "/collections", "\u{feff}{}".into(), "bad_request"),
         ("POST", "/collections", format!("{MEDIA} x"), "bad_request"),
         ("POST", "/collections", format!("{MEDIA}{MEDIA}"), "bad_request"),
         ("POST", "/collections", deep, "bad_request"),
         ("POST", "/collections", "[".repeat(100_000), "bad_request"),
         ("POST", "/collections", r#"{"data":1e999}"#.into(), "bad_request"),
-        ("POST", "/collections", r#"{"data":NaN}"#.into(), "bad_request"),
-        ("POST", "/collections", r#"{"data":"\ud800"}"#.into(), "bad_request"),
         ("POST", "/collections", r#"{"data":1,"data":2}"#.into(), "bad_request"),
         ("POST", "/collections", r#"{"data":null}"#.into(), "bad_request /data"),
         ("POST", "/collections", format!(r#"{{"data":[{MEDIA}]}}"#), "bad_request /data"),
         ("POST", "/collections", r#"{"errors":[],"meta":{}}"#.into(), "bad_request"),
         ("POST", "/collections", r#"{"data":{}}"#.into(), "invalid_data /data, invalid_data /data"),
         ("POST", "/collections", r#"{"data":{"type":"media-collection"}}"#.into(), "invalid_data /data"),
-        ("POST", "/collections", r#"{"data":{"type":"posts","id":"a"}}"#.into(), "invalid_data /data/type"),
-        ("POST", "/collections", id("7"), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"..\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"../etc/passwd\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"a/b\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"a\\u0000\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"NUL\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\"a.lock\""), "invalid_data /data/id"),
-        ("POST", "/collections", id("\" a\""), "invalid_data /data/id"),
-        ("POST", "/collections", long, "invalid_data /data/id"),
         ("POST", "/collections?include=", MEDIA.into(), "bad_request include"),
         ("POST", "/collections?sort=id", MEDIA.into(), "bad_request sort"),
         ("POST", "/collections?page[size]=1", MEDIA.into(), "bad_request page[size]"),
-        ("PATCH", "/collections/posts", "{".into(), "bad_request"),
         ("PATCH", "/collections/posts", r#"{"data":null}"#.into(), "bad_request /data"),
         ("PATCH", "/collections/posts?foo=1", attributes("{}"), "bad_request foo"),
         ("PATCH", "/collections/posts?fields[_]=a", attributes("{}"), "bad_request fields[_]"),
-        ("PATCH", "/collections/posts", attributes("[]"), "invalid_data /data/attributes"),
         ("PATCH", "/collections/posts", attributes(r#"{"type":null}"#), "invalid_data /data/attributes/type"),
         (
             "PATCH",
             "/collections/posts",
             attributes(r#"{"type":"media"}"#),
             "invalid_data /data/attributes/type",
-        ),
-        ("PATCH", "/collections/posts", attributes(r#"{"name":7}"#), "invalid_data /data/attributes/name"),
-        (
-            "PATCH",
-            "/collections/posts",
-            attributes(r#"{"accept":[]}"#),
-            "invalid_data /data/attributes/accept",
-        ),
-        (
-            "PATCH",
-            "/collections/posts",
-            attributes(r#"{"directory":"/etc"}"#),
-            "invalid_data /data/attributes/directory",
-        ),
-        (
-            "PATCH",
-            "/collections/posts",
-            attributes(r#"{"directory":"a/../b"}"#),
-            "invalid_data /data/attributes/directory",
-        ),
-        (
-            "PATCH",
-            "/collections/posts",
-            attributes(r#"{"directory":"C:/x"}"#),
-            "invalid_data /data/attributes/directory",
-        ),
-        (
-            "PATCH",
-            "/collections/posts",
-            attributes(r#"{"directory":""}"#),
-            "invalid_data /data/attributes/directory",
         ),
         (
             "PATCH",

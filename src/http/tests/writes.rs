@@ -16,27 +16,6 @@ fn posts(attributes: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_new_collection_is_answered_as_it_will_be_read() {
-    let served = Served::new();
-    let created = served.send("POST", "/collections", NEW).await.is(201);
-    assert_eq!(created.header("location"), "/collections/new");
-    assert_eq!(created.header("collectory-revision"), "cd".repeat(20));
-    let read = served.get("/collections/new").await.is(200);
-    assert_eq!(created.body, read.body);
-    assert_eq!(created.header("etag"), read.header("etag"));
-    assert_eq!(read.json()["data"]["attributes"], json!({"type": "document", "name": "New"}));
-}
-
-#[tokio::test]
-async fn json_is_taken_where_json_api_is() {
-    let served = Served::new();
-    for (id, media_type) in [("a", "application/json"), ("b", "application/json; charset=utf-8")] {
-        let body = format!(r#"{{"data":{{"type":"media-collection","id":"{id}"}}}}"#);
-        served.ask("POST", "/collections", &[("content-type", media_type)], body).await.is(201);
-    }
-}
-
-#[tokio::test]
 async fn an_update_merges_and_null_removes() {
     let served = Served::new();
     let answer = served.send("PATCH", "/collections/posts", &posts(r#"{"name":"All"}"#)).await.is(200);
@@ -60,17 +39,6 @@ async fn a_resource_can_be_sent_back_as_it_was_read() {
     let body = String::from_utf8(read.body.to_vec()).unwrap();
     let answer = served.send("PATCH", "/collections/posts", &body).await.is(200);
     assert_eq!(answer.body, read.body);
-}
-
-#[tokio::test]
-async fn a_deleted_collection_is_gone() {
-    let served = Served::new();
-    let headers = [("content-type", "application/vnd.api+json")];
-    let answer = served.ask("DELETE", "/collections/posts", &headers, "{\"ignored\":").await.is(204);
-    assert!(answer.body.is_empty());
-    assert_eq!(answer.header("collectory-revision"), "cd".repeat(20));
-    served.get("/collections/posts").await.is(404);
-    served.ask("DELETE", "/collections/posts", &[], "").await.is(404);
 }
 
 #[tokio::test]
@@ -239,20 +207,6 @@ async fn a_hook_that_panics_is_an_error_that_tells_nothing() {
     assert_eq!(answer.errors(), "internal_error");
     assert!(!String::from_utf8_lossy(&answer.body).contains("42"));
     served.send("POST", "/collections", NEW).await.is(500);
-}
-
-#[tokio::test]
-async fn a_taken_key_is_a_conflict_whatever_holds_it() {
-    let served = Served::new();
-    let before = served.everything().await;
-    for (kind, id) in
-        [("document-collection", "posts"), ("media-collection", "posts"), ("document-collection", "Posts")]
-    {
-        let body = format!(r#"{{"data":{{"type":"{kind}","id":"{id}"}}}}"#);
-        let answer = served.send("POST", "/collections", &body).await.is(409);
-        assert_eq!(answer.errors(), "conflict /data/id", "{body}");
-    }
-    assert_eq!(served.everything().await, before);
 }
 
 #[tokio::test]
