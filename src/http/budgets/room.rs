@@ -15,8 +15,8 @@ pub(crate) enum Taker {
     Unnamed(Option<IpAddr>),
 }
 
-/// So many bytes for all. Who has a place in it gets a further one only if the others are left as much as they then
-/// have themselves.
+/// So many bytes for all callers together. A caller's first place may take all that is left; with a further one they
+/// get at most as much as is left for the others then.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes_max: usize,
@@ -54,8 +54,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Takes as much as to have so many bytes; what is larger than all of the room takes all of it. Answers whether
-    /// there was as much.
+    /// Makes the place as large as so many bytes, or as all of the room if that is less. Where there is not as much
+    /// left it stays as it is, and the answer is `false`.
     #[must_use]
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let bytes = bytes.min(self.room.bytes_max);

@@ -131,9 +131,7 @@ impl Guard {
     pub fn with(authorizer: impl Authorizer) -> Self {
         Self::With(Arc::new(authorizer))
     }
-}
 
-impl Guard {
     /// Whether everybody may do everything.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -25,7 +25,7 @@ pub(crate) struct Head {
     pub(crate) has_body: bool,
     /// The connection that it came by.
     pub(crate) line: Arc<Line>,
-    /// The session that it is of, if it is of one: when that ends, unless somebody ends it before.
+    /// When the session ends that the request belongs to, if it belongs to one; gone when somebody has ended that before.
     session: Option<Weak<DateTime<Utc>>>,
 }
 
@@ -42,7 +42,7 @@ impl Head {
         Self { method, uri, headers, has_body, line, session }
     }
 
-    /// The same as one of a session that ends then, or when nobody keeps that time any more.
+    /// The same head in a session, which ends at that time, or when the session, which alone keeps it, is dropped.
     pub(crate) fn of_session(self, ends: &Arc<DateTime<Utc>>) -> Self {
         Self { session: Some(Arc::downgrade(ends)), ..self }
     }

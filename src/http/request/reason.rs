@@ -22,14 +22,13 @@ type Given = Result<Option<String>, ErrorObject>;
 /// gives none.
 pub(crate) fn of(
     headers: &HeaderMap,
-    body: &[u8],
-    depth_max: usize,
+    document: Option<&Value>,
     faults: &mut Vec<ErrorObject>,
 ) -> Option<String> {
     let places = [
         (in_header(headers, "Commit-Message", utf8_or_latin1), At::Header("Commit-Message")),
         (in_header(headers, "Commit-Message-Encoded", percent_decoded), At::Header("Commit-Message-Encoded")),
-        (in_document(body, depth_max), At::Document),
+        (in_document(document), At::Document),
     ];
     let mut reason: Option<String> = None;
     for (given, at) in places {
@@ -94,9 +93,8 @@ fn percent_decoded(bytes: &[u8]) -> Option<String> {
 }
 
 /// What else is in `meta` is of no interest, and what is wrong with the body is told by whoever wants it.
-fn in_document(body: &[u8], depth_max: usize) -> Given {
-    let document = request::parse(body, depth_max).ok();
-    match document.as_ref().and_then(|document| document.get("meta")?.get("reason")) {
+fn in_document(document: Option<&Value>) -> Given {
+    match document.and_then(|document| document.get("meta")?.get("reason")) {
         None => Ok(None),
         Some(Value::Text(text)) => Ok(Some(text.trim().to_owned())),
         Some(other) => {
@@ -119,7 +117,7 @@ mod tests {
         };
         let headers: HeaderMap = headers.iter().map(named).collect();
         let mut faults = Vec::new();
-        let reason = of(&headers, body.as_bytes(), 64, &mut faults);
+        let reason = of(&headers, request::parse(body.as_bytes(), 64).ok().as_ref(), &mut faults);
         if faults.is_empty() { Ok(reason) } else { Err(faults.len()) }
     }
 

@@ -35,10 +35,6 @@ const PAGE: [&str; 3] = ["page[size]", "page[after]", "page[before]"];
 /// The parameters that name a place in the history.
 const PLACES: [&str; 4] = ["filter[since]", "filter[until]", "page[after]", "page[before]"];
 
-/// What a page of the cursor profile is written in.
-const JSON_API_WITH_CURSOR: &str =
-    "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
-
 /// `GET /events`: a page of them, or the stream.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let wanted = Wanted::of(call);
@@ -163,11 +159,11 @@ async fn page(
         let room = call.answer_room();
         let body = call.looking(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
-            table(&view, (&filter, &allowed), &asked, is_whole, room)
+            table(&view, &filter, &allowed, &asked, is_whole, room)
         });
         return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
     }
-    let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
+    let media_type = if scope.cursor_profile { negotiate::JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     call.answering(move || {
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
@@ -192,7 +188,8 @@ pub(crate) async fn fetch_for_places(call: &Call<'_>) {
 /// One page of events as a table, or all of them from there on.
 fn table(
     view: &View,
-    (filter, allowed): (&Filter, &Allowed),
+    filter: &Filter,
+    allowed: &Allowed,
     asked: &EventQuery,
     is_whole: bool,
     mut room: AnswerRoom,

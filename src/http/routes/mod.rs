@@ -81,10 +81,7 @@ async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) 
             if error.status() == StatusCode::NOT_FOUND
                 && error.errors.iter().all(|it| it.source.is_none()) =>
         {
-            match Box::pin(call.deletion_of(key)).await {
-                Some(deletion) => Err(error.with_more(&deletion)),
-                None => Err(error),
-            }
+            Err(call.explained(key, error).await)
         }
         answer => answer,
     }

@@ -27,9 +27,6 @@ use crate::http::routes::submit::Asked;
 use crate::http::routes::table::{COLLECTION, COLLECTIONS};
 use crate::telemetry::Limit;
 
-/// What an answer with results is written in.
-const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
-
 /// The member of a body that lists the operations.
 const OPERATIONS: &str = "atomic:operations";
 
@@ -38,8 +35,7 @@ const IF_MATCH_POINTER: &str = "/meta/ifMatch";
 
 /// `POST /operations`
 pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    negotiate::content_type(call.headers(), Dialect::Atomic, body.is_there())?;
-    negotiate::accept(call.headers(), Dialect::Atomic)?;
+    call.negotiate_write(Dialect::Atomic, body)?;
     let bytes = call.collect(body).await?;
     let sent = bytes.clone().unwrap_or_default();
     let batch = bytes.and_then(|bytes| Batch::read(call, &bytes));
@@ -62,7 +58,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
         Err(error) => return Err(refused(call, error, &has_data).await),
     };
     let results = document::results(written.outcomes.iter().map(shown), &call.context.settings.base_path);
-    let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
+    let reply = Reply::typed(StatusCode::OK, negotiate::JSON_API_ATOMIC, results.clone());
     let reply = reply.of_revision(written.revision);
     submit::with_preferences(call, reply, results, written, preferences).await
 }
@@ -71,14 +67,9 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
 async fn refused(call: &Call<'_>, error: SubmitError, has_data: &[bool]) -> ApiError {
     let index = index_of(&error);
     let is_condition = matches!(error, SubmitError::Condition { .. });
-    let mut deletion = None;
-    if let SubmitError::Refused { refusal: Refusal::UnknownKey(key), .. } = &error {
-        deletion = Box::pin(call.deletion_of(key)).await;
-    }
-    let error = ApiError::from(error);
-    let error = match deletion {
-        Some(deletion) => error.with_more(&deletion),
-        None => error,
+    let error = match error {
+        SubmitError::Refused { refusal: Refusal::UnknownKey(key), .. } => call.not_there(&key).await,
+        error => error.into(),
     };
     let Some(index) = index else { return error };
     let error = match (is_condition, has_data[index]) {
@@ -166,7 +157,7 @@ struct Batch {
 impl Batch {
     fn read(call: &Call<'_>, body: &[u8]) -> Result<Self, ApiError> {
         let limits = &call.context.settings.limits;
-        let operations = operations_of(request::parse(body, limits.requests.json_depth_max)?)?;
+        let operations = operations_of(call.parse(body)?)?;
         if operations.len() > limits.writes.operations_max {
             let detail = format!(
                 "a batch has at most {} operations, this one has {}",

@@ -121,7 +121,7 @@ impl Asked {
     /// body is part of what makes a request the same request.
     pub(crate) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
         let headers = call.headers();
-        let reason = reason::of(headers, body, call.context.settings.limits.requests.json_depth_max, faults);
+        let reason = reason::of(headers, call.parse(body).ok().as_ref(), faults);
         let mut keep = |fault| faults.push(fault);
         let preferences = Preferences::of(headers).unwrap_or_else(|fault| {
             keep(fault);

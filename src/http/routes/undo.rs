@@ -11,7 +11,7 @@ use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
-use crate::http::jsonapi::{etag, negotiate, request};
+use crate::http::jsonapi::{etag, request};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -34,8 +34,7 @@ const REVISION: &str = "/data/attributes/revision";
 
 /// `POST /events/:id/undo`; of a document only the reason is of interest.
 pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Result<Reply, ApiError> {
-    negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
-    negotiate::accept(call.headers(), Dialect::Plain)?;
+    call.negotiate_write(Dialect::Plain, body)?;
     let sent = call.collect(body).await?;
     // Of an event that is not here yet nobody knows who may take it back.
     let history = call.history().await.ok();
@@ -57,7 +56,7 @@ async fn undo_here(call: &Call<'_>, id: &EventId, sent: Result<Bytes, ApiError>)
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
     let sent = sent?;
     if !sent.is_empty() {
-        request::members_of(request::parse(&sent, call.context.settings.limits.requests.json_depth_max)?)?;
+        request::members_of(call.parse(&sent)?)?;
     }
     let request = Request::of(call, key, allowed, &sent)?;
     let done = request.undoer.undo(history, request.engine(), uuid).await;
@@ -67,8 +66,7 @@ async fn undo_here(call: &Call<'_>, id: &EventId, sent: Result<Bytes, ApiError>)
 
 /// `POST /collections/:key/restore`
 pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
-    negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
-    negotiate::accept(call.headers(), Dialect::Plain)?;
+    call.negotiate_write(Dialect::Plain, body)?;
     let bytes = call.collect(body).await?;
     let is_refused = |error: &ApiError| REFUSED.contains(&error.status());
     min_revision::confirmed(call, is_refused, || restore_here(call, key.clone(), bytes.clone())).await
@@ -81,7 +79,7 @@ async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>)
         return Err(call.no_history_of(&key));
     }
     let request = Request::of(call, key, allowed, bytes.as_deref().unwrap_or_default())?;
-    let text = revision(&bytes?, call.context.settings.limits.requests.json_depth_max)?;
+    let text = revision(call.parse(&bytes?)?)?;
     let resolve = move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION));
     let done = match call.looking(resolve).await {
         Ok(revision) => {
@@ -172,9 +170,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The revision that the body of a restoration names.
-fn revision(bytes: &[u8], depth_max: usize) -> Result<String, ApiError> {
-    let data = request::parse(bytes, depth_max).and_then(request::data_of)?;
+/// The revision that the document of a restoration names.
+fn revision(document: Value) -> Result<String, ApiError> {
+    let data = request::data_of(document)?;
     let Value::Map(members) = data else {
         return Err(ErrorObject::new(Code::BAD_REQUEST, "`data` is a resource object").at("/data").into());
     };

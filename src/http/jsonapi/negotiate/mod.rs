@@ -18,6 +18,13 @@ use crate::http::jsonapi::negotiate::media_type::MediaType;
 /// The media type of JSON:API.
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
 
+/// What an answer with the results of a batch is written in.
+pub(crate) const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
+
+/// What a page of the cursor profile is written in.
+pub(crate) const JSON_API_WITH_CURSOR: &str =
+    "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
+
 /// The atomic operations extension.
 pub(crate) const ATOMIC: &str = "https://jsonapi.org/ext/atomic";
 

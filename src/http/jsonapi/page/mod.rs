@@ -124,7 +124,8 @@ impl<'a> Parameters<'a> {
     /// Makes a page of them; `None` without any.
     pub(crate) fn finish(self, sort: &Sort, cursor_profile: bool) -> Result<Option<Page>, Vec<ErrorObject>> {
         let mut faults = Vec::new();
-        let page = if self.after.is_some() || self.before.is_some() {
+        let has_cursor = self.after.is_some() || self.before.is_some();
+        let page = if has_cursor || (self.size.is_some() && self.number.is_none()) {
             stray(
                 &mut faults,
                 "a cursor page",
@@ -139,13 +140,6 @@ impl<'a> Parameters<'a> {
             );
             let number = count(&mut faults, "page[number]", self.number, 1).unwrap_or(1);
             Page::Number { number, size: self.page_size(false, &mut faults) }
-        } else if self.size.is_some() {
-            stray(
-                &mut faults,
-                "a cursor page",
-                &[("page[offset]", self.offset), ("page[limit]", self.limit)],
-            );
-            Page::After { cursor: None, size: self.page_size(cursor_profile, &mut faults) }
         } else if self.offset.is_some() || self.limit.is_some() {
             let offset = count(&mut faults, "page[offset]", self.offset, 0).unwrap_or(0);
             let limit = count(&mut faults, "page[limit]", self.limit, 1).unwrap_or(PAGE_SIZE_MAX);

@@ -139,7 +139,7 @@ impl Call<'_> {
         Sender::Stranger(Taker::Unnamed(self.head.line.network()))
     }
 
-    /// Who has what the request takes, as far as that is known by now.
+    /// Who is charged with the room that the request takes: the caller, once known, else their network.
     pub(super) fn taker(&self) -> Taker {
         let actor = self.identity.get().map(|identity| &identity.actor);
         match actor.filter(|actor| **actor != Actor::anonymous()) {
@@ -157,7 +157,7 @@ impl Call<'_> {
         body.collect(&self.context.settings.limits.requests, self.budgets.bodies.room(sender)).await
     }
 
-    /// The same for as long as the answer goes on.
+    /// Whoever sends the request, to be asked about again and again while the answer goes on.
     pub(crate) fn caller(&self) -> Caller {
         let Self { context, head, id, .. } = self;
         Caller {

@@ -15,17 +15,19 @@ use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method, StatusCode};
 use warp::reply::Response;
 
-use crate::domain::Revision;
+use crate::domain::{Revision, Value};
 use crate::engine::Snapshot;
 use crate::http::authorize::{Actions, Identity};
 use crate::http::budgets::Budgets;
 use crate::http::budgets::answers::{self, AnswerRoom};
 use crate::http::context::Context;
-use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::{self, Accepted, Dialect};
 use crate::http::jsonapi::query::{AS_OF, Query};
+use crate::http::jsonapi::request;
 use crate::http::metrics::Place;
 use crate::http::reply::{Common, Reply};
+use crate::http::request::body::Body;
 pub(crate) use crate::http::request::call::access::FOLLOWER_WRITES_NOTHING;
 use crate::http::request::call::past::Asking;
 use crate::http::request::head::Head;
@@ -180,6 +182,25 @@ impl<'a> Call<'a> {
     pub(crate) fn negotiate(&self) -> Result<Accepted, ApiError> {
         negotiate::content_type_without_body(self.headers())?;
         negotiate::accept(self.headers(), Dialect::Plain)
+    }
+
+    /// Checks the media types of a request with a body, before that is read.
+    ///
+    /// # Errors
+    ///
+    /// 415 and 406.
+    pub(crate) fn negotiate_write(&self, dialect: Dialect, body: &Body) -> Result<(), ApiError> {
+        negotiate::content_type(self.headers(), dialect, body.is_there())?;
+        negotiate::accept(self.headers(), dialect).map(drop)
+    }
+
+    /// Reads a body as JSON, as deep as one may nest here.
+    ///
+    /// # Errors
+    ///
+    /// 400.
+    pub(crate) fn parse(&self, body: &[u8]) -> Result<Value, ErrorObject> {
+        request::parse(body, self.context.settings.limits.requests.json_depth_max)
     }
 
     /// The decoded query.

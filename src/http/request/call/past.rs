@@ -42,7 +42,8 @@ impl Call<'_> {
         Ok(self.history().await?.1.asked_by(asker.clone()))
     }
 
-    /// The same for whatever is done longer than that, with what follows it.
+    /// The history as it goes on, and as far as it is known now: for work that lasts longer than the request (a
+    /// stream, an undo), so questions to it do not end when the client leaves.
     ///
     /// # Errors
     ///
@@ -71,9 +72,22 @@ impl Call<'_> {
         ApiError::no_such_collection(key.as_str())
     }
 
+    /// There is no such collection; to who may know it says too what became of it.
+    pub(crate) async fn not_there(&self, key: &Key) -> ApiError {
+        self.explained(key, ApiError::no_such_collection(key.as_str())).await
+    }
+
+    /// The same error, which says too what became of a collection, to who may know.
+    pub(crate) async fn explained(&self, key: &Key, error: ApiError) -> ApiError {
+        match Box::pin(self.deletion_of(key)).await {
+            Some(deletion) => error.with_more(&deletion),
+            None => error,
+        }
+    }
+
     /// Who deleted a collection and when, in a sentence, for those who may audit it. A history that is
     /// not there yet is not waited for.
-    pub(crate) async fn deletion_of(&self, key: &Key) -> Option<String> {
+    async fn deletion_of(&self, key: &Key) -> Option<String> {
         let history = self.context.history.as_ref()?;
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
@@ -100,8 +114,8 @@ impl Call<'_> {
         self.looking_on(look).await.map(|(found, _)| found)
     }
 
-    /// The same for an answer, which is counted before others may look: so there are never more that are not counted
-    /// than places.
+    /// Looks into the past for an answer. It is counted among the answers under way before its place is free for the
+    /// next question, so no more answers than there are places are ever uncounted.
     ///
     /// # Errors
     ///
@@ -114,8 +128,8 @@ impl Call<'_> {
         self.looking(move || answer()?.counted(room)).await
     }
 
-    /// The same as [`looking`](Self::looking) for whoever has more to do with what was found, and keeps the place for
-    /// as long as that takes: what is found may be large.
+    /// Looks into the past as [`looking`](Self::looking) does, and hands out the place too. Whoever has more to do with
+    /// what was found, which may be large, keeps it that long.
     ///
     /// # Errors
     ///

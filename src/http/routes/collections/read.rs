@@ -24,10 +24,6 @@ use crate::http::request::call::Call;
 use crate::http::routes::collections::one;
 use crate::http::routes::{past, stream};
 
-/// What a page of the cursor profile is written in.
-const JSON_API_WITH_CURSOR: &str =
-    "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
-
 /// A list of up to so many is put together between two other answers.
 const LIST_LEN_AT_ONCE: usize = 1_000;
 
@@ -179,7 +175,7 @@ impl Part {
 
 fn list_type(asked: &ListQuery, accepted: Accepted) -> &'static str {
     if accepted.cursor_profile && asked.page.as_ref().is_some_and(|page| page.is_cursor()) {
-        JSON_API_WITH_CURSOR
+        negotiate::JSON_API_WITH_CURSOR
     } else {
         negotiate::JSON_API
     }

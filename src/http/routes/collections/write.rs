@@ -14,7 +14,7 @@ use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::request::{Change, Resource};
-use crate::http::jsonapi::{document, etag, negotiate, query, request};
+use crate::http::jsonapi::{document, etag, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -121,13 +121,11 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
 
 /// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
 async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
-    negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
-    negotiate::accept(call.headers(), Dialect::Plain)?;
+    call.negotiate_write(Dialect::Plain, body)?;
     let bytes = call.collect(body).await?;
     let sent = bytes.clone().unwrap_or_default();
     let resource = bytes.map(|bytes| {
-        let data = request::parse(&bytes, call.context.settings.limits.requests.json_depth_max)
-            .and_then(request::data_of);
+        let data = call.parse(&bytes).and_then(request::data_of);
         data.map_or_else(Resource::unreadable, Resource::read)
     });
     Ok((sent, resource))
