@@ -64,6 +64,7 @@ pub use crate::engine::history::follow::{History, Options};
 pub use crate::engine::history::past::AsOf;
 pub use crate::engine::history::past::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
 pub use crate::engine::history::past::undo::{Plan, UndoRefusal};
+pub(crate) use crate::engine::history::query::glance::LastChange;
 pub use crate::engine::history::query::page::{At, EventPage, Filter, Page, Seeing};
 pub use crate::engine::history::query::time::Side;
 use crate::engine::layers::{Good, damage, not_a_file};

@@ -4,7 +4,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::domain::{Key, Revision};
 use crate::engine::Shown;
-use crate::engine::history::View;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{AS_OF, Query, as_part};
@@ -72,11 +71,6 @@ impl<'a> Visit<'a> {
     /// A parameter; a blank one is none.
     pub(crate) fn asked(&self, name: &str) -> Option<&str> {
         self.query.first(name).map(str::trim).filter(|text| !text.is_empty())
-    }
-
-    /// The history, for a question off the threads that answer.
-    pub(crate) async fn past(&self) -> Result<View, ApiError> {
-        self.call.past().await
     }
 
     /// The frame of a page.

@@ -6,6 +6,7 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::domain::{Attribute, Key};
+use crate::engine::history::LastChange;
 use crate::engine::{Entry, Snapshot};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
@@ -46,11 +47,17 @@ pub(crate) struct Trouble {
     pub(crate) serving: &'static str,
 }
 
-/// Its last change.
+/// When and by whom a collection was changed last.
 pub(crate) struct Last {
     pub(crate) event: String,
     pub(crate) at: At,
     pub(crate) actor: String,
+}
+
+impl Last {
+    pub(crate) fn of(change: &LastChange) -> Self {
+        Self { event: change.id.to_string(), at: At(change.at), actor: change.actor.name().to_owned() }
+    }
 }
 
 /// One attribute.
@@ -66,7 +73,7 @@ impl Head {
     pub(crate) async fn of(visit: &Visit<'_>, key: &Key, entry: Option<&Entry>, tab: &'static str) -> Self {
         let action = Action::ListEvents { key: Some(key) };
         let can_audit = visit.call.authorize(action).await.is_ok();
-        let view = if can_audit { visit.past().await.ok() } else { None };
+        let view = if can_audit { visit.call.past().await.ok() } else { None };
         let until = visit.as_of.as_ref().map(|it| it.revision);
         let last = view.and_then(|view| view.last_change(key, until));
         let served = visit.call.snapshot().ok().filter(|_| visit.as_of.is_none());
@@ -85,11 +92,7 @@ impl Head {
                 message: it.first().message.clone(),
                 serving: it.serving.as_str(),
             }),
-            last: last.map(|it| Last {
-                event: it.id.to_string(),
-                at: At(it.at),
-                actor: it.actor.name().to_owned(),
-            }),
+            last: last.as_ref().map(Last::of),
             tab,
             can_audit,
         }
@@ -118,7 +121,7 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
     let call = visit.call;
     if let Some(as_of) = &visit.as_of {
         call.authorize(Action::ReadPast { key }).await?;
-        let (view, revision, key) = (visit.past().await?, as_of.revision, key.clone());
+        let (view, revision, key) = (visit.call.past().await?, as_of.revision, key.clone());
         return visit.call.looking(move || Ok(Some(view.entry_as_of(revision, &key)?))).await;
     }
     call.authorize(Action::Read { key }).await?;
@@ -127,13 +130,7 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
     match snapshot.get(key.as_str()) {
         Some(entry) => Ok(Some(Arc::clone(entry))),
         None if is_broken(&snapshot) => Ok(None),
-        None => {
-            let error = ApiError::no_such_collection(key.as_str());
-            Err(match call.deletion_of(key).await {
-                Some(deletion) => error.with_more(&deletion),
-                None => error,
-            })
-        }
+        None => Err(call.not_there(key).await),
     }
 }
 

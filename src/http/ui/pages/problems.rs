@@ -131,7 +131,7 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let document = api::get(visit.call, "/problems").await?;
     let frame = visit.live_frame("Problems", Nav::Problems, None).await;
     let saved = Arc::clone(&visit.call.snapshot()?.hand_edits.saved);
-    let view = visit.past().await?;
+    let view = visit.call.past().await?;
     visit
         .call
         .looking(move || {
@@ -173,7 +173,7 @@ impl Files {
 async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let allowed = visit.call.authorize(Action::ListPast).await?;
     let frame = visit.frame("Problems", Nav::Problems).await;
-    let view = visit.past().await?;
+    let view = visit.call.past().await?;
     let revision = visit.as_of.as_ref().map(|it| it.revision);
     visit
         .call

@@ -55,7 +55,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let frame = visit.live_frame(format!("{key}: source"), Nav::Collections, Some(key)).await;
     let head = Head::of(visit, key, entry.as_deref(), "source").await;
     let blaming = visit.call.authorize(Action::ReadBlame { key }).await.ok();
-    let view = visit.past().await?;
+    let view = visit.call.past().await?;
     let saved = visit.call.snapshot()?.hand_edits.saved.clone();
     let (key, as_of) = (key.clone(), visit.as_of.as_ref().map(|it| it.revision));
     let page = visit

@@ -38,7 +38,7 @@ pub(super) async fn bars(
     let keys: Vec<Key> = listed(filters.get("key")).filter_map(|key| Key::parse(&key).ok()).collect();
     let allowed =
         call.authorize(Action::ListEvents { key: keys.first().filter(|_| keys.len() == 1) }).await?;
-    let view = visit.past().await?;
+    let view = visit.call.past().await?;
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let raw = with_query("", asked);
     let query = query::events(&Query::parse(raw.trim_start_matches('?'))?, scope)?;

@@ -11,9 +11,9 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::pages::collection::Last;
 use crate::http::ui::pages::edit::notice;
 use crate::http::ui::pages::list::selection::{Asked, Changes, PAGE_LEN, Row, Sort, text_of};
-use crate::http::ui::words::At;
 
 #[derive(Template)]
 #[template(path = "list.html", config = "src/http/ui/askama.toml")]
@@ -40,13 +40,6 @@ struct Shown {
     uncommitted: bool,
     broken: bool,
     last: Option<Last>,
-}
-
-/// When and by whom a collection was changed last.
-struct Last {
-    event: String,
-    at: At,
-    actor: String,
 }
 
 impl Page {
@@ -111,7 +104,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     };
     let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
     let (as_of, asked) = (visit.as_of.clone(), Asked::of(visit));
-    let past = if as_of.is_some() { Some(visit.past().await?) } else { None };
+    let past = if as_of.is_some() { Some(visit.call.past().await?) } else { None };
     let page = visit
         .call
         .looking(move || {
@@ -158,5 +151,5 @@ fn shown(row: &Row<'_>, changes: Option<Changes<'_>>) -> Shown {
 fn last(changes: Changes<'_>, key: &Key) -> Option<Last> {
     let Changes { view, audit, until } = changes;
     let change = view.last_change(key, until).filter(|_| audit.sees(key))?;
-    Some(Last { event: change.id.to_string(), at: At(change.at), actor: change.actor.name().to_owned() })
+    Some(Last::of(&change))
 }
