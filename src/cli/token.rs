@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::cli::token::file::PolicyFile;
 use crate::cli::token::new::New;
-use crate::cli::{Done, Failure, answer, note};
+use crate::cli::{Done, Failure, answer, counted, note};
 use crate::domain::{Grant, Token as Known};
 use crate::format::policy;
 
@@ -135,7 +135,7 @@ fn revoke(file: &PolicyFile, name: &str, hash: Option<&str>) -> Result<Done, Fai
             if prefix.is_empty() { String::new() } else { format!(" with a hash that begins {prefix}") };
         return Err(anyhow!("{name:?} has no token{which} in {file}").into());
     }
-    note(&format!("revoked {count} {} of {name} in {file}", if count == 1 { "token" } else { "tokens" }));
+    note(&format!("revoked {} of {name} in {file}", counted(count, "token")));
     Ok(Done::Well)
 }
 
