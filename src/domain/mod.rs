@@ -44,4 +44,4 @@ pub use crate::domain::collection::{
 };
 pub use crate::domain::key::{Key, KeyError};
 pub use crate::domain::revision::Revision;
-pub(crate) use crate::domain::revision::{hex, object_id};
+pub(crate) use crate::domain::revision::{hex, object_id, unhex};

@@ -64,6 +64,19 @@ pub(crate) fn hex(name: &[u8; 20]) -> [u8; 40] {
     text
 }
 
+/// The bytes that are written as these hexadecimal digits, if there are two for each.
+pub(crate) fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if digits.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().as_chunks().0) {
+        let [high, low] = pair.map(|digit| char::from(digit).to_digit(16));
+        *byte = u8::try_from(high? << 4 | low?).ok()?;
+    }
+    Some(bytes)
+}
+
 /// A text that is not forty hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a revision is written as 40 hexadecimal digits")]
@@ -73,16 +86,7 @@ impl FromStr for Revision {
     type Err = NotARevision;
 
     fn from_str(text: &str) -> Result<Self, NotARevision> {
-        let digits = text.as_bytes();
-        if digits.len() != 40 {
-            return Err(NotARevision);
-        }
-        let value = |digit: u8| char::from(digit).to_digit(16).ok_or(NotARevision);
-        let mut bytes = [0; 20];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::try_from(value(pair[0])? << 4 | value(pair[1])?).expect("two digits are a byte");
-        }
-        Ok(Self(bytes))
+        unhex(text).map(Self).ok_or(NotARevision)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::domain::unhex;
+
 /// The SHA-256 of a token's secret, written `sha256:` and 64 hexadecimal digits.
 ///
 /// ```
@@ -27,13 +29,7 @@ impl SecretHash {
     /// Reads a hash as it is written.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(Self::PREFIX).filter(|digits| digits.len() == 64)?;
-        let mut bytes = [0; 32];
-        for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_bytes().as_chunks().0) {
-            let digit = |digit: &u8| char::from(*digit).to_digit(16);
-            *byte = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
-        }
-        Some(Self(bytes))
+        text.strip_prefix(Self::PREFIX).and_then(unhex).map(Self)
     }
 
     /// The digits alone.

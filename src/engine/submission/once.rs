@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::Actor;
+use crate::domain::{Actor, unhex};
 
 /// The name that a caller gave to a request, and what the request is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,12 +31,7 @@ impl Fingerprint {
 
     /// Reads what [`Display`](std::fmt::Display) wrote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii())?;
-        let mut bytes = [0; 32];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
-        }
-        Some(Self(bytes))
+        text.strip_prefix("sha256:").and_then(unhex).map(Self)
     }
 }
 
