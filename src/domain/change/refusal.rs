@@ -78,10 +78,10 @@ impl Violation {
         Self { path: vec![Segment::Name(attribute.to_owned())], message: message.into() }
     }
 
-    /// The same, one or more steps further down.
+    /// The same, told from one step further up: from the map in which its path begins under this name.
     #[must_use]
-    pub fn below(mut self, steps: impl IntoIterator<Item = Segment>) -> Self {
-        self.path.extend(steps);
+    pub(crate) fn within(mut self, name: &str) -> Self {
+        self.path.insert(0, Segment::Name(name.to_owned()));
         self
     }
 

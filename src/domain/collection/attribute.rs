@@ -157,12 +157,8 @@ impl Attribute {
     ///
     /// Returns every rule that the value breaks, with the way to it.
     pub fn check(&self, value: Value) -> Result<Value, Vec<Violation>> {
-        self.rule().check(value).map_err(|faults| {
-            faults
-                .into_iter()
-                .map(|(steps, message)| Violation::at(self.as_str(), message).below(steps))
-                .collect()
-        })
+        let here = |fault: Violation| fault.within(self.as_str());
+        self.rule().check(value).map_err(|faults| faults.into_iter().map(here).collect())
     }
 
     pub(super) fn rule(&self) -> Rule {
@@ -276,9 +272,8 @@ impl Shorthand {
 
 /// `x-` and a rest that is a member name of JSON:API 1.1 ("Member Names").
 fn is_extension(name: &str) -> bool {
-    let inner =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || (!c.is_ascii() && !c.is_control());
     let edge = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_control());
+    let inner = |c: char| edge(c) || matches!(c, '-' | '_');
     name.len() <= NAME_BYTES_MAX
         && name.strip_prefix("x-").is_some_and(|rest| rest.chars().all(inner) && rest.ends_with(edge))
 }

@@ -82,7 +82,7 @@ impl Collection {
     }
 
     fn with(key: Key, mut input: Input) -> Result<Self, Vec<Violation>> {
-        for (shorthand, directory) in input.shorthands.drain(..).collect::<Vec<_>>() {
+        for (shorthand, directory) in input.shorthands {
             if let Some(directory) = directory {
                 add_status(&mut input.set, shorthand, directory);
             }

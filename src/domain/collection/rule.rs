@@ -1,7 +1,7 @@
 //! What an attribute may hold, and the words for what it holds instead.
 
 use crate::domain::collection::attribute::NAME_BYTES_MAX;
-use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, shown};
+use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, Violation, shown};
 
 /// The most characters of a text attribute, the name among them.
 pub const TEXT_CHARS_MAX: usize = 1000;
@@ -18,8 +18,8 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// Takes a value, in its canonical form.
-    pub(crate) fn check(self, value: Value) -> Result<Value, Vec<Fault>> {
+    /// Takes a value, in its canonical form; the paths of violations begin below the attribute.
+    pub(crate) fn check(self, value: Value) -> Result<Value, Vec<Violation>> {
         match self {
             Self::Text => text(value).map_err(single),
             Self::Directory => directory(value).map_err(single),
@@ -31,46 +31,28 @@ impl Rule {
     }
 }
 
-/// A fault below an attribute: the steps down, and what is wrong there.
-pub(crate) type Fault = (Vec<Segment>, String);
+fn single(message: String) -> Vec<Violation> {
+    vec![Violation { path: Vec::new(), message }]
+}
 
-fn single(message: String) -> Vec<Fault> {
-    vec![(Vec::new(), message)]
+fn string(value: &Value) -> Result<&str, String> {
+    value.as_text().ok_or_else(|| expected("a string", value))
 }
 
 fn text(value: Value) -> Result<Value, String> {
-    match &value {
-        Value::Text(text) => {
-            let chars = text.chars().count();
-            if chars > TEXT_CHARS_MAX {
-                return Err(format!(
-                    "at most {TEXT_CHARS_MAX} characters are allowed, this text has {chars}"
-                ));
-            }
-            Ok(value)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
-            Err(expected("a string", &value))
-        }
+    let chars = string(&value)?.chars().count();
+    if chars > TEXT_CHARS_MAX {
+        return Err(format!("at most {TEXT_CHARS_MAX} characters are allowed, this text has {chars}"));
     }
+    Ok(value)
 }
 
 pub(crate) fn directory(value: Value) -> Result<Value, String> {
-    match &value {
-        Value::Text(text) => Directory::parse(text).map(|directory| Value::from(String::from(directory))),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
-            Err(expected("a string", &value))
-        }
-    }
+    Directory::parse(string(&value)?).map(|directory| Value::from(String::from(directory)))
 }
 
 fn boolean(value: Value) -> Result<Value, String> {
-    match &value {
-        Value::Bool(_) => Ok(value),
-        Value::Null | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
-            Err(expected("`true` or `false`", &value))
-        }
-    }
+    if matches!(value, Value::Bool(_)) { Ok(value) } else { Err(expected("`true` or `false`", &value)) }
 }
 
 fn anything(value: Value) -> Result<Value, String> {
@@ -80,60 +62,41 @@ fn anything(value: Value) -> Result<Value, String> {
     Ok(value)
 }
 
-fn accept(value: Value) -> Result<Value, Vec<Fault>> {
-    let items = match value {
-        Value::List(items) => items,
-        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_)) => {
-            return Err(single(expected("a list of media types", &other)));
-        }
+fn accept(value: Value) -> Result<Value, Vec<Violation>> {
+    let Value::List(items) = value else {
+        return Err(single(expected("a list of media types", &value)));
     };
     let mut faults = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let fault = match item.as_text() {
-            Some(text) => MediaType::parse(text).err(),
-            None => Some(expected("a string", item)),
-        };
-        faults.extend(fault.map(|message| (vec![Segment::Index(index)], message)));
+        let fault = string(item).and_then(MediaType::parse).err();
+        faults.extend(fault.map(|message| Violation { path: vec![Segment::Index(index)], message }));
     }
     if faults.is_empty() { Ok(Value::List(items)) } else { Err(faults) }
 }
 
-fn statuses(value: Value) -> Result<Value, Vec<Fault>> {
-    let entries = match value {
-        Value::Map(entries) => entries,
-        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_)) => {
-            return Err(single(expected("a map from status to `directory` and `name`", &other)));
-        }
+fn statuses(value: Value) -> Result<Value, Vec<Violation>> {
+    let Value::Map(entries) = value else {
+        return Err(single(expected("a map from status to `directory` and `name`", &value)));
     };
     let mut faults = Vec::new();
     let mut checked = Vec::with_capacity(entries.len());
     for (status, entry) in entries {
-        let step = Segment::Name(status.clone());
         if status.is_empty() || status.len() > NAME_BYTES_MAX || status.chars().any(char::is_control) {
-            faults.push((
-                vec![step],
-                format!("a status has 1 to {NAME_BYTES_MAX} bytes and no control characters"),
-            ));
+            let message = format!("a status has 1 to {NAME_BYTES_MAX} bytes and no control characters");
+            faults.push(Violation::at(&status, message));
             continue;
         }
         match status_entry(entry) {
             Ok(entry) => checked.push((status, entry)),
-            Err(below) => faults.extend(
-                below
-                    .into_iter()
-                    .map(|(steps, message)| (std::iter::once(step.clone()).chain(steps).collect(), message)),
-            ),
+            Err(below) => faults.extend(below.into_iter().map(|fault| fault.within(&status))),
         }
     }
     if faults.is_empty() { Ok(Value::Map(checked.into())) } else { Err(faults) }
 }
 
-fn status_entry(entry: Value) -> Result<Value, Vec<Fault>> {
-    let members = match entry {
-        Value::Map(members) => members,
-        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_)) => {
-            return Err(single(expected("a map with `directory` and `name`", &other)));
-        }
+fn status_entry(entry: Value) -> Result<Value, Vec<Violation>> {
+    let Value::Map(members) = entry else {
+        return Err(single(expected("a map with `directory` and `name`", &entry)));
     };
     let mut faults = Vec::new();
     let mut checked = Vec::with_capacity(members.len());
@@ -149,11 +112,11 @@ fn status_entry(entry: Value) -> Result<Value, Vec<Fault>> {
         };
         match result {
             Ok(value) => checked.push((name, value)),
-            Err(message) => faults.push((vec![Segment::Name(name)], message)),
+            Err(message) => faults.push(Violation::at(&name, message)),
         }
     }
     if !located {
-        faults.push((Vec::new(), "a status needs a `directory`".into()));
+        faults.extend(single("a status needs a `directory`".into()));
     }
     if faults.is_empty() { Ok(Value::Map(checked.into())) } else { Err(faults) }
 }

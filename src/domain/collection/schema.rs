@@ -19,14 +19,16 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// The schema of a collection file, as JSON.
 #[must_use]
 pub fn schema() -> Value {
-    let is_media =
-        map([("properties", map([("type", map([("const", "media".into())]))])), required(&["type"])]);
-    map([
+    let is_media = Value::from([
+        ("properties", Value::from([("type", Value::from([("const", "media".into())]))])),
+        required(&["type"]),
+    ]);
+    Value::from([
         ("$schema", DIALECT.into()),
         ("title", "A collection".into()),
         ("description", "One named folder of a content store: documents or media.".into()),
         ("type", "object".into()),
-        ("properties", map([("type", kinds())])),
+        ("properties", Value::from([("type", kinds())])),
         required(&["type"]),
         ("if", is_media),
         ("then", attributes(Kind::Media)),
@@ -37,7 +39,7 @@ pub fn schema() -> Value {
 fn kinds() -> Value {
     let names = [Kind::Document, Kind::Media].map(|kind| kind.as_str().into());
     let meaning = "What the collection holds; it stays as it is once the collection exists.";
-    map([("enum", Value::List(names.into())), ("description", meaning.into())])
+    Value::from([("enum", Value::List(names.into())), ("description", meaning.into())])
 }
 
 /// The attributes of a kind.
@@ -50,20 +52,20 @@ fn attributes(kind: Kind) -> Value {
         (shorthand.as_str().to_owned(), described(rule(Rule::Directory), &meaning))
     });
     let own = [("type".to_owned(), Value::Bool(true))];
-    let described = map([("description", "A setting of your own: any value.".into())]);
-    map([
+    let described = Value::from([("description", "A setting of your own: any value.".into())]);
+    Value::from([
         ("properties", Value::Map(own.into_iter().chain(known).chain(shorthands).collect())),
-        ("patternProperties", map([(extension_pattern().as_str(), described)])),
+        ("patternProperties", Value::from([(extension_pattern().as_str(), described)])),
         ("additionalProperties", Value::Bool(false)),
-        ("propertyNames", map([("maxLength", count(NAME_BYTES_MAX))])),
+        ("propertyNames", Value::from([("maxLength", count(NAME_BYTES_MAX))])),
         ("maxProperties", count(ATTRIBUTES_MAX + 1)),
     ])
 }
 
 fn rule(rule: Rule) -> Value {
     match rule {
-        Rule::Text => map([("type", "string".into()), ("maxLength", count(TEXT_CHARS_MAX))]),
-        Rule::Directory => map([
+        Rule::Text => Value::from([("type", "string".into()), ("maxLength", count(TEXT_CHARS_MAX))]),
+        Rule::Directory => Value::from([
             ("type", "string".into()),
             ("maxLength", count(Directory::BYTES_MAX)),
             ("pattern", directory_pattern().into()),
@@ -71,17 +73,17 @@ fn rule(rule: Rule) -> Value {
                 "A directory is a relative path with `/`, such as content/posts, without `.` and `..`.",
             ),
         ]),
-        Rule::Boolean => map([("type", "boolean".into())]),
+        Rule::Boolean => Value::from([("type", "boolean".into())]),
         Rule::Statuses => statuses(),
         Rule::Accept => {
-            let item = map([
+            let item = Value::from([
                 ("type", "string".into()),
                 ("pattern", media_type_pattern().into()),
                 error_message(
                     "Write a media type such as image/png or image/*, or an extension such as .pdf.",
                 ),
             ]);
-            map([("type", "array".into()), ("items", item)])
+            Value::from([("type", "array".into()), ("items", item)])
         }
         Rule::Anything => Value::Bool(true),
     }
@@ -90,18 +92,18 @@ fn rule(rule: Rule) -> Value {
 fn statuses() -> Value {
     let directory = described(rule(Rule::Directory), "Where documents of this status are kept.");
     let name = described(rule(Rule::Text), "What people call the status.");
-    let status = map([
+    let status = Value::from([
         ("type", "object".into()),
-        ("properties", map([("directory", directory), ("name", name)])),
+        ("properties", Value::from([("directory", directory), ("name", name)])),
         required(&["directory"]),
         ("additionalProperties", Value::Bool(false)),
     ]);
-    let names = map([
+    let names = Value::from([
         ("minLength", count(1)),
         ("maxLength", count(NAME_BYTES_MAX)),
         ("pattern", format!("^[^{CONTROLS}]*$").into()),
     ]);
-    map([("type", "object".into()), ("propertyNames", names), ("additionalProperties", status)])
+    Value::from([("type", "object".into()), ("propertyNames", names), ("additionalProperties", status)])
 }
 
 /// See [`Directory`].
@@ -138,8 +140,4 @@ fn required(names: &[&str]) -> (&'static str, Value) {
 
 fn count(number: usize) -> Value {
     Value::Number(Number::Unsigned(number as u64))
-}
-
-fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
-    Value::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }

@@ -1,27 +1,20 @@
 //! `unpublishedStatuses`, whose entries have shorthands.
 
+use crate::domain::Violation;
 use crate::domain::collection::attribute::{Attribute, Shorthand};
 use crate::domain::collection::value::Value;
 use crate::domain::collection::value_of;
-use crate::domain::{Segment, Violation};
 
 /// The statuses that have no name.
 pub(super) fn nameless(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
     let Some(Value::Map(statuses)) = value_of(attributes, &Attribute::UnpublishedStatuses) else {
         return Vec::new();
     };
-    let nameless = statuses.iter().filter(|(_, entry)| name_of(entry).is_none());
+    let nameless = statuses.iter().filter(|(_, entry)| entry.get("name").is_none());
     let violation = |(status, _): &(String, Value)| {
-        Violation::at(Attribute::UnpublishedStatuses.as_str(), "a status needs a `name`")
-            .below([Segment::Name(status.clone())])
+        Violation::at(status, "a status needs a `name`").within(Attribute::UnpublishedStatuses.as_str())
     };
     nameless.map(violation).collect()
-}
-
-/// The name of an entry of `unpublishedStatuses`.
-fn name_of(entry: &Value) -> Option<&Value> {
-    let Value::Map(members) = entry else { return None };
-    members.iter().find(|(member, _)| member == "name").map(|(_, name)| name)
 }
 
 type Entries = Vec<(String, Value)>;
@@ -56,7 +49,7 @@ pub(super) fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Sh
     change_statuses(attributes, |entries| {
         match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
             Some((_, entry)) => {
-                let name = name_of(entry).cloned().unwrap_or_else(|| shorthand.status_name().into());
+                let name = entry.get("name").cloned().unwrap_or_else(|| shorthand.status_name().into());
                 *entry = status_entry(directory, name);
             }
             None => entries.push(status_of(shorthand, directory)),
@@ -74,5 +67,5 @@ fn status_of(shorthand: Shorthand, directory: Value) -> (String, Value) {
 }
 
 pub(super) fn status_entry(directory: Value, name: Value) -> Value {
-    Value::Map([("directory".to_owned(), directory), ("name".to_owned(), name)].into())
+    Value::from([("directory", directory), ("name", name)])
 }

@@ -102,19 +102,14 @@ impl Value {
     /// The text, if the value is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::List(_) | Self::Map(_) => None,
-        }
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 
     /// The member of a map, if the value is a map and has it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
-        match self {
-            Self::Map(members) => members.iter().find(|(member, _)| member == name).map(|(_, value)| value),
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => None,
-        }
+        let Self::Map(members) = self else { return None };
+        members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
     }
 }
 
@@ -161,8 +156,8 @@ impl From<bool> for Value {
 }
 
 /// A map of these members.
-impl<const N: usize> From<[(&str, Value); N]> for Value {
-    fn from(members: [(&str, Value); N]) -> Self {
+impl<const N: usize> From<[(&str, Self); N]> for Value {
+    fn from(members: [(&str, Self); N]) -> Self {
         Self::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }

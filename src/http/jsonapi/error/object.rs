@@ -306,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_pointer_escapes_what_would_be_a_step() {
-        let violation = Violation::at("x-a~b/c", "is wrong").below([Segment::Index(2)]);
+        let path = vec![Segment::Name("x-a~b/c".to_owned()), Segment::Index(2)];
+        let violation = Violation { path, message: "is wrong".to_owned() };
         let error = ErrorObject::from(&violation);
         assert_eq!(error.source, Some(Source::Pointer("/data/attributes/x-a~0b~1c/2".into())));
         assert_eq!(error.detail, "Is wrong.");
