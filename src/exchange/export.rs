@@ -18,7 +18,7 @@ pub(crate) fn yaml(catalog: &Catalog) -> String {
 /// Laika's settings file.
 pub(crate) fn laika(catalog: &Catalog) -> String {
     let collections = catalog.iter().map(|it| (it.key().to_string(), Value::Map(settings(it).into())));
-    let document = Value::Map([("collections".to_owned(), Value::Map(collections.collect()))].into());
+    let document = Value::from([("collections", Value::Map(collections.collect()))]);
     let mut out = String::new();
     pretty(&mut out, &document, 0);
     out.push('\n');
@@ -40,10 +40,7 @@ pub(crate) fn csv(catalog: &Catalog) -> csv::Result<Vec<u8>> {
     let mut table = csv::Writer::from_writer(Vec::new());
     table.write_record(["id", "type"].into_iter().chain(columns.iter().map(String::as_str)))?;
     for collection in catalog.iter() {
-        let value = |column: &String| {
-            let found = collection.attributes().iter().find(|(name, _)| name.as_str() == column);
-            found.map_or_else(String::new, |(_, value)| format::csv::cell(value))
-        };
+        let value = |column: &String| collection.by_name(column).map_or_else(String::new, format::csv::cell);
         let start = [collection.key().to_string(), collection.kind().to_string()];
         table.write_record(start.into_iter().chain(columns.iter().map(value)))?;
     }

@@ -123,6 +123,12 @@ impl Collection {
         value_of(&self.attributes, attribute)
     }
 
+    /// The value of the attribute with this wire name, if the collection has it.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<&Value> {
+        self.attributes.iter().find(|(present, _)| present.as_str() == name).map(|(_, value)| value)
+    }
+
     /// The collection as a patch leaves it.
     ///
     /// Attributes merge one by one; a list or a map is replaced whole. A shorthand sets the

@@ -42,6 +42,12 @@ enum MergedState {
     File(Option<BlobId>),
 }
 
+impl MergedState {
+    fn value(collection: Option<&Collection>, attribute: &str) -> Self {
+        Self::Value(collection.and_then(|it| it.by_name(attribute)).cloned())
+    }
+}
+
 impl Mirror {
     /// Looks what merges have left, where the branch has come to since. Trouble is logged: nobody waits for it.
     pub(crate) fn look_at_conflicts(&mut self) {
@@ -180,8 +186,8 @@ impl Mirror {
             return Ok(MergedState::File(Some(blob)));
         }
         let bytes = self.content(blob)?;
-        let value = format::read(key, &bytes).ok().and_then(|collection| value_of(&collection, attribute));
-        Ok(MergedState::Value(value))
+        let collection = format::read(key, &bytes).ok();
+        Ok(MergedState::value(collection.as_ref(), attribute))
     }
 
     /// Whether somebody has written it between one of these commits and the head, even if it is as it was again.
@@ -239,7 +245,7 @@ impl Mirror {
                 // What is only saved may be taken back.
                 Some(entry) if entry.uncommitted || entry.stale => false,
                 Some(entry) if attribute == TYPE => MergedState::File(Some(entry.blob)) != open.was,
-                Some(entry) => MergedState::Value(value_of(&entry.collection, attribute)) != open.was,
+                Some(entry) => MergedState::value(Some(&entry.collection), attribute) != open.was,
                 None => true,
             },
             Conflict::File(path) => {
@@ -263,11 +269,6 @@ impl Mirror {
         next.conflicts = Arc::new(shown);
         self.snapshot = Arc::new(next);
     }
-}
-
-fn value_of(collection: &Collection, attribute: &str) -> Option<Value> {
-    let found = collection.attributes().iter().find(|(name, _)| name.as_str() == attribute);
-    found.map(|(_, value)| value.clone())
 }
 
 fn sentence(conflict: &Conflict, merge: &Commit) -> String {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 
-use crate::domain::{Actor, Collection, Command, Key, Patch, Revision};
+use crate::domain::{Actor, Collection, Command, Key, Patch, Revision, Value};
 use crate::engine::*;
 use crate::store::memory::MemoryJournal;
 use crate::telemetry::Reached;
@@ -153,9 +153,7 @@ impl Running {
 
 /// The `name` of a collection, empty when it has none.
 fn name_of(collection: &Collection) -> String {
-    let mut attributes = collection.attributes().iter();
-    let name = attributes.find(|(attribute, _)| attribute.as_str() == "name");
-    name.and_then(|(_, value)| value.as_text()).unwrap_or_default().to_owned()
+    collection.by_name("name").and_then(Value::as_text).unwrap_or_default().to_owned()
 }
 
 /// Waits for a future where nothing else is to be done.

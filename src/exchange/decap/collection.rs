@@ -181,8 +181,8 @@ pub(in crate::exchange) fn format_of(word: &str) -> Option<&'static str> {
 /// The statuses of the editorial workflow, as an attribute.
 pub(in crate::exchange) fn statuses() -> Value {
     let status = |(status, name): &(&str, &str)| {
-        let entry = [("directory".to_owned(), Value::from(*status)), ("name".to_owned(), Value::from(*name))];
-        ((*status).to_owned(), Value::Map(entry.into()))
+        let entry = Value::from([("directory", (*status).into()), ("name", (*name).into())]);
+        ((*status).to_owned(), entry)
     };
     Value::Map(STATUSES.iter().map(status).collect())
 }

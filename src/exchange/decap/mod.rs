@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub(super) use self::collection::{format_of, statuses};
 use super::{Options, Source};
-use crate::domain::{Catalog, Collection, Key, Value};
+use crate::domain::{Catalog, Key, Value};
 use crate::format::Fault;
 use crate::format::foreign::{Node, Position};
 
@@ -89,18 +89,14 @@ fn url(public_folder: &Node) -> Option<Value> {
 /// The keys that names have from an earlier import: a collection keeps its key wherever it stands. Of a name
 /// that several have, the order decides.
 fn known<'n>(list: &'n [Arc<Node>], there: &Catalog) -> HashMap<&'n str, Key> {
-    let original = |it: &Collection| {
-        let attributes = it.attributes().iter();
-        attributes.clone().find(|(name, _)| name.as_str() == ORIGINAL_NAME)?.1.as_text().map(str::to_owned)
-    };
-    let keys: HashMap<String, Key> =
-        there.iter().filter_map(|it| Some((original(it)?, it.key().clone()))).collect();
+    let originals = there.iter().filter_map(|it| Some((it.by_name(ORIGINAL_NAME)?.as_text()?, it.key())));
+    let keys: HashMap<&str, &Key> = originals.collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for name in list.iter().filter_map(|node| node.given("name")?.as_text()) {
         *counts.entry(name).or_default() += 1;
     }
     let ones = counts.into_iter().filter(|(_, count)| *count == 1);
-    ones.filter_map(|(name, _)| Some((name, keys.get(name)?.clone()))).collect()
+    ones.filter_map(|(name, _)| Some((name, Key::clone(keys.get(name)?)))).collect()
 }
 
 /// The key of a name, and the name where it is another; that is told.

@@ -21,7 +21,7 @@ pub(crate) fn decap(catalog: &Catalog) -> String {
         documents
             .iter()
             .any(|it| is_translated(it))
-            .then(|| Value::Map([("structure".to_owned(), "multiple_folders".into())].into())),
+            .then(|| Value::from([("structure", "multiple_folders".into())])),
     );
     if let Some(media) = site_media(catalog) {
         add("media_folder", media.get(&Attribute::Directory).cloned());
@@ -33,9 +33,8 @@ pub(crate) fn decap(catalog: &Catalog) -> String {
 }
 
 fn collection(collection: &Collection, catalog: &Catalog) -> Members {
-    let extra = extra(collection);
     let of = |attribute: &Attribute| collection.get(attribute).cloned();
-    let own = |name: &str| own(collection, name).cloned();
+    let own = |name: &str| collection.by_name(name).cloned();
     let key = || Value::from(collection.key().as_str());
     let all = [
         ("name", Some(own(ORIGINAL_NAME).unwrap_or_else(key))),
@@ -43,12 +42,14 @@ fn collection(collection: &Collection, catalog: &Catalog) -> Members {
         ("description", own(DESCRIPTION)),
         // Without a directory, a collection lies in the folder of its key.
         ("folder", Some(of(&Attribute::Directory).unwrap_or_else(key))),
-        ("format", format(collection, extra)),
+        ("format", format(collection)),
         ("identifier_field", of(&Attribute::DocumentTitleKey)),
     ];
     let mut members: Members =
         all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    members.extend(extra.iter().filter(|(name, _)| name != "format").cloned());
+    if let Some(Value::Map(extra)) = collection.by_name(EXTRA) {
+        members.extend(extra.iter().filter(|(name, _)| name != "format").cloned());
+    }
     let has = |name: &str| members.iter().any(|(other, _)| other == name);
     if let Some(media) = own_media(collection, catalog).filter(|_| !has("media_folder")) {
         let public = public_folder(media).filter(|_| !has("public_folder"));
@@ -60,8 +61,8 @@ fn collection(collection: &Collection, catalog: &Catalog) -> Members {
 }
 
 /// What Decap calls the format, unless the extension says it.
-fn format(collection: &Collection, extra: &[(String, Value)]) -> Option<Value> {
-    let word = |name: &str| member(extra, name).and_then(Value::as_text);
+fn format(collection: &Collection) -> Option<Value> {
+    let word = |name: &str| extra(collection, name).and_then(Value::as_text);
     let format = collection.get(&Attribute::Format).and_then(Value::as_text);
     match (word("format"), format) {
         (Some(word), format) if format_of(word) == format => Some(word.into()),
@@ -71,31 +72,20 @@ fn format(collection: &Collection, extra: &[(String, Value)]) -> Option<Value> {
     }
 }
 
-/// What an import has kept for Decap.
-fn extra(collection: &Collection) -> &[(String, Value)] {
-    match own(collection, EXTRA) {
-        Some(Value::Map(members)) => members,
-        _ => &[],
-    }
-}
-
-fn own<'c>(collection: &'c Collection, name: &str) -> Option<&'c Value> {
-    collection.attributes().iter().find(|(attribute, _)| attribute.as_str() == name).map(|(_, value)| value)
-}
-
-fn member<'v>(members: &'v [(String, Value)], name: &str) -> Option<&'v Value> {
-    members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
+/// A setting that an import has kept for Decap.
+fn extra<'c>(collection: &'c Collection, name: &str) -> Option<&'c Value> {
+    collection.by_name(EXTRA)?.get(name)
 }
 
 /// Whether only the configuration's own `i18n` tells that the collection has a folder for each language.
 fn is_translated(collection: &Collection) -> bool {
-    let extra = extra(collection);
-    let has_no_structure = match member(extra, "i18n") {
+    let extra = |name: &str| extra(collection, name);
+    let has_no_structure = match extra("i18n") {
         None | Some(Value::Bool(false)) => false,
         Some(i18n) => i18n.get("structure").is_none(),
     };
-    let is_said = member(extra, "nested").is_some_and(|nested| *nested != Value::Bool(false))
-        || member(extra, "path").and_then(Value::as_text).is_some_and(|path| path.contains('/'));
+    let is_said = extra("nested").is_some_and(|nested| *nested != Value::Bool(false))
+        || extra("path").and_then(Value::as_text).is_some_and(|path| path.contains('/'));
     collection.get(&Attribute::Recursive) == Some(&Value::Bool(true)) && has_no_structure && !is_said
 }
 

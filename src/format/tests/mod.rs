@@ -4,7 +4,7 @@ mod schema;
 
 use proptest::prelude::*;
 
-use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Number, VALUE_DEPTH_MAX, Value};
+use crate::domain::{ATTRIBUTES_MAX, Key, Kind, Number, VALUE_DEPTH_MAX, Value};
 use crate::format::*;
 use crate::random::cases;
 
@@ -33,7 +33,7 @@ fn good(text: &str) -> Collection {
 #[track_caller]
 fn value(text: &str) -> Value {
     let collection = good(&format!("type: document\nx-a: {text}\n"));
-    collection.get(&Attribute::parse(Kind::Document, "x-a").unwrap()).unwrap().clone()
+    collection.by_name("x-a").unwrap().clone()
 }
 
 #[test]
@@ -565,7 +565,7 @@ fn a_text_at_the_end_of_a_file_has_the_line_end_that_stands_there() {
     ] {
         let file = format!("type: document\nx-a: {text}");
         let read = good(&file);
-        assert_eq!(json(read.get(&Attribute::parse(Kind::Document, "x-a").unwrap()).unwrap()), expected);
+        assert_eq!(json(read.by_name("x-a").unwrap()), expected);
         assert_eq!(seen_by_serde(&file).unwrap(), self::expected(&read), "{file}");
     }
 }
