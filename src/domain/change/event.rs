@@ -21,6 +21,17 @@ pub enum Event {
 }
 
 impl Event {
+    /// What leads from one version to another, of which either may be none.
+    #[must_use]
+    pub fn between(before: Option<Arc<Collection>>, after: Option<Arc<Collection>>) -> Option<Self> {
+        match (before, after) {
+            (None, None) => None,
+            (None, Some(after)) => Some(Self::Created(after)),
+            (Some(before), Some(after)) => Some(Self::Updated { before, after }),
+            (Some(before), None) => Some(Self::Deleted(before)),
+        }
+    }
+
     /// The collection that the event is about.
     #[must_use]
     pub fn key(&self) -> &Key {

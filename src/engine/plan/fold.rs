@@ -53,13 +53,7 @@ fn folded(events: &[Event]) -> Vec<Event> {
     for event in events {
         ends.entry(event.key()).or_insert([event.before(), None])[1] = event.after();
     }
-    let event = |[before, after]: [Option<&Arc<Collection>>; 2]| match (before.cloned(), after.cloned()) {
-        (None, None) => None,
-        (None, Some(after)) => Some(Event::Created(after)),
-        (Some(before), Some(after)) => Some(Event::Updated { before, after }),
-        (Some(before), None) => Some(Event::Deleted(before)),
-    };
-    ends.into_values().filter_map(event).collect()
+    ends.into_values().filter_map(|[before, after]| Event::between(before.cloned(), after.cloned())).collect()
 }
 
 #[cfg(test)]
