@@ -124,14 +124,10 @@ pub(crate) fn resolve(
     if let (Some(first), Some(second)) = (&yaml, &yml) {
         wrong.push(Wrong {
             name: second.name.clone(),
-            faults: vec![Fault {
-                line: 1,
-                column: 1,
-                message: format!(
-                    "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
-                    first.name
-                ),
-            }],
+            faults: vec![Fault::at_start(format!(
+                "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
+                first.name
+            ))],
             // That there are two is committed only where both are.
             uncommitted: first.uncommitted || second.uncommitted,
         });
@@ -175,13 +171,9 @@ pub(crate) struct Claim<T> {
 /// The fault of a file whose key is not served, since another differs from it in letter case only. It does not say
 /// which: not everyone who sees this problem may read that collection.
 pub(crate) fn hidden_by_other_case(key: &Key) -> Fault {
-    Fault {
-        line: 1,
-        column: 1,
-        message: format!(
-            "another key differs from `{key}` in letter case only; some disks can't hold both, so only the other is served"
-        ),
-    }
+    Fault::at_start(format!(
+        "another key differs from `{key}` in letter case only; some disks can't hold both, so only the other is served"
+    ))
 }
 
 /// The fault of what can't be read as a file.
@@ -189,20 +181,16 @@ fn not_read(what: Special) -> Fault {
     const UNREADABLE: &str = "this file can't be read now; let the service's user read it, with `chmod u+r` or `chown`, \
                               and if it may, see whether the disk is well";
     match what {
-        Special::Unreadable => Fault { line: 1, column: 1, message: UNREADABLE.to_owned() },
+        Special::Unreadable => Fault::at_start(UNREADABLE),
         what => not_a_file(what),
     }
 }
 
 /// The fault of a name that is no regular file.
 pub(crate) fn not_a_file(what: impl Display) -> Fault {
-    Fault {
-        line: 1,
-        column: 1,
-        message: format!(
-            "this is {what}; only regular files are read, and nothing is followed out of the folder"
-        ),
-    }
+    Fault::at_start(format!(
+        "this is {what}; only regular files are read, and nothing is followed out of the folder"
+    ))
 }
 
 /// The fault of a file whose content the repository has lost; `None` if the error is about more.
@@ -214,7 +202,7 @@ pub(crate) fn damage(error: &StoreError) -> Option<Fault> {
             "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"
         ),
     };
-    Some(Fault { line: 1, column: 1, message })
+    Some(Fault::at_start(message))
 }
 
 #[cfg(test)]

@@ -54,8 +54,7 @@ pub(crate) struct Parsed {
 ///
 /// Says why nothing can be read of them.
 pub(crate) fn parse(bytes: &[u8], form: Option<Form>) -> Result<Parsed, Fault> {
-    let start = |message: String| Fault { line: 1, column: 1, message };
-    let root = foreign::read(bytes)?.ok_or_else(|| start("the file is empty".to_owned()))?;
+    let root = foreign::read(bytes)?.ok_or_else(|| Fault::at_start("the file is empty"))?;
     if !root.is_map() {
         return Err(root.at.fault(
             "this is no settings file: expected a map with `collections`, as Laika and Decap have it, or a document of the API",
@@ -67,7 +66,7 @@ pub(crate) fn parse(bytes: &[u8], form: Option<Form>) -> Result<Parsed, Fault> {
         )
     })?;
     if form == Form::Decap && bytes.len() > CONFIG_BYTES_MAX {
-        return Err(start(format!("a configuration has at most {CONFIG_BYTES_MAX} bytes")));
+        return Err(Fault::at_start(format!("a configuration has at most {CONFIG_BYTES_MAX} bytes")));
     }
     Ok(Parsed { root, form })
 }
@@ -93,8 +92,7 @@ impl Parsed {
 ///
 /// Says why it is none.
 pub(crate) fn served(bytes: &[u8]) -> Result<Source, Fault> {
-    let nothing = Fault { line: 1, column: 1, message: "there is nothing in it".to_owned() };
-    json::read(&foreign::read(bytes)?.ok_or(nothing)?)
+    json::read(&foreign::read(bytes)?.ok_or_else(|| Fault::at_start("there is nothing in it"))?)
 }
 
 /// Reads a JSON document, for what stands beside a settings file.

@@ -77,8 +77,11 @@ mod tree;
 pub mod webhooks;
 mod write;
 
-use crate::domain::{Collection, Key};
+use crate::domain::Collection;
+pub use crate::format::edit::edit;
+pub use crate::format::read::{attribute_lines, lacking, read};
 pub(crate) use crate::format::scalar::turns_text;
+pub use crate::format::write::document as write_document;
 
 /// The most bytes a collection file has.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
@@ -97,6 +100,14 @@ pub struct Fault {
     pub message: String,
 }
 
+impl Fault {
+    /// A fault of a file as a whole.
+    #[must_use]
+    pub fn at_start(message: impl Into<String>) -> Self {
+        Self { line: 1, column: 1, message: message.into() }
+    }
+}
+
 /// The new content of a file, and how it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
@@ -106,44 +117,8 @@ pub struct Edited {
     pub fallback: Option<String>,
 }
 
-/// Reads the file of a collection, strictly.
-///
-/// # Errors
-///
-/// Returns the first [`PROBLEMS_PER_FILE_MAX`] faults by position, at least one.
-pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
-    read::read(key, bytes)
-}
-
-/// Tells what the file of a collection lacks by the rules for requests
-/// ([`Collection::lacking`]), each at its place.
-#[must_use]
-pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
-    if collection.lacking().is_empty() { Vec::new() } else { read::lacking(collection, bytes) }
-}
-
-/// The names that stand in a file's outermost map, each with its line, from 1; none where it is no YAML.
-#[must_use]
-pub fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
-    read::attribute_lines(bytes)
-}
-
 /// Writes a new file in canonical form.
 #[must_use]
 pub fn write(collection: &Collection) -> Vec<u8> {
     write::write(collection).into_bytes()
-}
-
-/// Writes a map as a YAML document in the form of a collection file.
-#[must_use]
-pub fn write_document(members: &[(String, crate::domain::Value)]) -> String {
-    write::document(members)
-}
-
-/// Turns the file of `before` into a file of `after`, changing only the bytes of what changed.
-///
-/// `old` must read as `before`.
-#[must_use]
-pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
-    edit::edit(old, before, after)
 }

@@ -169,23 +169,19 @@ impl Check for DateTime<Utc> {
 /// Returns the first fault; its place is the value's, or the token's where the value has none.
 pub fn read(bytes: &[u8]) -> Result<Vec<Token>, Fault> {
     if bytes.len() > POLICY_BYTES_MAX {
-        return Err(at_start(format!("a policy file has at most {POLICY_BYTES_MAX} bytes")));
+        return Err(Fault::at_start(format!("a policy file has at most {POLICY_BYTES_MAX} bytes")));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| at_start("a policy file is UTF-8 text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| Fault::at_start("a policy file is UTF-8 text"))?;
     let file: File = serde_yaml::from_str(text)
         .map_err(|error| diagnose::first(text).map_or_else(|| fault(text, &error), Fault::from))?;
     let tokens: Vec<Token> = file.tokens.into_iter().map(Token::from).collect();
     let mut hashes = HashSet::new();
     match tokens.iter().find(|token| !hashes.insert(token.secret_hash)) {
         Some(twice) => {
-            Err(at_start(format!("the token of {:?} has the hash of another one", twice.actor.name())))
+            Err(Fault::at_start(format!("the token of {:?} has the hash of another one", twice.actor.name())))
         }
         None => Ok(tokens),
     }
-}
-
-fn at_start(message: impl Into<String>) -> Fault {
-    Fault { line: 1, column: 1, message: message.into() }
 }
 
 fn fault(text: &str, error: &serde_yaml::Error) -> Fault {

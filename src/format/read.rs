@@ -15,32 +15,53 @@ use crate::format::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX, diagnose, plai
 /// The byte order mark that some editors put at the start of a file.
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Reads the file of a collection, or tells its faults, at least one, in the order of the text.
-pub(crate) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
+/// Reads the file of a collection, strictly.
+///
+/// # Errors
+///
+/// Returns the first [`PROBLEMS_PER_FILE_MAX`] faults by position, at least one.
+pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than the {FILE_BYTES_MAX} bytes that a collection may have");
-        return Err(vec![Fault { line: 1, column: 1, message }]);
+        return Err(vec![Fault::at_start(message)]);
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let text = utf8(bytes).map_err(|fault| vec![fault])?;
     read_plain(key, text).map_or_else(|| read_text(key, text), Ok)
 }
 
-/// What a file lacks that is read all the same, each at its place.
-pub(crate) fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
-    let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let Some(root) = tree::parse(text).root else { return Vec::new() };
+/// The text of a file, without a byte order mark; else its first byte that is no text.
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(bytes);
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
+        let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
+        place(text, Found { at, message }).into()
+    })
+}
+
+/// Tells what the file of a collection lacks by the rules for requests
+/// ([`Collection::lacking`]), each at its place.
+#[must_use]
+pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
     let lacking = collection.lacking();
+    if lacking.is_empty() {
+        return Vec::new();
+    }
+    let Some((text, root)) = text_and_tree(bytes) else { return Vec::new() };
     let found = lacking.iter().map(|violation| located(&root, collection.kind(), violation));
     faults(places(text, found.collect()))
 }
 
-/// The names of the outermost map, each with its line.
-pub(super) fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
-    let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let Some(root) = tree::parse(text).root else { return Vec::new() };
+fn text_and_tree(bytes: &[u8]) -> Option<(&str, Node)> {
+    let text = utf8(bytes).ok()?;
+    Some((text, tree::parse(text).root?))
+}
+
+/// The names that stand in a file's outermost map, each with its line, from 1; none where it is no YAML.
+#[must_use]
+pub fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
+    let Some((text, root)) = text_and_tree(bytes) else { return Vec::new() };
     let line = |at: usize| text[..at].matches('\n').count() + 1;
     root.entries().iter().map(|entry| (entry.name().to_owned(), line(entry.start))).collect()
 }
@@ -135,13 +156,6 @@ fn unknown_type(value: &Node) -> String {
     };
     let message = suspected(value).map(|(_, message)| message);
     format!("type: {}", message.unwrap_or_else(|| format!("expected `document` or `media`, found {found}")))
-}
-
-fn not_utf8(bytes: &[u8], at: usize) -> Vec<Fault> {
-    let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
-    faults(vec![place(text, Found { at: text.len(), message })])
 }
 
 /// The first faults by position, one for each.

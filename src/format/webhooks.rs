@@ -77,7 +77,7 @@ struct Entry {
 ///
 /// Returns the first fault; one of a value is told with the number of its receiver.
 pub fn read(bytes: &[u8]) -> Result<Vec<Receiver>, Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| at_start("a file of webhooks is UTF-8 text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| Fault::at_start("a file of webhooks is UTF-8 text"))?;
     let file: File = serde_yaml::from_str(text).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
         Fault { line, column, message: "write a list of receivers, each with `url` and `secret`".to_owned() }
@@ -87,17 +87,17 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Receiver>, Fault> {
     let mut receivers = Vec::new();
     for (number, entry) in entries.into_iter().enumerate() {
         let read = serde_yaml::from_value(entry).map_err(|error| error.to_string()).and_then(receiver);
-        let receiver = read.map_err(|why| at_start(format!("receiver {}: {why}", number + 1)))?;
+        let receiver = read.map_err(|why| Fault::at_start(format!("receiver {}: {why}", number + 1)))?;
         if !names.insert(receiver.name.clone()) {
-            return Err(at_start(format!("receiver {}: there is another {:?}", number + 1, receiver.name)));
+            return Err(Fault::at_start(format!(
+                "receiver {}: there is another {:?}",
+                number + 1,
+                receiver.name
+            )));
         }
         receivers.push(receiver);
     }
     Ok(receivers)
-}
-
-fn at_start(message: impl Into<String>) -> Fault {
-    Fault { line: 1, column: 1, message: message.into() }
 }
 
 fn receiver(entry: Entry) -> Result<Receiver, String> {

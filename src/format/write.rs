@@ -22,8 +22,9 @@ pub(crate) fn write(collection: &Collection) -> String {
     out
 }
 
-/// Writes a map on lines of its own.
-pub(super) fn document(members: &[(String, Value)]) -> String {
+/// Writes a map as a YAML document in the form of a collection file.
+#[must_use]
+pub fn document(members: &[(String, Value)]) -> String {
     let mut out = String::new();
     members.iter().for_each(|(name, value)| entry(&mut out, 0, name, value, Style::Plain));
     out

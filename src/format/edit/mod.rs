@@ -34,8 +34,11 @@ use crate::format::{Edited, read, write};
 /// How many attributes a reason names.
 const NAMES_SHOWN_MAX: usize = 5;
 
-/// Turns the file of `before` into a file of `after`.
-pub(crate) fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
+/// Turns the file of `before` into a file of `after`, changing only the bytes of what changed.
+///
+/// `old` must read as `before`.
+#[must_use]
+pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
     let text = std::str::from_utf8(old).unwrap_or_default();
     let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => (BYTE_ORDER_MARK, rest),

@@ -17,9 +17,7 @@ use saphyr_parser::Parser;
 use self::build::Builder;
 pub use self::node::{Content, Node, Position};
 use super::Fault;
-use super::place::place;
-use super::read::BYTE_ORDER_MARK;
-use super::tree::Found;
+use super::read::utf8;
 
 /// The most bytes of a file that comes from elsewhere.
 pub const SOURCE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -37,10 +35,14 @@ pub const SOURCE_DEPTH_MAX: usize = 100;
 /// Says what can't be read, where, and what it looks like.
 pub fn read(bytes: &[u8]) -> Result<Option<Node>, Fault> {
     if bytes.len() > SOURCE_BYTES_MAX {
-        return Err(at_start(format!("the file has more than the {SOURCE_BYTES_MAX} bytes that are read")));
+        return Err(Fault::at_start(format!(
+            "the file has more than the {SOURCE_BYTES_MAX} bytes that are read"
+        )));
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Fault::at_start("the file is UTF-16; save it as UTF-8"));
+    }
+    let text = utf8(bytes)?;
     if text.starts_with(['{', '[']) || text.trim_start().starts_with('{') {
         parse(&without_surrogates(text))
     } else {
@@ -62,19 +64,6 @@ fn parse(text: &str) -> Result<Option<Node>, Fault> {
         }
     }
     Ok(builder.root.map(|node| (*node).clone()).filter(|root| !root.is_null()))
-}
-
-fn at_start(message: String) -> Fault {
-    Fault { line: 1, column: 1, message }
-}
-
-fn not_utf8(bytes: &[u8], at: usize) -> Fault {
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return at_start("the file is UTF-16; save it as UTF-8".to_owned());
-    }
-    let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
-    let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
-    place(text, Found { at, message }).into()
 }
 
 /// JSON writes a character beyond U+FFFF as two `\u` escapes (RFC 8259 section 7), YAML as one `\U`.
