@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::{Candidate, Source};
-use crate::domain::{Attribute, Catalog, Collection, Command, Key, Patch, Value, changes};
+use crate::domain::{Attribute, Catalog, Collection, Command, Key, Patch, Refusal, Value, changes};
 use crate::format::Fault;
 
 /// What happens to a key that is there already with other settings.
@@ -145,17 +145,8 @@ fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step
 
 fn merged(before: &Collection, wanted: &Collection) -> Result<Arc<Collection>, String> {
     let patch = Patch::new(wanted.attributes().iter().map(|(name, value)| (name.to_string(), value.clone())));
-    let told = |violations: Vec<_>| {
-        format!(
-            "{}: {}",
-            before.key(),
-            violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-        )
-    };
-    before
-        .reverted(&patch)
-        .map(Arc::new)
-        .map_err(|violations: Vec<crate::domain::Violation>| told(violations))
+    let told = |violations| format!("{}: {}", before.key(), Refusal::Invalid(violations));
+    before.reverted(&patch).map(Arc::new).map_err(told)
 }
 
 /// A write needs what a file can do without.

@@ -22,6 +22,11 @@ fn options(keep_files: bool) -> Options {
     Options { keep_files, media_key: Key::parse("media").unwrap(), schemas: Schemas::new() }
 }
 
+/// What a text offers to a repository that has nothing yet.
+fn source_of(text: &str) -> Source {
+    parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap()
+}
+
 /// All that comes of a file: the plan, what is told with its place, and the files.
 fn outcome(bytes: &[u8], options: &Options) -> String {
     let source = match parse(bytes, None).and_then(|parsed| parsed.read(options, &Catalog::default())) {
@@ -184,9 +189,7 @@ fn any_configuration() -> impl Strategy<Value = String> {
 #[test]
 fn what_a_document_does_not_tell_is_never_taken_away() {
     let refused = |document: &str, existing, prune| {
-        let parsed = parse(document.as_bytes(), None).unwrap();
-        let source = parsed.read(&options(false), &Catalog::default()).unwrap();
-        plan(source, &There::default(), existing, prune).err().map(|fault| told(&fault))
+        plan(source_of(document), &There::default(), existing, prune).err().map(|fault| told(&fault))
     };
     let list = |links: &str| format!("{{\"links\": {links}, \"data\": []}}");
     for (document, what) in [
@@ -241,7 +244,7 @@ fn a_file_that_cant_be_read_is_skipped_or_told() {
 #[test]
 fn a_name_that_stands_twice_stays_what_it_was() {
     let text = "collections:\n  - {name: a, folder: a}\n  - {name: a, folder: b}\n  - {name: A, folder: c}\n";
-    let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap();
+    let source = source_of(text);
     let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
     let keys: Vec<String> = catalog.iter().map(|it| it.key().to_string()).collect();
     assert_eq!(keys, ["A-3", "a", "a-2"]);
@@ -254,7 +257,7 @@ fn any_number_of_collections_of_one_name_have_their_keys_soon() {
     const COUNT: usize = 30_000;
     let one = "  - {name: a, folder: a}\n";
     let text = format!("collections:\n{}", one.repeat(COUNT));
-    let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap();
+    let source = source_of(&text);
     let last = source.candidates.last().expect("all of them are there");
     assert_eq!((source.candidates.len(), last.collection.key().as_str()), (COUNT, "a-30000"));
 }
@@ -270,7 +273,7 @@ proptest! {
 
     #[test]
     fn what_came_from_decap_goes_there_and_comes_back(text in any_configuration()) {
-        let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap();
+        let source = source_of(&text);
         prop_assert!(source.faults.is_empty(), "{:?} in {}", source.faults, text);
         let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
         prop_assert_eq!(news(&text, &catalog), [""; 0]);
