@@ -28,6 +28,23 @@ pub struct Submission {
     pub once: Option<Once>,
 }
 
+#[cfg(test)]
+impl Submission {
+    /// Commands without conditions, asked for by an author who says no more.
+    pub(crate) fn of(author: Actor, commands: impl IntoIterator<Item = Command>) -> Self {
+        let change = |command| ConditionalCommand { command, condition: Condition::default() };
+        Self {
+            changes: commands.into_iter().map(change).collect(),
+            author,
+            reason: None,
+            request_id: None,
+            by_command: false,
+            dry_run: false,
+            once: None,
+        }
+    }
+}
+
 /// A command and what must be true for it.
 #[derive(Debug, Clone)]
 pub struct ConditionalCommand {

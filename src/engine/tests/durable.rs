@@ -18,15 +18,8 @@ fn half_written() -> (MemoryJournal, Running) {
 
 /// The request that a caller has named.
 fn once(running: &Running, command: Command) -> Result<Written, SubmitError> {
-    let submission = Submission {
-        changes: vec![ConditionalCommand { command, condition: Condition::default() }],
-        author: Actor::anonymous(),
-        reason: None,
-        request_id: None,
-        by_command: false,
-        dry_run: false,
-        once: Some(Once { key: "name".to_owned(), fingerprint: Fingerprint::of(&[b"request"]) }),
-    };
+    let once = Some(Once { key: "name".to_owned(), fingerprint: Fingerprint::of(&[b"request"]) });
+    let submission = Submission { once, ..Submission::of(Actor::anonymous(), [command]) };
     block_on(running.engine.handle.submit(submission))
 }
 
@@ -58,18 +51,8 @@ fn a_refusal_that_rests_on_a_failed_write_waits_for_the_disk_too() {
 fn what_is_only_asked_for_waits_for_no_disk() {
     let (journal, running) = half_written();
     let flushes = journal.flushes();
-    let submission = Submission {
-        changes: vec![ConditionalCommand {
-            command: rename("posts", "Second"),
-            condition: Condition::default(),
-        }],
-        author: Actor::anonymous(),
-        reason: None,
-        request_id: None,
-        by_command: false,
-        dry_run: true,
-        once: None,
-    };
+    let asked = Submission::of(Actor::anonymous(), [rename("posts", "Second")]);
+    let submission = Submission { dry_run: true, ..asked };
     assert!(block_on(running.engine.handle.submit(submission)).is_ok());
     assert_eq!(journal.flushes(), flushes);
     running.stop();

@@ -11,11 +11,24 @@ fn files(names: &[&str]) -> Hint {
     Hint::Files(names.iter().map(|&name| name.to_owned()).collect())
 }
 
-#[test]
-fn a_commit_is_served_while_git_still_holds_the_work_tree() {
+/// An engine on a repository with one file.
+fn with_first() -> (MemoryJournal, Running) {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));
     let running = Running::on(&journal);
+    (journal, running)
+}
+
+/// Waits until what a person saved is served.
+fn edit_is_served(running: &Running) {
+    running.eventually("the edit is served", |running| {
+        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
+    });
+}
+
+#[test]
+fn a_commit_is_served_while_git_still_holds_the_work_tree() {
+    let (journal, running) = with_first();
     journal.save(POSTS, named("Second"));
     running.notice(files(&[POSTS]));
     running.settled();
@@ -36,9 +49,7 @@ fn a_commit_is_served_while_git_still_holds_the_work_tree() {
 
 #[test]
 fn what_a_person_commits_is_tended_as_well_as_what_was_there() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
+    let (journal, running) = with_first();
     running.eventually("the start is tended", |_| (journal.tends() == 1).then_some(()));
     commit(&journal, POSTS, &named("Second"));
     running.notice(Hint::Branch);
@@ -48,9 +59,7 @@ fn what_a_person_commits_is_tended_as_well_as_what_was_there() {
 
 #[test]
 fn a_file_saved_while_git_held_the_work_tree_is_served_when_it_is_done() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
+    let (journal, running) = with_first();
     journal.set_busy(true);
     journal.save(POSTS, named("By hand"));
     journal.save("pages.yaml", named("Unnoticed"));
@@ -97,25 +106,19 @@ fn a_start_in_the_middle_of_a_save_shows_what_is_saved_from_the_first_answer_on(
 
 #[test]
 fn a_lock_that_goes_without_a_notice_is_noticed_too() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
+    let (journal, running) = with_first();
     journal.set_busy(true);
     journal.save(POSTS, named("By hand"));
     running.notice(files(&[POSTS]));
     running.settled();
     journal.set_busy(false);
-    running.eventually("the edit is served", |running| {
-        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
-    });
+    edit_is_served(&running);
     running.stop();
 }
 
 #[test]
 fn a_write_while_git_holds_the_work_tree_waits_to_see_what_was_saved_before_it() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
+    let (journal, running) = with_first();
     journal.be_busy_until_waited_for();
     journal.save(POSTS, format!("{}directory: by-hand\n", named("By hand")));
     running.submit(rename("posts", "By API")).unwrap();
@@ -127,9 +130,7 @@ fn a_write_while_git_holds_the_work_tree_waits_to_see_what_was_saved_before_it()
 
 #[test]
 fn what_is_saved_while_a_write_waits_for_the_index_is_looked_at_first() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
+    let (journal, running) = with_first();
     let saved = format!("{}directory: by-hand\n", named("By hand"));
     journal.fail_next(Fault::Saved(POSTS.to_owned(), saved));
     running.submit(rename("posts", "By API")).unwrap();
@@ -147,9 +148,7 @@ fn a_lock_that_somebody_left_behind_hides_nothing_for_long() {
     journal.set_busy(true);
     journal.save(POSTS, named("By hand"));
     running.notice(files(&[POSTS]));
-    running.eventually("the edit is served", |running| {
-        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
-    });
+    edit_is_served(&running);
     let refused = running.submit(rename("posts", "By API")).unwrap_err();
     assert!(refused.to_string().contains("index.lock"), "{refused}");
     journal.set_busy(false);
@@ -160,18 +159,14 @@ fn a_lock_that_somebody_left_behind_hides_nothing_for_long() {
 
 #[test]
 fn what_could_not_be_read_is_read_as_soon_as_it_can_be() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
+    let (journal, running) = with_first();
     journal.set_unreadable(true);
     journal.save(POSTS, named("By hand"));
     running.notice(files(&[POSTS]));
     running.eventually("the trouble is told", |running| running.engine.projection.trouble());
     assert_eq!(running.shown("posts"), Some(("First".into(), false)), "what was read last is served");
     journal.set_unreadable(false);
-    running.eventually("the edit is served", |running| {
-        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
-    });
+    edit_is_served(&running);
     running.stop();
 }
 

@@ -37,16 +37,7 @@ fn all_changed(name: &str) -> Vec<Command> {
 }
 
 fn submission(commands: Vec<Command>) -> Submission {
-    let change = |command| ConditionalCommand { command, condition: Condition::default() };
-    Submission {
-        changes: commands.into_iter().map(change).collect(),
-        author: Actor::anonymous(),
-        reason: None,
-        request_id: None,
-        by_command: false,
-        dry_run: false,
-        once: None,
-    }
+    Submission::of(Actor::anonymous(), commands)
 }
 
 type Answer = oneshot::Receiver<Result<Written, SubmitError>>;
@@ -98,7 +89,7 @@ fn who_comes_after_a_large_request_is_answered_before_it() {
 #[test]
 fn who_comes_after_many_requests_of_somebody_else_does_not_wait_for_all_of_them() {
     let (journal, running) = with_large_files(options());
-    let of = |name: &str, command| Submission { author: Actor::new(name, ""), ..submission(vec![command]) };
+    let of = |name: &str, command| Submission::of(Actor::new(name, ""), [command]);
     let mut asked: Vec<_> = all_changed("Large").into_iter().map(|command| of("Mara", command)).collect();
     asked.push(of("Ben", rename("posts", "Small")));
     let revisions = send(&running, asked).into_iter().map(revision_of);

@@ -118,17 +118,8 @@ impl Running {
 
     /// Submits changes that are made all together or not at all.
     fn submit_all(&self, changes: impl IntoIterator<Item = Command>) -> Result<Written, SubmitError> {
-        let change = |command| ConditionalCommand { command, condition: Condition::default() };
-        let submission = Submission {
-            changes: changes.into_iter().map(change).collect(),
-            author: Actor::new("Mara", "mara@example.org"),
-            reason: None,
-            request_id: None,
-            by_command: false,
-            dry_run: false,
-            once: None,
-        };
-        block_on(self.engine.handle.submit(submission))
+        let mara = Actor::new("Mara", "mara@example.org");
+        block_on(self.engine.handle.submit(Submission::of(mara, changes)))
     }
 
     /// Asks until `attempt` has an answer.

@@ -584,7 +584,6 @@ prop_compose! {
     }
 }
 
-/// The attributes after a change: some from the one, some from the other.
 fn collection(attributes: &[(String, Value)]) -> Collection {
     Collection::from_file(key(), Kind::Document, attributes.iter().cloned()).unwrap()
 }

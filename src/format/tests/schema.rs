@@ -93,7 +93,6 @@ fn the_schema_and_the_reader_of_files_agree() {
     let kind = prop::sample::select(vec!["document", "media", "other"]);
     let files = (kind, prop::collection::vec(entry(), 0..4));
     let mut runner = TestRunner::new(cases(4000));
-    let mut right = 0;
     runner
         .run(&files, |(kind, entries)| {
             let mut members = vec![("type".to_owned(), Value::from(kind))];
@@ -119,10 +118,8 @@ fn the_schema_and_the_reader_of_files_agree() {
         ("type: media\nformat: json\n", false),
     ] {
         let read = format::read(&key(), file.as_bytes());
-        right += usize::from(read.is_ok());
         assert_eq!(read.is_ok(), is_right, "{file}");
     }
-    assert_eq!(right, 3);
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::domain::{Actor, Command, Patch, Value};
 use crate::engine::history::tests::*;
 use crate::engine::{
-    Condition, ConditionalCommand, Engine, Hint, MirrorOptions, Options as EngineOptions, Signal, Submission,
-    SubmitError, Undoer,
+    Condition, Engine, Hint, MirrorOptions, Options as EngineOptions, Signal, Submission, SubmitError, Undoer,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
 
@@ -32,17 +31,8 @@ impl Running {
     }
 
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
-        let wish = ConditionalCommand { command, condition: Condition::default() };
-        let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
-        let submission = Submission {
-            changes: vec![wish],
-            author,
-            reason,
-            request_id: None,
-            by_command: false,
-            dry_run: false,
-            once: None,
-        };
+        let asked = Submission::of(Actor::new("Ed", "ed@example.org"), [command]);
+        let submission = Submission { reason: Some("because".to_owned()), ..asked };
         self.engine.handle.submit(submission).await.map(drop)
     }
 

@@ -7,6 +7,13 @@ fn mara() -> Actor {
     Actor::new("Mara", "mara@example.org")
 }
 
+impl Hands {
+    /// What the work tree must have under these names.
+    fn saved<'a>(&'a self, names: &'a [String]) -> Vec<(&'a str, Option<&'a str>)> {
+        names.iter().map(|name| (name.as_str(), self.files.get(name).map(String::as_str))).collect()
+    }
+}
+
 impl Story {
     /// Saves, removes or renames a file.
     pub(crate) fn by_hand(&mut self, is_noticed: bool) {
@@ -129,21 +136,13 @@ impl Story {
 
     fn commit_names(&mut self, names: &[String]) {
         self.note(&format!("commit {names:?}"));
-        let files: Vec<_> = names
-            .iter()
-            .map(|name| (name.as_str(), self.hands.files.get(name).map(String::as_str)))
-            .collect();
-        self.journal.commit_by_hand(&files, &mara(), "By hand", DateTime::UNIX_EPOCH);
+        self.journal.commit_by_hand(&self.hands.saved(names), &mara(), "By hand", DateTime::UNIX_EPOCH);
     }
 
     fn amend(&mut self) {
         let names = differing(&head(&self.journal), &self.hands.files);
         self.note(&format!("commit --amend {names:?}"));
-        let files: Vec<_> = names
-            .iter()
-            .map(|name| (name.as_str(), self.hands.files.get(name).map(String::as_str)))
-            .collect();
-        self.journal.amend_by_hand(&files, &mara(), "Amended", DateTime::UNIX_EPOCH);
+        self.journal.amend_by_hand(&self.hands.saved(&names), &mara(), "Amended", DateTime::UNIX_EPOCH);
     }
 
     fn reset_hard(&mut self, to: Option<Revision>) {

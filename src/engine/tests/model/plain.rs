@@ -27,7 +27,7 @@ pub(crate) struct Reading {
 
 /// Reads the folder that counts over the head, knowing what was served before.
 pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> Reading {
-    let head = texts(journal.files_at(journal.log().first().map(|commit| commit.revision)));
+    let head = head(journal);
     let folder = if is_here { work_tree(journal) } else { head.clone() };
     let mut reading = Reading::default();
     let keys: BTreeSet<&str> = folder.keys().map(|name| key_of(name)).collect();

@@ -251,15 +251,8 @@ fn is_unchanged(written: &Written) -> bool {
 }
 
 fn submission(id: &str, changes: Vec<ConditionalCommand>) -> Submission {
-    Submission {
-        changes,
-        author: Actor::new("Ed", "ed@example.org"),
-        reason: None,
-        request_id: Some(id.to_owned()),
-        by_command: false,
-        dry_run: false,
-        once: None,
-    }
+    let nothing = Submission::of(Actor::new("Ed", "ed@example.org"), []);
+    Submission { changes, request_id: Some(id.to_owned()), ..nothing }
 }
 
 fn shown(command: &Command) -> String {
