@@ -42,15 +42,10 @@ impl Made {
     fn bytes(&self) -> usize {
         match self {
             Self::Commit(_) => 0,
-            Self::Nothing(outcomes) => outcomes
-                .iter()
-                .map(|outcome| match outcome {
-                    Outcome::Created(entry) | Outcome::Updated(entry) | Outcome::Unchanged(entry) => {
-                        format::write(&entry.collection).len() * MEMORY_PER_BYTE
-                    }
-                    Outcome::Deleted => 0,
-                })
-                .sum(),
+            Self::Nothing(outcomes) => {
+                let entries = outcomes.iter().filter_map(Outcome::entry);
+                entries.map(|entry| format::write(&entry.collection).len() * MEMORY_PER_BYTE).sum()
+            }
         }
     }
 }

@@ -189,8 +189,7 @@ fn after(mirror: &mut Mirror, changed: &[FileChange]) -> Result<HashMap<Key, Arc
 fn read(mirror: &mut Mirror, key: &Key, name: &str, blob: BlobId) -> Result<Option<Arc<Entry>>, StoreError> {
     // The same as is served still says too what is wrong with it.
     let served = mirror.snapshot().get(key.as_str());
-    let is_it =
-        |entry: &&Arc<Entry>| !entry.stale && !entry.uncommitted && entry.blob == blob && entry.is_in(name);
+    let is_it = |entry: &&Arc<Entry>| entry.is_as_committed() && entry.blob == blob && entry.is_in(name);
     if let Some(entry) = served.filter(is_it) {
         return Ok(Some(Arc::clone(entry)));
     }

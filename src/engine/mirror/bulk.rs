@@ -73,9 +73,8 @@ impl Mirror {
         let knows_some =
             !(self.work_tree.edits.is_empty() && self.aside.is_empty() && self.unbuilt.is_empty());
         let known = knows_some && names_of(key).iter().any(is_known);
-        let fits = |entry: &Arc<Entry>| {
-            entry.is_in(name) && !entry.uncommitted && !entry.stale && entry.problem.is_none()
-        };
+        let fits =
+            |entry: &Arc<Entry>| entry.is_in(name) && entry.is_as_committed() && entry.problem.is_none();
         !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().in_other_case(key).is_none()
     }
 }

@@ -138,8 +138,7 @@ impl Mirror {
             let committed = self.committed(moved, &name);
             let plain = entry.is_some_and(|entry| {
                 entry.is_in(&name)
-                    && !entry.uncommitted
-                    && !entry.stale
+                    && entry.is_as_committed()
                     && committed == Some(TreeEntry::File(entry.blob))
             });
             match committed.filter(|_| !plain) {
@@ -190,7 +189,7 @@ impl Mirror {
         };
         if let Some(lost) = lost {
             let file = lost.file();
-            let committed = (!lost.uncommitted && !lost.stale).then_some(TreeEntry::File(lost.blob));
+            let committed = lost.is_as_committed().then_some(TreeEntry::File(lost.blob));
             let provenances = match (committed, work.next.revision) {
                 (Some(committed), Some(head)) => {
                     self.aside.insert(file.clone(), committed);

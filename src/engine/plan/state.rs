@@ -80,7 +80,9 @@ impl PlanState {
         let mut outcomes = granted?;
         for (key, update) in std::mem::take(&mut self.updated) {
             let [standing, edited] = self.edit(input, &key, &update, edits, &mut commit)?;
-            outcomes.iter_mut().for_each(|outcome| outcome.replace(&standing, &edited));
+            let entries = outcomes.iter_mut().filter_map(Outcome::entry_mut);
+            let standing = entries.filter(|entry| Arc::ptr_eq(entry, &standing));
+            standing.for_each(|entry| *entry = Arc::clone(&edited));
         }
         commit.fold(|name| match self.drafted.get(name) {
             Some(drafted) => *drafted,
@@ -410,17 +412,14 @@ impl PlanState {
     }
 
     /// What became of a change of a submission that comes to nothing: the entry that stands here.
-    pub(super) fn as_it_stands(&self, outcome: Outcome) -> Outcome {
-        let standing = |entry: Arc<Entry>| match self.catalog.get(entry.collection.key().as_str()) {
-            Some(standing) if standing.blob == entry.blob => Arc::clone(standing),
-            Some(_) | None => entry,
-        };
-        match outcome {
-            Outcome::Created(entry) => Outcome::Created(standing(entry)),
-            Outcome::Updated(entry) => Outcome::Updated(standing(entry)),
-            Outcome::Unchanged(entry) => Outcome::Unchanged(standing(entry)),
-            Outcome::Deleted => Outcome::Deleted,
+    pub(super) fn as_it_stands(&self, mut outcome: Outcome) -> Outcome {
+        if let Some(entry) = outcome.entry_mut()
+            && let Some(standing) = self.catalog.get(entry.collection.key().as_str())
+            && standing.blob == entry.blob
+        {
+            *entry = Arc::clone(standing);
         }
+        outcome
     }
 
     /// Removes every file that stands for the key; those that are gone already drop out of the commit.
@@ -447,7 +446,7 @@ fn reverses(command: &Command) -> Option<&Reverses> {
 /// Whether a collection is what a plan of the past saw. Of a file that is broken or only saved,
 /// the values are all there is to compare.
 fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
-    let committed = current.filter(|entry| !entry.uncommitted && !entry.stale);
+    let committed = current.filter(|entry| entry.is_as_committed());
     let over = restore.exact.as_ref().and_then(|exact| exact.over);
     restore.seen.as_deref() == current.map(|entry| &*entry.collection)
         && over.zip(committed).is_none_or(|(over, entry)| over == *entry.blob.as_bytes())

@@ -65,6 +65,11 @@ impl Entry {
         file.strip_prefix(self.collection.key().as_str()) == Some(self.ending.as_str())
     }
 
+    /// Whether the committed file is served, and neither a saved one nor an older version in place of a broken one.
+    pub(crate) const fn is_as_committed(&self) -> bool {
+        !self.uncommitted && !self.stale
+    }
+
     /// The opaque part of the entity tag: the blob id, marked where the body says more than the
     /// bytes do (RFC 9110 section 8.8.3: a tag names one representation).
     #[must_use]

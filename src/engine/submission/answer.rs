@@ -65,11 +65,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Tells of an entry in place of another one.
-    pub(crate) fn replace(&mut self, one: &Arc<Entry>, other: &Arc<Entry>) {
-        let (Self::Created(entry) | Self::Updated(entry) | Self::Unchanged(entry)) = self else { return };
-        if Arc::ptr_eq(entry, one) {
-            *entry = Arc::clone(other);
+    /// The collection as the change has left it, unless it is gone.
+    pub(crate) const fn entry(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Self::Created(entry) | Self::Updated(entry) | Self::Unchanged(entry) => Some(entry),
+            Self::Deleted => None,
+        }
+    }
+
+    pub(crate) const fn entry_mut(&mut self) -> Option<&mut Arc<Entry>> {
+        match self {
+            Self::Created(entry) | Self::Updated(entry) | Self::Unchanged(entry) => Some(entry),
+            Self::Deleted => None,
         }
     }
 }
