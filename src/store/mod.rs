@@ -281,6 +281,16 @@ pub trait Commits {
         self.walk(from, &mut |commit, _| each(commit))
     }
 
+    /// One commit, if it is there.
+    fn commit(&mut self, revision: Revision) -> Result<Option<Commit>, StoreError> {
+        let mut found = None;
+        self.log(revision, &mut |commit| {
+            found = Some(commit.clone());
+            false
+        })?;
+        Ok(found)
+    }
+
     /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 

@@ -273,10 +273,7 @@ fn one_by_one(
 ) -> Result<(), StoreError> {
     for revision in revisions.into_iter().take(*left) {
         *left -= 1;
-        journal.commits().log(revision, &mut |commit| {
-            note(commit);
-            false
-        })?;
+        journal.commits().commit(revision)?.iter().for_each(&mut *note);
     }
     Ok(())
 }

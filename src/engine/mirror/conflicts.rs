@@ -12,7 +12,7 @@ use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::Conflicted;
 use crate::format;
 use crate::format::message::{self, Conflict};
-use crate::store::{BlobId, Commit, StoreError};
+use crate::store::{BlobId, Commit, StoreError, TreeEntry};
 use crate::telemetry::chain;
 
 /// The attribute that tells the kind.
@@ -114,12 +114,8 @@ impl Mirror {
     fn with_conflicts_among(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
         let mut found = Vec::new();
         for revision in revisions {
-            self.journal.commits().log(*revision, &mut |commit| {
-                if !message::conflicts(&commit.message).is_empty() {
-                    found.push(commit.clone());
-                }
-                false
-            })?;
+            let commit = self.journal.commits().commit(*revision)?;
+            found.extend(commit.filter(|commit| !message::conflicts(&commit.message).is_empty()));
         }
         Ok(found)
     }
@@ -211,8 +207,8 @@ impl Mirror {
         // What came in by a merge is beside the line, and what stands on that may be older.
         for entry in blobs.into_iter().filter(|_| is_met) {
             let state = match entry {
-                Some(crate::store::TreeEntry::File(blob)) => self.state_in(key, blob, attribute)?,
-                Some(crate::store::TreeEntry::Special(_)) => continue,
+                Some(TreeEntry::File(blob)) => self.state_in(key, blob, attribute)?,
+                Some(TreeEntry::Special(_)) => continue,
                 None => return Ok(true),
             };
             if state != *was {

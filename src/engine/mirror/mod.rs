@@ -247,14 +247,13 @@ impl Mirror {
         if self.aside.is_empty() || !self.journal.has_merges() {
             return Ok(false);
         }
-        let mut is_found = false;
         for revision in self.journal.commits().commits_beyond(head, from)? {
-            self.journal.commits().log(revision, &mut |commit| {
-                is_found |= message::is_merge(&commit.message);
-                false
-            })?;
+            let commit = self.journal.commits().commit(revision)?;
+            if commit.is_some_and(|commit| message::is_merge(&commit.message)) {
+                return Ok(true);
+            }
         }
-        Ok(is_found)
+        Ok(false)
     }
 
     /// What the branch moving to `head` changes; those names are to be looked at.

@@ -136,18 +136,13 @@ impl Mirror {
 
     /// Whether the service has made one of these commits.
     fn is_acknowledged(&mut self, commits: &[Revision]) -> Result<bool, StoreError> {
-        let mut is_ours = false;
         for revision in commits {
-            let committers = &self.options.committers;
-            let read = self.journal.commits().log(*revision, &mut |commit| {
-                is_ours = committers.iter().any(|email| email == commit.committer.email());
-                false
-            });
-            match read {
-                Err(StoreError::Damaged { .. }) => {}
-                read => read?,
-            }
-            if is_ours {
+            let commit = match self.journal.commits().commit(*revision) {
+                Err(StoreError::Damaged { .. }) => None,
+                commit => commit?,
+            };
+            let mut committers = self.options.committers.iter();
+            if commit.is_some_and(|commit| committers.any(|email| email == commit.committer.email())) {
                 return Ok(true);
             }
         }
