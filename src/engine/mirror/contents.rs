@@ -1,14 +1,14 @@
 //! Contents of files: read, and remembered as far as the snapshot does not tell.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::domain::file_name::FileName;
 use crate::domain::file_name::names_of;
 use crate::domain::{Collection, Event, Key};
 use crate::engine::layers::{Content, Good, damage};
 use crate::engine::mirror::provenance::{Files, Provenances, provenance};
-use crate::engine::mirror::{Mirror, Moved, Reading, Readings};
+use crate::engine::mirror::{Believed, Mirror, Moved, Reading, Readings};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
 
@@ -23,13 +23,10 @@ impl Mirror {
     /// comments or order are other; `None` if it means nothing that can be read.
     pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
-        let after = self.file_after(key)?;
-        Ok(match (before, after) {
-            (None, Some(Ok(after))) => Some(Event::Created(after)),
-            (Some(before), Some(Ok(after))) => Some(Event::Updated { before, after }),
-            (Some(before), None) => Some(Event::Deleted(before)),
-            (_, Some(Err(_)) | None) => None,
-        })
+        match self.file_after(key)?.transpose() {
+            Ok(after) => Ok(Event::between(before, after)),
+            Err(Broken) => Ok(None),
+        }
     }
 
     /// The file that counts for this key once its saved files are committed: the first that stands of the two
@@ -139,28 +136,28 @@ impl Mirror {
             }
         }
         let blobs: Vec<BlobId> = wanted.iter().map(|(.., blob)| *blob).collect();
-        let slots: Vec<OnceLock<Reading>> = changes.iter().map(|_| OnceLock::new()).collect();
-        let (failed, damaged) = (Mutex::new(None), Mutex::new(BTreeSet::new()));
-        self.journal.commits().read(&blobs, &|index, content| match content {
-            Ok(bytes) => {
-                let (at, key, blob) = &wanted[index];
-                slots[*at].get_or_init(|| Good::read(key, *blob, bytes));
-            }
-            Err(error) => match damage(&error) {
-                Some(fault) => {
-                    let (at, _, blob) = &wanted[index];
-                    slots[*at].get_or_init(|| Err(vec![fault]));
-                    let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
-                    damaged.insert((changes[*at].name.clone(), *blob));
-                }
-                None => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
-            },
+        let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
+            wanted.iter().map(|_| OnceLock::new()).collect();
+        self.journal.commits().read(&blobs, &|index, content| {
+            let (_, key, blob) = &wanted[index];
+            drop(slots[index].set(content.map(|bytes| Good::read(key, *blob, bytes))));
         })?;
-        self.damaged.append(&mut damaged.into_inner().unwrap_or_else(PoisonError::into_inner));
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(slots.into_iter().map(OnceLock::into_inner).collect()),
+        let mut readings = vec![None; changes.len()];
+        for ((at, _, blob), slot) in wanted.into_iter().zip(slots) {
+            readings[at] = match slot.into_inner() {
+                Some(Err(error)) => Some(Err(vec![self.note_damaged(&changes[at].name, blob, error)?])),
+                Some(Ok(reading)) => Some(reading),
+                None => None,
+            };
         }
+        Ok(readings)
+    }
+
+    /// The fault of a file whose content the repository has lost, which is noted; an error about more stays one.
+    fn note_damaged(&mut self, name: &str, blob: BlobId, error: StoreError) -> Result<Fault, StoreError> {
+        let fault = damage(&error).ok_or(error)?;
+        self.damaged.insert((name.to_owned(), blob));
+        Ok(fault)
     }
 
     pub(crate) fn read_one(
@@ -183,11 +180,7 @@ impl Mirror {
         }
         match self.content(blob) {
             Ok(bytes) => Ok(Good::read(key, blob, &bytes)),
-            Err(error) => {
-                let fault = damage(&error).ok_or(error)?;
-                self.damaged.insert((name.to_owned(), blob));
-                Ok(Err(vec![fault]))
-            }
+            Err(error) => Ok(Err(vec![self.note_damaged(name, blob, error)?])),
         }
     }
 
@@ -212,18 +205,12 @@ impl Mirror {
 
     /// Reads one content.
     pub(crate) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
-        if let Some(edit) = self
-            .work_tree
-            .edits
-            .values()
-            .find(|edit| matches!(&edit.saved, Saved::File { blob: it, .. } if *it == blob))
-        {
+        let is_it = |edit: &&Believed| matches!(&edit.saved, Saved::File { blob: it, .. } if *it == blob);
+        if let Some(edit) = self.work_tree.edits.values().find(is_it) {
             return Ok(edit.bytes.as_ref().clone());
         }
-        let found = Mutex::new(Ok(Vec::new()));
-        self.journal.commits().read(&[blob], &|_, content| {
-            *found.lock().unwrap_or_else(PoisonError::into_inner) = content.map(<[u8]>::to_vec);
-        })?;
-        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let found = OnceLock::new();
+        self.journal.commits().read(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
+        found.into_inner().unwrap_or_else(|| Ok(Vec::new()))
     }
 }

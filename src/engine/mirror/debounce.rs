@@ -157,8 +157,8 @@ impl Mirror {
         self.snapshot = Arc::new(next);
     }
 
-    /// Decides whether to believe what a file is now, which somebody may be in the middle of writing
-    /// and has left alone for a while; returns whether that changes anything.
+    /// Decides whether to believe what a file is now; returns whether that changes anything. `unfinished` is for how
+    /// long somebody who has it open for writing has left it alone, if somebody has.
     pub(crate) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
         if self.work_tree.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
             self.work_tree.suspects.remove(name);
@@ -181,7 +181,8 @@ impl Mirror {
         true
     }
 
-    /// Whether a file has stayed as it is for long enough, of which `alone` is known already.
+    /// Whether a file has stayed as it is for long enough; it is known to have done so for `alone` when it is seen for
+    /// the first time.
     fn is_patience_over(&mut self, name: &str, now: &Option<Saved>, alone: Option<Duration>) -> bool {
         let patience = self.options.settle_patience;
         let is_known = self.work_tree.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);

@@ -34,8 +34,7 @@ use crate::engine::signal::Hint;
 use crate::format::{Fault, message};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
-pub use crate::engine::mirror::options::Clock;
-pub use crate::engine::mirror::options::MirrorOptions;
+pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 
 /// A saved file that differs from the head, as far as it is believed.
 #[derive(Debug, Clone)]
@@ -326,6 +325,16 @@ impl Mirror {
             self.refresh(&Hint::Files(edited))?;
         }
         Ok(())
+    }
+
+    /// The saved file of a name that differs from the head, if such files are served.
+    fn served_edit(&self, name: &str) -> Option<&Believed> {
+        self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted)
+    }
+
+    /// All of them, by name.
+    fn served_edits(&self) -> impl Iterator<Item = (&String, &Believed)> {
+        self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted)
     }
 
     /// Whether one of the files of this key is no regular file.

@@ -54,23 +54,14 @@ impl Mirror {
         resolved: &Resolved,
         provenances: &Provenances,
     ) -> Vec<Arc<Problem>> {
-        let problem =
-            |wrong: &Wrong| self.problem(key, wrong, resolved.serving(wrong), provenances.get(&wrong.name));
+        let problem = |wrong: &Wrong| {
+            self.problem(Some(key), wrong, resolved.serving(wrong), provenances.get(&wrong.name))
+        };
         resolved.wrong.iter().map(problem).collect()
     }
 
-    pub(crate) fn problem(
-        &self,
-        key: &Key,
-        wrong: &Wrong,
-        serving: Serving,
-        provenance: Option<&Provenance>,
-    ) -> Arc<Problem> {
-        self.problem_at(Some(key), wrong, serving, provenance)
-    }
-
     /// A problem keeps the time and the commit that it was first told with.
-    pub(crate) fn problem_at(
+    pub(crate) fn problem(
         &self,
         key: Option<&Key>,
         wrong: &Wrong,

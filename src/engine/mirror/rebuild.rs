@@ -70,8 +70,7 @@ impl Mirror {
     ) -> Result<[Option<File>; 2], StoreError> {
         let mut files = [None, None];
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
-            let edit = self.work_tree.edits.get(&name).filter(|_| self.options.serve_uncommitted);
-            if let Some(edit) = edit {
+            if let Some(edit) = self.served_edit(&name) {
                 *slot = edit.content.clone().map(|content| File { name, content, uncommitted: true });
                 continue;
             }
@@ -199,7 +198,7 @@ impl Mirror {
             };
             let faults = vec![hidden_by_other_case(&loser)];
             let wrong = Wrong { name: file, faults, uncommitted: lost.uncommitted };
-            let problem = self.problem(&loser, &wrong, Serving::Nothing, provenances.get(&wrong.name));
+            let problem = self.problem(Some(&loser), &wrong, Serving::Nothing, provenances.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);
         }
         if let Some(kept) = kept {
@@ -250,7 +249,7 @@ impl Mirror {
             Some(committed) => self.aside.insert(name.to_owned(), committed),
             None => self.aside.remove(name),
         };
-        let edit = self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted);
+        let edit = self.served_edit(name);
         let stands = edit.map_or(committed.is_some(), |edit| edit.saved != Saved::Gone);
         let uncommitted = edit.is_some();
         let path = self.path(name);
@@ -264,13 +263,9 @@ impl Mirror {
             }
             Some(_) | None => Provenances::default(),
         };
-        let fault = Fault { line: 1, column: 1, message: why.to_owned() };
-        let wrong = Wrong { name: name.to_owned(), faults: vec![fault], uncommitted };
-        let problem = Problem {
-            collection: None,
-            ..Problem::clone(&self.problem_at(None, &wrong, Serving::Nothing, provenances.get(name)))
-        };
-        work.problems.insert(path, Arc::new(problem));
+        let wrong = Wrong { name: name.to_owned(), faults: vec![Fault::at_start(why)], uncommitted };
+        let problem = self.problem(None, &wrong, Serving::Nothing, provenances.get(name));
+        work.problems.insert(path, problem);
         Ok(())
     }
 
@@ -346,8 +341,7 @@ impl Mirror {
 
     /// What stands in the regular files that are saved and not committed, if such edits are served.
     fn saved(&self) -> BTreeMap<String, Arc<Vec<u8>>> {
-        let edits = self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted);
-        let files = edits.filter(|(_, edit)| matches!(edit.saved, Saved::File { .. }));
+        let files = self.served_edits().filter(|(_, edit)| matches!(edit.saved, Saved::File { .. }));
         files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
 

@@ -29,7 +29,6 @@ impl Mirror {
     /// Whether something stands under this name where it counts: in the work tree if that is
     /// served, else in the head.
     pub(crate) fn stands(&self, name: &str) -> bool {
-        let edit = self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted);
-        edit.map_or_else(|| self.is_committed(name), |edit| edit.saved != Saved::Gone)
+        self.served_edit(name).map_or_else(|| self.is_committed(name), |edit| edit.saved != Saved::Gone)
     }
 }
