@@ -5,13 +5,8 @@ use crate::domain::Key;
 /// What a file name inside the collections folder means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileName {
-    /// The file of a collection; `preferred` for `.yaml`, false for `.yml`.
-    Collection {
-        /// The collection.
-        key: Key,
-        /// Whether the ending is the one that wins when both exist.
-        preferred: bool,
-    },
+    /// The file of the collection with this key.
+    Collection(Key),
     /// Looks like a collection file but its stem is no key: a problem, with the reason.
     BadKey(String),
     /// Not a collection file: ignored.
@@ -24,9 +19,9 @@ impl FileName {
     /// Endings are compared as they stand: `posts.YAML` is not a collection file.
     #[must_use]
     pub fn parse(name: &str) -> Self {
-        let Some((stem, ending)) = split(name) else { return Self::Other };
+        let Some((stem, _)) = split(name) else { return Self::Other };
         match Key::parse(stem) {
-            Ok(key) => Self::Collection { key, preferred: ending == Ending::Yaml },
+            Ok(key) => Self::Collection(key),
             Err(reason) => Self::BadKey(format!("the file's name gives no key: {reason}")),
         }
     }
@@ -56,25 +51,41 @@ impl Ending {
             Self::Yml => ".yml",
         }
     }
+
+    /// The name of the file of a key that ends so.
+    #[must_use]
+    pub fn file_of(self, key: &Key) -> String {
+        format!("{key}{}", self.as_str())
+    }
+}
+
+/// The key of a collection's file; `None` of every other name.
+#[must_use]
+pub fn key_of(name: &str) -> Option<Key> {
+    split(name).and_then(|(stem, _)| Key::parse(stem).ok())
 }
 
 /// The stem and the ending of a name that is a collection file's if its stem is a key; `None` of
 /// every other name.
 #[must_use]
 pub fn split(name: &str) -> Option<(&str, Ending)> {
-    if name.starts_with('.') {
-        return None;
-    }
-    let yaml = name.strip_suffix(Ending::Yaml.as_str()).map(|stem| (stem, Ending::Yaml));
-    yaml.or_else(|| Some((name.strip_suffix(Ending::Yml.as_str())?, Ending::Yml)))
+    if name.starts_with('.') { None } else { without_ending(name) }
+}
+
+fn without_ending(name: &str) -> Option<(&str, Ending)> {
+    let stem = |ending: Ending| Some((name.strip_suffix(ending.as_str())?, ending));
+    stem(Ending::Yaml).or_else(|| stem(Ending::Yml))
 }
 
 /// The other of the two names that the file of a collection can have, or a path of it.
 #[must_use]
 pub fn twin(name: &str) -> Option<String> {
-    let other = |stem: &str, ending: Ending| format!("{stem}{}", ending.as_str());
-    let yaml = name.strip_suffix(Ending::Yaml.as_str()).map(|stem| other(stem, Ending::Yml));
-    yaml.or_else(|| Some(other(name.strip_suffix(Ending::Yml.as_str())?, Ending::Yaml)))
+    let (stem, ending) = without_ending(name)?;
+    let other = match ending {
+        Ending::Yaml => Ending::Yml,
+        Ending::Yml => Ending::Yaml,
+    };
+    Some(format!("{stem}{}", other.as_str()))
 }
 
 /// Whether a name is that of a collection file, be its stem a key or not.
@@ -95,28 +106,31 @@ pub fn is_of(name: &str, key: &Key) -> bool {
 /// The two names that the file of a key can have, the preferred one first.
 #[must_use]
 pub fn names_of(key: &Key) -> [String; 2] {
-    [Ending::Yaml, Ending::Yml].map(|ending| format!("{key}{}", ending.as_str()))
+    [Ending::Yaml, Ending::Yml].map(|ending| ending.file_of(key))
 }
 
 /// The name of a new collection's file.
 #[must_use]
 pub fn of_new(key: &Key) -> String {
-    format!("{key}.yaml")
+    Ending::Yaml.file_of(key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn collection(key: &str, preferred: bool) -> FileName {
-        FileName::Collection { key: Key::parse(key).unwrap(), preferred }
-    }
-
     #[test]
     fn both_endings_are_read_and_one_is_preferred() {
-        assert_eq!(FileName::parse("posts.yaml"), collection("posts", true));
-        assert_eq!(FileName::parse("posts.yml"), collection("posts", false));
-        assert_eq!(FileName::parse("a.b.yaml"), collection("a.b", true));
+        for (name, key, ending) in [
+            ("posts.yaml", "posts", Ending::Yaml),
+            ("posts.yml", "posts", Ending::Yml),
+            ("a.b.yaml", "a.b", Ending::Yaml),
+        ] {
+            let key = Key::parse(key).unwrap();
+            assert_eq!(Ending::of(name), ending);
+            assert_eq!(names_of(&key)[usize::from(ending == Ending::Yml)], name);
+            assert_eq!(FileName::parse(name), FileName::Collection(key));
+        }
     }
 
     #[test]
@@ -161,6 +175,7 @@ mod tests {
     #[test]
     fn a_new_name_is_read_as_its_key() {
         let key = Key::parse("posts").unwrap();
-        assert_eq!(FileName::parse(&of_new(&key)), FileName::Collection { key, preferred: true });
+        assert_eq!(Ending::of(&of_new(&key)), Ending::Yaml);
+        assert_eq!(key_of(&of_new(&key)), Some(key));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::domain::file_name::{self, FileName, names_of};
+use crate::domain::file_name::{self, key_of, names_of};
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
 use crate::engine::idempotency::{Known, Ledger, Made};
 use crate::engine::mirror::Mirror;
@@ -176,8 +176,7 @@ fn before(
 fn after(mirror: &mut Mirror, changed: &[FileChange]) -> Result<HashMap<Key, Arc<Entry>>, StoreError> {
     let mut after = HashMap::new();
     for change in changed {
-        if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
-            (change.after, FileName::parse(&change.name))
+        if let (Some(TreeEntry::File(blob)), Some(key)) = (change.after, key_of(&change.name))
             && let Some(entry) = read(mirror, &key, &change.name, blob)?
         {
             after.insert(key, entry);

@@ -10,8 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::domain::Key;
-use crate::domain::file_name::FileName;
-use crate::domain::file_name::names_of;
+use crate::domain::file_name::{Ending, key_of, names_of, twin};
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{FileChange, StoreError, TreeEntry};
@@ -91,15 +90,13 @@ fn every_other_first<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = 
 
 /// The keys of which both files change.
 fn twins(changes: &[FileChange]) -> HashSet<Key> {
-    let keys = |wanted: bool| {
-        changes.iter().filter_map(move |change| match FileName::parse(&change.name) {
-            FileName::Collection { key, preferred } if preferred == wanted => Some(key),
-            FileName::Collection { .. } | FileName::BadKey(_) | FileName::Other => None,
-        })
+    let names = |wanted: Ending| {
+        changes.iter().map(|change| &*change.name).filter(move |name| Ending::of(name) == wanted)
     };
-    if !changes.iter().any(|change| change.name.ends_with(".yml")) {
+    let yml: HashSet<&str> = names(Ending::Yml).collect();
+    if yml.is_empty() {
         return HashSet::new();
     }
-    let other: HashSet<Key> = keys(false).collect();
-    keys(true).filter(|key| other.contains(key)).collect()
+    let has_twin = |name: &&str| twin(name).is_some_and(|twin| yml.contains(&*twin));
+    names(Ending::Yaml).filter(has_twin).filter_map(key_of).collect()
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::file_name::{names_of, split};
+use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Collection, Key, Revision, Value};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::Conflicted;
@@ -159,8 +159,7 @@ impl Mirror {
             return Ok(Some(blob));
         }
         let name = path.rsplit('/').next().unwrap_or_default();
-        let key = split(name).and_then(|(stem, _)| Key::parse(stem).ok());
-        match key.and_then(|key| self.snapshot.catalog().in_other_case(&key).cloned()) {
+        match key_of(name).and_then(|key| self.snapshot.catalog().in_other_case(&key).cloned()) {
             Some(other) => self.file_of(revision, &other),
             None => Ok(None),
         }

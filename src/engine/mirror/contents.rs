@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use crate::domain::file_name::FileName;
-use crate::domain::file_name::names_of;
+use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Collection, Event, Key};
 use crate::engine::layers::{Content, Good, damage};
 use crate::engine::mirror::provenance::{Files, Provenances, provenance};
@@ -74,9 +73,8 @@ impl Mirror {
         if let Some(entry) = self.aside.get(name) {
             return Some(*entry);
         }
-        let FileName::Collection { key, .. } = FileName::parse(name) else { return None };
-        let entry = self.snapshot.get(key.as_str())?;
-        (entry.is_in(name) && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
+        let entry = self.snapshot.get(key_of(name)?.as_str())?;
+        (entry.is_in(name) && entry.is_as_committed()).then_some(TreeEntry::File(entry.blob))
     }
 
     /// The id of what the head has under a name, if that is a regular file.
@@ -129,9 +127,7 @@ impl Mirror {
     pub(crate) fn read_all(&mut self, changes: &[FileChange]) -> Result<Vec<Option<Reading>>, StoreError> {
         let mut wanted = Vec::with_capacity(changes.len());
         for (at, change) in changes.iter().enumerate() {
-            if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
-                (change.after, FileName::parse(&change.name))
-            {
+            if let (Some(TreeEntry::File(blob)), Some(key)) = (change.after, key_of(&change.name)) {
                 wanted.push((at, key, blob));
             }
         }

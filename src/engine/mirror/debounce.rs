@@ -204,7 +204,7 @@ fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
         Saved::Special(what) => (Some(Content::Special(*what)), Vec::new()),
         Saved::File { blob, bytes } => {
             let content = match FileName::parse(name) {
-                FileName::Collection { key, .. } => match Good::read(&key, *blob, bytes) {
+                FileName::Collection(key) => match Good::read(&key, *blob, bytes) {
                     Ok(good) => Content::Good(good),
                     Err(faults) => Content::Broken(faults),
                 },

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use crate::domain::file_name::{FileName, names_of};
+use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{Content, Good};
 use crate::engine::mirror::conflicts::Conflicts;
@@ -303,7 +303,7 @@ impl Mirror {
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
         let mut readings = Readings::new();
         for (name, blob) in &files {
-            if let (Some(blob), FileName::Collection { key, .. }) = (blob, FileName::parse(name))
+            if let (Some(blob), Some(key)) = (blob, key_of(name))
                 && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == *blob)
                 && let Some(good) = Good::of_entry(entry)
             {

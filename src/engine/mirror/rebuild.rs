@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::domain::file_name::{Ending, FileName, names_of};
+use crate::domain::file_name::{Ending, FileName, key_of, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by_other_case, resolve};
 use crate::engine::memo::SmallMemo;
 use crate::engine::mirror::provenance::{Earlier, Files, Provenances, provenance};
-use crate::engine::mirror::{Mirror, Moved, Readings};
+use crate::engine::mirror::{Believed, Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
@@ -33,7 +33,7 @@ impl Mirror {
         let mut keys = BTreeSet::new();
         for name in &names {
             match FileName::parse(name) {
-                FileName::Collection { key, .. } => {
+                FileName::Collection(key) => {
                     keys.insert(key);
                 }
                 FileName::BadKey(why) => self.rebuild_bad_key(name, &why, &moved, &mut work, head)?,
@@ -331,12 +331,7 @@ impl Mirror {
 
     /// The collections that have an uncommitted hand edit, if such edits are served.
     fn edited(&self) -> BTreeSet<Key> {
-        let names = self.work_tree.edits.keys().filter(|_| self.options.serve_uncommitted);
-        let keys = names.filter_map(|name| match FileName::parse(name) {
-            FileName::Collection { key, .. } => Some(key),
-            FileName::BadKey(_) | FileName::Other => None,
-        });
-        keys.collect()
+        self.served_edits().filter_map(|(name, _)| key_of(name)).collect()
     }
 
     /// What stands in the regular files that are saved and not committed, if such edits are served.
@@ -347,11 +342,8 @@ impl Mirror {
 
     /// How many files were deleted by hand, if such edits are served.
     fn count_gone(&self) -> usize {
-        let edits = self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted);
-        let gone = edits.filter(|(name, edit)| {
-            edit.saved == Saved::Gone && matches!(FileName::parse(name), FileName::Collection { .. })
-        });
-        gone.count()
+        let is_gone = |edit: &Believed| edit.saved == Saved::Gone;
+        self.served_edits().filter(|(name, edit)| is_gone(edit) && key_of(name).is_some()).count()
     }
 }
 

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::file_name::FileName;
-use crate::domain::file_name::names_of;
+use crate::domain::file_name::twin;
 use crate::engine::layers::Content;
 use crate::engine::mirror::{Believed, Mirror};
 use crate::store::Saved;
@@ -26,10 +25,9 @@ impl Mirror {
 
     /// The name that a file had before, if it looks renamed.
     fn renamed_from(&self, name: &str) -> Option<String> {
-        let FileName::Collection { key, .. } = FileName::parse(name) else { return None };
         let good = |edit: &&Believed| matches!(edit.content, Some(Content::Good(_)));
         self.work_tree.edits.get(name).filter(good)?;
-        let other = names_of(&key).into_iter().find(|other| other != name)?;
+        let other = twin(name)?;
         self.work_tree
             .suspects
             .get(&other)

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::domain::file_name::FileName;
+use crate::domain::file_name::key_of;
 use crate::domain::{Key, Revision};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Gone, Rewritten};
@@ -156,11 +156,7 @@ impl Mirror {
         self.journal.commits().walk(old, &mut |commit, changes| {
             let is_left = left.contains(&commit.revision);
             if is_left {
-                let keys = changes.iter().filter_map(|change| match FileName::parse(&change.name) {
-                    FileName::Collection { key, .. } => Some(key),
-                    FileName::BadKey(_) | FileName::Other => None,
-                });
-                let keys: BTreeSet<Key> = keys.collect();
+                let keys: BTreeSet<Key> = changes.iter().filter_map(|change| key_of(&change.name)).collect();
                 events.count += keys.len();
                 let room = EVENTS_NAMED_MAX - events.named.len();
                 events

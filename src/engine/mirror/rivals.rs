@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::Key;
-use crate::domain::file_name::{FileName, is_of};
+use crate::domain::file_name::{is_of, key_of};
 use crate::engine::mirror::{Mirror, Moved};
 use crate::store::Saved;
 
@@ -14,10 +14,7 @@ impl Mirror {
         let served = self.snapshot.catalog().in_other_case(key).cloned();
         let names =
             self.aside.keys().chain(self.work_tree.edits.keys()).chain(self.work_tree.suspects.keys());
-        let others = names.filter(|name| is_of(name, key)).filter_map(|name| match FileName::parse(name) {
-            FileName::Collection { key, .. } => Some(key),
-            FileName::BadKey(_) | FileName::Other => None,
-        });
+        let others = names.filter(|name| is_of(name, key)).filter_map(|name| key_of(name));
         served.into_iter().chain(others).filter(|other| other != key).collect()
     }
 

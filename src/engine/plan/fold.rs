@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::domain::file_name::FileName;
+use crate::domain::file_name::key_of;
 use crate::domain::{Collection, Event, Key};
 use crate::store::BlobId;
 
@@ -37,13 +37,6 @@ impl Commit {
         let mut unread: BTreeSet<Key> = self.unread.drain(..).collect();
         unread.retain(|key| touched.contains(key) && !told(key));
         self.unread.extend(unread);
-    }
-}
-
-fn key_of(name: &str) -> Option<Key> {
-    match FileName::parse(name) {
-        FileName::Collection { key, .. } => Some(key),
-        FileName::BadKey(_) | FileName::Other => None,
     }
 }
 

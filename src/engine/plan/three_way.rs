@@ -37,7 +37,7 @@ impl Collections {
     fn judge(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Resolution {
         let as_one_value = || vec![Conflict::File(self.path(&sides.name))];
         let (take, found) = match FileName::parse(&sides.name) {
-            FileName::Collection { key, .. } => {
+            FileName::Collection(key) => {
                 let (take, attributes) = of_collection(&key, sides);
                 let of_key = |attribute| Conflict::Attribute { key: key.clone(), attribute };
                 let mut found =
@@ -141,11 +141,9 @@ impl Merger for Collections {
 
 /// Whether a file is ours alone and differs in letter case only from one that the other side has made.
 fn rival(file: &FileSides, created: &[String]) -> bool {
-    let FileName::Collection { key, .. } = FileName::parse(&file.name) else { return false };
-    let is_rival = |name: &String| match FileName::parse(name) {
-        FileName::Collection { key: other, .. } => other != key && other.folded() == key.folded(),
-        FileName::BadKey(_) | FileName::Other => false,
-    };
+    let Some(key) = file_name::key_of(&file.name) else { return false };
+    let differs_in_case = |other: &Key| *other != key && other.folded() == key.folded();
+    let is_rival = |name: &String| file_name::key_of(name).as_ref().is_some_and(differs_in_case);
     file.base.is_none() && file.theirs.is_none() && file.ours.is_some() && created.iter().any(is_rival)
 }
 

@@ -57,7 +57,7 @@ impl Entry {
     /// The file's name inside the collections folder.
     #[must_use]
     pub fn file(&self) -> String {
-        format!("{}{}", self.collection.key(), self.ending.as_str())
+        self.ending.file_of(self.collection.key())
     }
 
     /// Whether this is the file's name.

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use warp::http::StatusCode;
 
-use crate::domain::file_name::FileName;
-use crate::domain::{Actor, Refusal};
+use crate::domain::{Actor, Refusal, file_name};
 use crate::engine::{
     Condition, ConditionalCommand, Fingerprint, Once, Preview, Submission, SubmitError, Written,
 };
@@ -59,7 +58,7 @@ async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
         let Preview { message, files, .. } = commit;
         for file in files {
             let name = file.path.rsplit('/').next().unwrap_or_default();
-            let FileName::Collection { key, .. } = FileName::parse(name) else { continue };
+            let Some(key) = file_name::key_of(name) else { continue };
             if call.authorize(Action::ReadPast { key: &key }).await.is_err() {
                 file.before.clone_from(&file.after);
                 message.truncate(message.find('\n').unwrap_or(message.len()));

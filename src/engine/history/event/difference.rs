@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use crate::domain::file_name::FileName;
-use crate::domain::{Change, Key, Revision, changes};
+use crate::domain::{Change, Key, Revision, changes, file_name};
 use crate::engine::history::event::Action;
 use crate::engine::history::{HistoryError, View};
 use crate::engine::unified::{header, quoted, unified};
@@ -77,8 +76,7 @@ impl View {
     ) -> Result<String, HistoryError> {
         let mut text = String::new();
         for change in self.shared.archive.differences(from, to)? {
-            let FileName::Collection { key, .. } = FileName::parse(&change.name) else { continue };
-            if wanted(&key) {
+            if file_name::key_of(&change.name).is_some_and(|key| wanted(&key)) {
                 self.check_asker()?;
                 let path = self.shared.path(&change.name);
                 text.push_str(&self.file_difference(&path, change.before, change.after, until)?);

@@ -89,7 +89,7 @@ impl Version {
 
     /// The name inside the collections folder.
     pub(crate) fn name(self, key: &Key) -> String {
-        format!("{key}{}", self.ending.as_str())
+        self.ending.file_of(key)
     }
 }
 
