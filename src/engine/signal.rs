@@ -1,5 +1,6 @@
 //! Everything that can wake the writer.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -32,6 +33,33 @@ pub enum Hint {
     Branch,
     /// Anything: look at everything.
     Everything,
+}
+
+/// Several hints as one.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    pub(crate) everything: bool,
+    pub(crate) branch: bool,
+    pub(crate) files: BTreeSet<String>,
+}
+
+impl Hints {
+    pub(crate) fn add(&mut self, hint: &Hint) {
+        match hint {
+            Hint::Files(names) => self.files.extend(names.iter().cloned()),
+            Hint::Branch => self.branch = true,
+            Hint::Everything => (self.everything, self.branch) = (true, true),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.everything && !self.branch && self.files.is_empty()
+    }
+
+    /// The hint that asks for all of them, the branch aside.
+    pub(crate) fn of_files(&self) -> Hint {
+        if self.everything { Hint::Everything } else { Hint::Files(self.files.iter().cloned().collect()) }
+    }
 }
 
 /// A submission on its way, and where its answer goes.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::domain::file_name::{FileName, is_of};
 use crate::domain::{Key, Revision};
 use crate::engine::layers::{Content, Good, not_a_file};
-use crate::engine::mirror::{Believed, Busy, Mirror, Pending, Suspect};
-use crate::engine::signal::Hint;
+use crate::engine::mirror::{Believed, Busy, Mirror, Suspect, WorkTreeView};
+use crate::engine::signal::{Hint, Hints};
 use crate::store::{Edit, Paths, Saved, StoreError, WorkTree};
 use crate::telemetry::chain;
 
@@ -67,7 +67,7 @@ impl Mirror {
 
     /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
     pub(crate) fn look_again_hint(&self) -> Hint {
-        match self.work_tree.pending.hint() {
+        match self.work_tree.pending.of_files() {
             Hint::Files(mut names) => {
                 names.extend(self.watched().cloned());
                 Hint::Files(names)
@@ -88,8 +88,9 @@ impl Mirror {
 
     /// Looks at everything that is to be looked at; says whether it could be seen.
     pub(crate) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
-        let all = self.work_tree.pending.all || (self.work_tree.away && self.work_tree.pending.branch);
-        let names: Vec<String> = self.work_tree.pending.names.iter().cloned().collect();
+        let WorkTreeView { away, pending, .. } = &self.work_tree;
+        let all = pending.everything || (*away && pending.branch);
+        let names: Vec<String> = pending.files.iter().cloned().collect();
         self.look(head, if all { Paths::All } else { Paths::Only(&names) })
     }
 
@@ -104,7 +105,7 @@ impl Mirror {
         let mut seen = self.journal.work_tree(head, paths, false)?;
         if seen != WorkTree::Busy {
             self.work_tree.busy = None;
-            self.work_tree.pending = Pending::default();
+            self.work_tree.pending = Hints::default();
         } else if self.note_busy() {
             seen = self.journal.work_tree(head, paths, true)?;
         }

@@ -30,7 +30,7 @@ use crate::engine::layers::{Content, Good};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::signal::Hint;
+use crate::engine::signal::{Hint, Hints};
 use crate::format::{Fault, message};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
@@ -92,34 +92,9 @@ struct WorkTreeView {
     /// Whether it was not ours to look at the last time.
     away: bool,
     busy: Option<Busy>,
-    pending: Pending,
-}
-
-/// What is to be looked at in the work tree and was not yet, because git stood in the middle of
-/// changing it or because it could not be read.
-#[derive(Debug, Default)]
-struct Pending {
-    /// Everything.
-    all: bool,
-    /// Whether it shows the branch, and is up to it.
-    branch: bool,
-    /// These names.
-    names: BTreeSet<String>,
-}
-
-impl Pending {
-    fn add(&mut self, hint: &Hint) {
-        match hint {
-            Hint::Files(names) => self.names.extend(names.iter().cloned()),
-            Hint::Branch => self.branch = true,
-            Hint::Everything => (self.all, self.branch) = (true, true),
-        }
-    }
-
-    /// The hint that asks for all of it.
-    fn hint(&self) -> Hint {
-        if self.all { Hint::Everything } else { Hint::Files(self.names.iter().cloned().collect()) }
-    }
+    /// What is to be looked at and was not yet, because git stood in the middle of changing it or because it could not
+    /// be read.
+    pending: Hints,
 }
 
 /// Since when git stands in the middle of changing the work tree, and when to look again.
@@ -264,12 +239,10 @@ impl Mirror {
         }
         let changes = self.journal.commits().changes(from, head)?;
         self.work_tree.pending.branch = true;
-        if !self.work_tree.pending.all {
-            self.work_tree.pending.names.extend(changes.iter().map(|change| change.name.clone()));
-            self.work_tree
-                .pending
-                .names
-                .extend(self.work_tree.edits.keys().chain(self.work_tree.suspects.keys()).cloned());
+        let WorkTreeView { edits, suspects, pending, .. } = &mut self.work_tree;
+        if !pending.everything {
+            let changed = changes.iter().map(|change| &change.name);
+            pending.files.extend(changed.chain(edits.keys()).chain(suspects.keys()).cloned());
         }
         Ok(changes)
     }

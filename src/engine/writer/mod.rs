@@ -20,15 +20,13 @@ use crate::engine::options::{Options, WriterOptions};
 use crate::engine::plan::edits::Progress;
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::refuse::{reason, refusal, unavailable};
-use crate::engine::signal::{Hint, Signal};
-use crate::engine::signal::{Job, Question};
+use crate::engine::signal::{Hint, Hints, Job, Question, Signal};
 use crate::engine::submission::error::SubmitError;
 use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::{Inbox, Received};
 use crate::engine::writer::waiting::Waiting;
 use crate::store::{Journal, StoreError};
-use crate::telemetry::Limit;
-use crate::telemetry::chain;
+use crate::telemetry::{Limit, chain};
 
 /// Owns the journal and everything that is known of it.
 pub(crate) struct Writer {
@@ -98,9 +96,9 @@ impl Writer {
             self.read_if_due();
             if received.stop && self.waiting.held_until.take().is_some() {
                 // What others have committed here waits no longer, either.
-                received.hints.add(Hint::Branch);
+                received.hints.add(&Hint::Branch);
             }
-            self.act(received.hints.merged());
+            self.act(&received.hints);
             let jobs = self.waiting.take(received.jobs);
             self.commit(jobs, received.stop);
             self.replay(received.questions);
@@ -133,7 +131,7 @@ impl Writer {
             match signal {
                 Signal::Submit(job) => received.jobs.push_back(job),
                 Signal::Replay(question) => received.questions.push(question),
-                Signal::Changed(hint) => received.hints.add(hint),
+                Signal::Changed(hint) => received.hints.add(&hint),
                 Signal::Shutdown => received.stop = true,
             }
             let waiting = self.waiting.rest.len() + received.jobs.len() + received.questions.len();
@@ -146,12 +144,12 @@ impl Writer {
         if let State::Mirrored(mirror) = &self.state
             && self.look_again_at(mirror).is_some_and(|at| at <= Instant::now())
         {
-            received.hints.add(mirror.look_again_hint());
+            received.hints.add(&mirror.look_again_hint());
         }
         if self.waiting.held_until.is_some_and(|at| at <= Instant::now()) {
             self.waiting.held_until = None;
             // What others have committed here may wait as well.
-            received.hints.add(Hint::Branch);
+            received.hints.add(&Hint::Branch);
         }
         Some(received)
     }
@@ -215,13 +213,13 @@ impl Writer {
                 );
                 self.projection.publish(snapshot.clone());
                 self.state = State::Mirrored(Box::new(mirror));
-                self.note(None);
+                self.tell_trouble(None);
                 (self.options.give_back)();
             }
             Err((journal, error)) => {
                 let again_at = Instant::now() + self.options.writer.retry_wait;
                 self.state = State::Unread { journal: Some(journal), again_at };
-                self.note(Some(&error));
+                self.tell_trouble(Some(&error));
             }
         }
     }
@@ -235,13 +233,17 @@ impl Writer {
     }
 
     /// Follows what was noticed, and publishes what is different.
-    fn act(&mut self, mut hints: Vec<Hint>) {
+    fn act(&mut self, hints: &Hints) {
         let State::Mirrored(mirror) = &mut self.state else { return };
+        if hints.is_empty() {
+            return;
+        }
         // One look is enough for all of them.
-        let Some(last) = hints.pop() else { return };
-        hints.iter().for_each(|hint| mirror.expect(hint));
+        if hints.branch {
+            mirror.expect(&Hint::Branch);
+        }
         let (before, looked) = (Arc::clone(mirror.snapshot()), Instant::now());
-        let outcome = mirror.refresh(&last);
+        let outcome = mirror.refresh(&hints.of_files());
         let is_moved = mirror.snapshot().revision != before.revision;
         self.untended += usize::from(is_moved);
         if is_moved {
@@ -251,31 +253,24 @@ impl Writer {
         publish(&self.projection, &self.ledger, mirror);
         let error = outcome.err();
         self.retry_at = error.is_some().then(|| Instant::now() + self.options.writer.retry_wait);
-        if error.is_some() || self.trouble.is_some() {
-            Self::tell(&self.projection, &mut self.trouble, error.as_ref());
-        }
-    }
-
-    fn note(&mut self, error: Option<&StoreError>) {
-        Self::tell(&self.projection, &mut self.trouble, error);
+        self.tell_trouble(error.as_ref());
     }
 
     /// Tells the operator once that the repository can't be read, and once that it can again.
-    fn tell(projection: &Projection, trouble: &mut Option<String>, error: Option<&StoreError>) {
+    fn tell_trouble(&mut self, error: Option<&StoreError>) {
         let now = error.map(|error| chain(error));
-        if *trouble == now {
+        if self.trouble == now {
             return;
         }
         match &now {
             Some(error) => {
                 tracing::error!(error, "the repository cannot be read; what was read last is served");
             }
-            None if trouble.is_some() => tracing::info!("the repository can be read again"),
-            None => {}
+            None => tracing::info!("the repository can be read again"),
         }
-        projection
-            .note_trouble(error.map(|error| format!("the repository cannot be read: {}", reason(error))));
-        *trouble = now;
+        let why = error.map(|error| format!("the repository cannot be read: {}", reason(error)));
+        self.projection.note_trouble(why);
+        self.trouble = now;
     }
 
     /// Carries out what can be carried out now, in order, and answers it; all that waits when the service ends.
