@@ -7,10 +7,7 @@
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
-use crate::domain::file_name;
-use crate::domain::file_name::names_of;
+use crate::domain::file_name::{self, names_of};
 use crate::domain::{Key, Refusal};
 use crate::engine::plan::fold::Commit;
 use crate::engine::plan::state::PlanState;
@@ -45,29 +42,28 @@ impl PlanState {
         input: &Input<'_>,
         index: usize,
         key: &Key,
-        new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<(), SubmitError> {
-        self.commit_removed_rivals(input, key, new_id);
+        self.commit_removed_rivals(input, key);
         let Some(edit) = input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
             return Ok(());
         };
         if !edit.committable {
             let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
-            return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", input.folder) });
+            return Err(SubmitError::EditedByHand { index, path: input.path(&name) });
         }
         if let Some(name) = &edit.filtered {
-            return Err(SubmitError::Filtered { index, path: format!("{}/{name}", input.folder) });
+            return Err(SubmitError::Filtered { index, path: input.path(name) });
         }
         if let Some(name) = &edit.unread {
-            let path = format!("{}/{name}", input.folder);
-            return Err(SubmitError::UnreadEdit { index, path, bytes_max: FILE_BYTES_READ_MAX });
+            let (path, bytes_max) = (input.path(name), FILE_BYTES_READ_MAX);
+            return Err(SubmitError::UnreadEdit { index, path, bytes_max });
         }
         let is_new = !names_of(key).iter().any(|name| self.is_in_head(input, name));
         if edit.adds_files() && is_new {
             self.refuse_rival(input, key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
                 .map_err(|refusal| SubmitError::Refused { index, refusal })?;
         }
-        self.draft_by_hand(input, key, edit, new_id);
+        self.draft_by_hand(input, key, edit);
         Ok(())
     }
 
@@ -101,26 +97,20 @@ impl PlanState {
     }
 
     /// Commits that a person removed the files of keys that differ from this one in letter case only.
-    fn commit_removed_rivals(&mut self, input: &Input<'_>, key: &Key, new_id: &mut dyn FnMut() -> Uuid) {
+    fn commit_removed_rivals(&mut self, input: &Input<'_>, key: &Key) {
         for rival in input.files.rivals.get(key).into_iter().flatten() {
             if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
                 continue;
             }
             let removal = |edit: &&HandEdit| edit.committable && !edit.adds_files();
             if let Some(edit) = input.files.by_hand.get(&rival.key).filter(removal) {
-                self.draft_by_hand(input, &rival.key, edit, new_id);
+                self.draft_by_hand(input, &rival.key, edit);
                 self.settled.insert(rival.key.clone());
             }
         }
     }
 
-    fn draft_by_hand(
-        &mut self,
-        input: &Input<'_>,
-        key: &Key,
-        edit: &HandEdit,
-        new_id: &mut dyn FnMut() -> Uuid,
-    ) {
+    fn draft_by_hand(&mut self, input: &Input<'_>, key: &Key, edit: &HandEdit) {
         // Of a key's two files the first that stands counts. The other may come or go beside it: the collection is the
         // same before and after, and has no event.
         let names = names_of(key);
@@ -133,7 +123,7 @@ impl PlanState {
             (Some(_), Some(_)) => ByHand::Edit,
         };
         let counts = before != after || after.is_some_and(|name| edit.leaves(name).is_some());
-        let id = counts.then(&mut *new_id);
+        let id = counts.then(input.new_id);
         let events: Vec<_> =
             id.into_iter().flat_map(|id| edit.event.iter().map(move |event| (id, event))).collect();
         let about = message::About { by_hand: Some((key, what, id)), ..message::About::default() };
@@ -179,13 +169,14 @@ mod tests {
     use std::collections::{BTreeMap, HashMap};
 
     use chrono::DateTime;
+    use uuid::Uuid;
 
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
     use crate::engine::plan::edits::{Edits, Sources};
     use crate::engine::plan::{Files, Plan, plan};
     use crate::engine::projection::Snapshot;
-    use crate::engine::submission::{Condition, ConditionalCommand, Submission};
+    use crate::engine::submission::Submission;
 
     fn key(text: &str) -> Key {
         Key::parse(text).unwrap()
@@ -214,18 +205,11 @@ mod tests {
             folder: "collections",
             person: Actor::new("Mara", "mara@example.org"),
             now: DateTime::UNIX_EPOCH,
+            new_id: Uuid::nil,
         };
         let command = Command::Create(Collection::clone(&collection("A")));
-        let submission = Submission {
-            changes: vec![ConditionalCommand { command, condition: Condition::default() }],
-            author: Actor::new("Ed", "ed@example.org"),
-            reason: None,
-            request_id: None,
-            by_command: false,
-            dry_run: false,
-            once: None,
-        };
-        plan(&input, [&submission], &mut Edits::default(), &mut || Uuid::nil())
+        let submission = Submission::of(Actor::new("Ed", "ed@example.org"), [command]);
+        plan(&input, [&submission], &mut Edits::default())
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::domain::{Collection, Key};
 use crate::format::{self, Edited};
-use crate::store::BlobId;
+use crate::store::{BlobId, StoreError};
 
 /// How many bytes of files a turn reads to build on, and the file that goes beyond that.
 const READ_BYTES_MAX: usize = 512 * 1024;
@@ -52,11 +52,11 @@ impl Default for Sources {
 
 impl Sources {
     /// Has a content read, unless it is there already or is for another turn.
-    pub(crate) fn fetch<E>(
+    pub(crate) fn fetch(
         &mut self,
         blob: BlobId,
-        read: impl FnOnce() -> Result<Vec<u8>, E>,
-    ) -> Result<(), E> {
+        read: impl FnOnce() -> Result<Vec<u8>, StoreError>,
+    ) -> Result<(), StoreError> {
         if self.room.left > 0 && !self.contents.contains_key(&blob) {
             let content = read()?;
             self.room.take(content.len());
@@ -95,7 +95,8 @@ impl Edits {
     /// Edits a content, unless that was done before; `None` if it is for another turn.
     pub(crate) fn edit(
         &mut self,
-        (source, old): (BlobId, &[u8]),
+        source: BlobId,
+        old: &[u8],
         before: &Collection,
         after: &Arc<Collection>,
     ) -> Option<Edited> {

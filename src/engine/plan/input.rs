@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Command, Key};
 use crate::engine::mirror::Mirror;
@@ -65,6 +67,7 @@ pub(crate) fn input<'a>(
         folder: &options.mirror.folder,
         person,
         now: (options.mirror.clock)(),
+        new_id: Uuid::now_v7,
         snapshot: mirror.snapshot(),
     })
 }

@@ -49,6 +49,15 @@ pub(crate) struct Input<'a> {
     pub(crate) person: Actor,
     /// When the commits are made.
     pub(crate) now: DateTime<Utc>,
+    /// Makes the ids of events.
+    pub(crate) new_id: fn() -> Uuid,
+}
+
+impl Input<'_> {
+    /// A file of the folder as a path inside the repository.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
 }
 
 /// What stands for some keys at the head and in the work tree.
@@ -129,7 +138,6 @@ pub(crate) fn plan<'s>(
     input: &Input<'_>,
     submissions: impl IntoIterator<Item = &'s Submission>,
     edits: &mut Edits,
-    new_id: &mut dyn FnMut() -> Uuid,
 ) -> Plan {
     let mut state = PlanState::new(input);
     let mut plan =
@@ -147,7 +155,7 @@ pub(crate) fn plan<'s>(
             continue;
         }
         let mut attempt = state.clone();
-        let granted = attempt.carry_out(input, submission, edits, new_id).and_then(|outcomes| {
+        let granted = attempt.carry_out(input, submission, edits).and_then(|outcomes| {
             if submission.dry_run {
                 let preview = preview::of(input, &plan.drafts, submission, &attempt.drafts)?;
                 return Ok(Granted { outcomes, preview: Some(preview), draft: None });

@@ -35,7 +35,7 @@ pub(super) fn of(
                 return Err(SubmitError::TooMuch { index, bytes_max: input.built_on_bytes_max }.into());
             }
             shown.push(PreviewedFile {
-                path: format!("{}/{name}", input.folder),
+                path: input.path(name),
                 before: before.map(<[u8]>::to_vec),
                 after: after.clone(),
             });

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
-use uuid::Uuid;
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
@@ -68,13 +67,11 @@ impl PlanState {
         input: &Input<'_>,
         submission: &Submission,
         edits: &mut Edits,
-        new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<Vec<Outcome>, Halt> {
         let (mut commit, before) = (Commit::default(), self.catalog.clone());
         let changes = submission.changes.iter().enumerate();
-        let granted: Result<Vec<_>, _> = changes
-            .map(|(index, change)| self.grant((input, &before), index, change, &mut commit, new_id))
-            .collect();
+        let granted: Result<Vec<_>, _> =
+            changes.map(|(index, change)| self.grant(input, &before, index, change, &mut commit)).collect();
         // Known of what has been read, so that no more of it is than may be.
         self.refuse_too_much(input.built_on_bytes_max)?;
         let mut outcomes = granted?;
@@ -92,8 +89,8 @@ impl PlanState {
             // A hand edit is committed for the sake of what is written over it.
             self.drafts.clear();
         } else {
-            let events: Vec<_> = commit.events.iter().map(|event| (new_id(), event)).collect();
-            let unread: Vec<_> = commit.unread.drain(..).map(|key| (new_id(), key)).collect();
+            let events: Vec<_> = commit.events.iter().map(|event| ((input.new_id)(), event)).collect();
+            let unread: Vec<_> = commit.unread.drain(..).map(|key| ((input.new_id)(), key)).collect();
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
@@ -119,16 +116,16 @@ impl PlanState {
     /// what its own changes have made of a collection nobody has a tag.
     fn grant(
         &mut self,
-        (input, before): (&Input<'_>, &Catalog<Arc<Entry>>),
+        input: &Input<'_>,
+        before: &Catalog<Arc<Entry>>,
         index: usize,
         change: &ConditionalCommand,
         commit: &mut Commit,
-        new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<Outcome, Halt> {
         let key = change.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
         let known = before.get(key.as_str()).filter(|_| current.is_some());
-        let merged = self.over_older(input, (index, change), known, current.as_ref())?;
+        let merged = self.over_older(input, index, change, known, current.as_ref())?;
         let change = merged.as_ref().unwrap_or(change);
         self.refuse_broken(input, index, &change.command)?;
         let restore = restore(&change.command);
@@ -143,7 +140,7 @@ impl PlanState {
             Command::Create(_) | Command::Update { .. } => false,
         };
         if current.is_none() && deletes && self.is_unread(input, key) {
-            self.commit_by_hand(input, index, key, new_id)?;
+            self.commit_by_hand(input, index, key)?;
             self.delete(input, key, commit);
             self.settled.insert(key.clone());
             commit.unread.push(key.clone());
@@ -166,8 +163,8 @@ impl PlanState {
         if matches!(event, Event::Created(_)) {
             self.refuse_beside_rival(input, key, commit).map_err(refused)?;
         }
-        self.commit_by_hand(input, index, key, new_id)?;
-        let outcome = self.write(input, (index, &event), exact, commit)?;
+        self.commit_by_hand(input, index, key)?;
+        let outcome = self.write(input, index, &event, exact, commit)?;
         self.settled.insert(key.clone());
         commit.events.push(event);
         Ok(outcome)
@@ -178,7 +175,8 @@ impl PlanState {
     fn over_older(
         &self,
         input: &Input<'_>,
-        (index, change): (usize, &ConditionalCommand),
+        index: usize,
+        change: &ConditionalCommand,
         known: Option<&Arc<Entry>>,
         current: Option<&Arc<Entry>>,
     ) -> Result<Option<ConditionalCommand>, SubmitError> {
@@ -249,7 +247,8 @@ impl PlanState {
     fn write(
         &mut self,
         input: &Input<'_>,
-        (index, event): (usize, &Event),
+        index: usize,
+        event: &Event,
         exact: Option<&Exact>,
         commit: &mut Commit,
     ) -> Result<Outcome, Halt> {
@@ -267,7 +266,7 @@ impl PlanState {
                 return Ok(Outcome::Deleted);
             }
         };
-        let entry = self.put(input, index, collection, (file, bytes), commit)?;
+        let entry = self.put(input, index, collection, file, bytes, commit)?;
         Ok(match event {
             Event::Created(_) => Outcome::Created(entry),
             Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
@@ -280,7 +279,8 @@ impl PlanState {
         input: &Input<'_>,
         index: usize,
         collection: &Arc<Collection>,
-        (file, bytes): (String, Vec<u8>),
+        file: String,
+        bytes: Vec<u8>,
         commit: &mut Commit,
     ) -> Result<Arc<Entry>, SubmitError> {
         if bytes.len() > format::FILE_BYTES_MAX {
@@ -330,7 +330,7 @@ impl PlanState {
         let resolved = resolve(key, yaml, yml, || None);
         let wrong = resolved.wrong.first()?;
         Some(Arc::new(Problem {
-            path: format!("{}/{}", input.folder, wrong.name),
+            path: input.path(&wrong.name),
             faults: wrong.faults.clone(),
             collection: Some(key.clone()),
             serving: resolved.serving(wrong),
@@ -389,14 +389,12 @@ impl PlanState {
         let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
         let (standing, file) = (Arc::clone(standing), standing.file());
         let (source, old) = &update.source;
-        let edited = edits
-            .edit((*source, old.as_slice()), &update.before, &standing.collection)
-            .ok_or(Halt::Unfinished)?;
+        let edited =
+            edits.edit(*source, old, &update.before, &standing.collection).ok_or(Halt::Unfinished)?;
         if let Some(why) = edited.fallback {
             self.fallbacks.push((key.clone(), why));
         }
-        let file = (file, edited.bytes);
-        let entry = self.put(input, update.index, &standing.collection, file, commit)?;
+        let entry = self.put(input, update.index, &standing.collection, file, edited.bytes, commit)?;
         Ok([standing, entry])
     }
 

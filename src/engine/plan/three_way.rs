@@ -150,12 +150,7 @@ fn rival(file: &FileSides, created: &[String]) -> bool {
 /// What becomes of a collection, and which attributes conflict; `None` where the file counts as one value.
 fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String>>) {
     let FileSides { base, ours, theirs, .. } = sides;
-    let read = |side: &Option<Side>| match side {
-        Some(Side::File(bytes)) => {
-            format::read(key, bytes).ok().map(|collection| (bytes.clone(), collection))
-        }
-        Some(Side::Special) | None => None,
-    };
+    let read = |side: &Option<Side>| version(key, side);
     let old = read(base);
     let was = old.as_ref().map(|(_, collection)| collection);
     let what_changed = |stays: &Option<Side>| {
@@ -178,6 +173,11 @@ fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String
 
 /// A file and what it says.
 type Version = (Vec<u8>, Collection);
+
+fn version(key: &Key, side: &Option<Side>) -> Option<Version> {
+    let Some(Side::File(bytes)) = side else { return None };
+    Some((bytes.clone(), format::read(key, bytes).ok()?))
+}
 
 fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resolution, Option<Vec<String>>) {
     let was = base.map(|(_, collection)| collection);
@@ -211,14 +211,8 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
 
 /// Whether both sides have changed more of a file than its values, and not alike: only one of them can stay.
 fn loses_comments(key: &Key, sides: &FileSides) -> bool {
-    let read = |side: &Option<Side>| match side {
-        Some(Side::File(bytes)) => Some((bytes.clone(), format::read(key, bytes).ok()?)),
-        Some(Side::Special) | None => None,
-    };
-    let (Some(base), Some(ours), Some(theirs)) = (read(&sides.base), read(&sides.ours), read(&sides.theirs))
-    else {
-        return false;
-    };
+    let [base, ours, theirs] = [&sides.base, &sides.ours, &sides.theirs].map(|side| version(key, side));
+    let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return false };
     let as_theirs = || format::edit(&ours.0, &ours.1, &theirs.1).bytes;
     ours.1.kind() == theirs.1.kind()
         && !has_only_new_values(&base, &ours)

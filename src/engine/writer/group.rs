@@ -140,7 +140,7 @@ impl Group<'_> {
         let input = input(self.mirror, self.options, jobs, sources)?;
         let started = Instant::now();
         let in_time = in_time(jobs, started, self.deferred.is_none());
-        let Plan { drafts, answers, catalog, fallbacks } = plan(&input, in_time, edits, &mut Uuid::now_v7);
+        let Plan { drafts, answers, catalog, fallbacks } = plan(&input, in_time, edits);
         let now = input.now;
         if !drafts.is_empty() && self.hold(jobs, &answers) {
             return if jobs.is_empty() { Ok(Some(false)) } else { self.attempt(jobs) };
