@@ -63,7 +63,7 @@ pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 pub(crate) const FILE_BYTES_READ_MAX: usize = 1 << 20;
 
 /// What stands under a name in the collections folder of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TreeEntry {
     /// A regular file, executable or not.
     File(BlobId),

@@ -71,7 +71,7 @@ use crate::engine::layers::{Good, damage, not_a_file};
 use crate::engine::pacing::Pacing;
 use crate::format;
 pub use crate::store::signature::Signature;
-use crate::store::{Archive, Damage, StoreError, TreeEntry};
+use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
@@ -165,9 +165,9 @@ impl Shared {
         if let Some(reading) = self.versions.get(&(key.clone(), version)) {
             return Ok(reading);
         }
-        let reading = match version.entry() {
+        let reading = match version.entry {
             TreeEntry::File(blob) => match self.content(blob) {
-                Ok(bytes) => self.parse(key, version, &bytes),
+                Ok(bytes) => self.parse(key, version, blob, &bytes),
                 Err(error) => self.lost(key, version, error)?,
             },
             TreeEntry::Special(what) => Reading::Broken(self.fault(key, version, not_a_file(what))),
@@ -183,13 +183,9 @@ impl Shared {
         }
     }
 
-    fn parse(&self, key: &Key, version: Version, bytes: &[u8]) -> Reading {
-        let read = match version.entry() {
-            TreeEntry::File(blob) => Good::read(key, blob, bytes),
-            TreeEntry::Special(what) => Err(vec![not_a_file(what)]),
-        };
+    fn parse(&self, key: &Key, version: Version, blob: BlobId, bytes: &[u8]) -> Reading {
         // An event tells the first fault; whoever mends the file reads `/problems`.
-        read.map_or_else(
+        Good::read(key, blob, bytes).map_or_else(
             |faults| Reading::Broken(self.first_fault(&version.name(key), faults)),
             Reading::Good,
         )

@@ -273,21 +273,16 @@ impl Builder {
 
     /// The file that counts for a key, after another one did and these names changed.
     fn follow(&mut self, key: &Key, before: Option<Version>, named: Named) -> Option<Version> {
-        let at = |ending| before.filter(|it| it.ending == ending).map(Version::entry);
+        let at = |ending| before.filter(|it| it.ending == ending).map(|it| it.entry);
         let old = [at(Ending::Yaml), at(Ending::Yml).or_else(|| self.twins.get(key).copied())];
         let [yaml, yml] = [named[0].unwrap_or(old[0]), named[1].unwrap_or(old[1])];
         match (yaml, yml) {
             (Some(_), Some(twin)) => self.twins.insert(key.clone(), twin),
             (Some(_), None) | (None, _) => self.twins.remove(key),
         };
-        counting(yaml, yml)
+        let yaml = yaml.map(|entry| Version { ending: Ending::Yaml, entry });
+        yaml.or_else(|| yml.map(|entry| Version { ending: Ending::Yml, entry }))
     }
-}
-
-/// Of the two files of a key the one that counts.
-fn counting(yaml: Option<TreeEntry>, yml: Option<TreeEntry>) -> Option<Version> {
-    let yaml = yaml.map(|entry| Version::new(Ending::Yaml, entry));
-    yaml.or_else(|| yml.map(|entry| Version::new(Ending::Yml, entry)))
 }
 
 /// The `.yml` files that stand beside a `.yaml` one. Mostly there is not one `.yml`, and then

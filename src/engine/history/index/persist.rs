@@ -22,9 +22,9 @@ use crate::domain::file_name::Ending;
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin};
 use crate::engine::history::index::forks::Fork;
-use crate::engine::history::index::row::{CommitRow, Holds, Version};
+use crate::engine::history::index::row::{CommitRow, Version};
 use crate::engine::history::index::{Index, VersionChange, number};
-use crate::store::BlobId;
+use crate::store::{BlobId, Special, TreeEntry};
 
 const MAGIC: &[u8] = b"collectory history 5\n";
 const SUM_BYTES: usize = 4;
@@ -145,19 +145,20 @@ fn origin(tag: u8) -> Option<Origin> {
 
 /// A file as one byte, and its blob if it is a regular one: 0 is none, then two for each kind.
 fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
-    let Some(Version { ending, holds }) = version else { return out.push(0) };
+    let Some(Version { ending, entry }) = version else { return out.push(0) };
     let ending = match ending {
         Ending::Yaml => 1,
         Ending::Yml => 2,
     };
-    match holds {
-        Holds::File(blob) => {
+    match entry {
+        TreeEntry::File(blob) => {
             out.push(ending);
             out.extend_from_slice(blob.as_bytes());
         }
-        Holds::Link => out.push(ending + 2),
-        Holds::Folder => out.push(ending + 4),
-        Holds::Submodule => out.push(ending + 6),
+        TreeEntry::Special(Special::Link) => out.push(ending + 2),
+        TreeEntry::Special(Special::Folder) => out.push(ending + 4),
+        // Of the others a commit has submodules only.
+        TreeEntry::Special(_) => out.push(ending + 6),
     }
 }
 
@@ -168,15 +169,15 @@ fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
 fn version(from: &mut Reader<'_>) -> Option<Option<Version>> {
     let tag = from.byte()?;
     let ending = if tag % 2 == 1 { Ending::Yaml } else { Ending::Yml };
-    let holds = match tag {
+    let entry = match tag {
         0 => return Some(None),
-        1 | 2 => Holds::File(BlobId::new(from.array()?)),
-        3 | 4 => Holds::Link,
-        5 | 6 => Holds::Folder,
-        7 | 8 => Holds::Submodule,
+        1 | 2 => TreeEntry::File(BlobId::new(from.array()?)),
+        3 | 4 => TreeEntry::Special(Special::Link),
+        5 | 6 => TreeEntry::Special(Special::Folder),
+        7 | 8 => TreeEntry::Special(Special::Submodule),
         _ => return None,
     };
-    Some(Some(Version { ending, holds }))
+    Some(Some(Version { ending, entry }))
 }
 
 fn write_number(out: &mut Vec<u8>, number: u32) {

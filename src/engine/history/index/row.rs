@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::domain::file_name::Ending;
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, Origin};
-use crate::store::{BlobId, Special, TreeEntry};
+use crate::store::TreeEntry;
 
 /// One commit along the first parents.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,46 +47,11 @@ pub(crate) struct EventRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     pub(crate) ending: Ending,
-    pub(crate) holds: Holds,
-}
-
-/// What stands under the name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Holds {
-    File(BlobId),
-    Link,
-    Folder,
-    Submodule,
+    /// What stands under the name.
+    pub(crate) entry: TreeEntry,
 }
 
 impl Version {
-    pub(crate) fn new(ending: Ending, entry: TreeEntry) -> Self {
-        let holds = match entry {
-            TreeEntry::File(blob) => Holds::File(blob),
-            TreeEntry::Special(Special::Link) => Holds::Link,
-            TreeEntry::Special(Special::Folder) => Holds::Folder,
-            TreeEntry::Special(_) => Holds::Submodule,
-        };
-        Self { ending, holds }
-    }
-
-    pub(crate) const fn entry(self) -> TreeEntry {
-        match self.holds {
-            Holds::File(blob) => TreeEntry::File(blob),
-            Holds::Link => TreeEntry::Special(Special::Link),
-            Holds::Folder => TreeEntry::Special(Special::Folder),
-            Holds::Submodule => TreeEntry::Special(Special::Submodule),
-        }
-    }
-
-    /// The content of a regular file.
-    pub(crate) const fn blob(self) -> Option<BlobId> {
-        match self.holds {
-            Holds::File(blob) => Some(blob),
-            Holds::Link | Holds::Folder | Holds::Submodule => None,
-        }
-    }
-
     /// The name inside the collections folder.
     pub(crate) fn name(self, key: &Key) -> String {
         self.ending.file_of(key)

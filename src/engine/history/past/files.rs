@@ -41,7 +41,7 @@ impl Shared {
     ) -> Result<Vec<Counting>, StoreError> {
         let of_key = |(name, entry): (String, TreeEntry)| {
             let (stem, ending) = file_name::split(&name)?;
-            Some(Counting { key: self.key(stem)?, version: Version::new(ending, entry), twin: None })
+            Some(Counting { key: self.key(stem)?, version: Version { ending, entry }, twin: None })
         };
         let files = self.archive.files(revision, is_wanted)?;
         let mut found: Vec<Counting> = files.into_iter().filter_map(of_key).collect();
@@ -50,7 +50,7 @@ impl Shared {
         found.dedup_by(|second, first| {
             let same = first.key == second.key;
             if same {
-                first.twin = Some(second.version.entry());
+                first.twin = Some(second.version.entry);
             }
             same
         });
@@ -63,7 +63,7 @@ impl Shared {
         let mut missing = Vec::new();
         for (index, Counting { key, version, .. }) in files.iter().enumerate() {
             let known = self.versions.get(&(key.clone(), *version));
-            if let (None, TreeEntry::File(blob)) = (&known, version.entry()) {
+            if let (None, TreeEntry::File(blob)) = (&known, version.entry) {
                 missing.push((index, blob));
             }
             readings.push(known);
@@ -72,9 +72,10 @@ impl Shared {
         let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
             blobs.iter().map(|_| OnceLock::new()).collect();
         self.archive.contents(&blobs, &|at, content| {
-            let Counting { key, version, .. } = &files[missing[at].0];
+            let (index, blob) = missing[at];
+            let Counting { key, version, .. } = &files[index];
             let reading = match content {
-                Ok(bytes) => Ok(self.parse(key, *version, bytes)),
+                Ok(bytes) => Ok(self.parse(key, *version, blob, bytes)),
                 Err(error) => self.lost(key, *version, error),
             };
             drop(slots[at].set(reading));

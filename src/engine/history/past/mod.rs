@@ -16,7 +16,6 @@ use chrono::{DateTime, Utc};
 use crate::domain::file_name::{self, Ending};
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::history::event::Fault;
-use crate::engine::history::index::row::Version;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
 use crate::engine::layers::{Claim, Content, File, LastGood, hidden_by_other_case, resolve};
@@ -186,9 +185,9 @@ impl View {
         };
         let committed = |name, content| File { name, content, uncommitted: false };
         let file = committed(version.name(key), content);
-        let beside = twin.map(|twin| {
+        let beside = twin.map(|_| {
             // It is not read, since it does not count.
-            committed(Version::new(Ending::Yml, twin).name(key), Content::Broken(Vec::new()))
+            committed(Ending::Yml.file_of(key), Content::Broken(Vec::new()))
         });
         let last_good = || {
             let Standing { version, good } = last_good?;

@@ -234,7 +234,7 @@ fn of(standing: &Option<Standing>) -> Option<&Collection> {
 }
 
 fn blob_of(version: Option<Version>) -> Option<[u8; 20]> {
-    version?.entry().blob().map(|blob| *blob.as_bytes())
+    version?.entry.blob().map(|blob| *blob.as_bytes())
 }
 
 /// A collection with the old values of some attributes.
