@@ -68,6 +68,13 @@ pub enum HistoryError {
     Unreadable(String),
 }
 
+impl HistoryError {
+    /// Nothing is read any more.
+    pub(crate) fn stopping() -> Self {
+        Self::Unreadable("the service is shutting down".into())
+    }
+}
+
 impl From<StoreError> for HistoryError {
     fn from(error: StoreError) -> Self {
         match error {

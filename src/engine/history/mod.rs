@@ -44,13 +44,13 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use crate::domain::{Key, Revision};
+use crate::domain::{Collection, Key, Revision};
 pub use crate::engine::history::error::HistoryError;
 pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
@@ -142,6 +142,10 @@ pub(crate) struct Standing {
     good: Good,
 }
 
+fn collection_of(standing: &Option<Standing>) -> Option<&Collection> {
+    standing.as_ref().map(|standing| &*standing.good.collection)
+}
+
 impl Shared {
     fn new(archive: Arc<dyn Archive>, options: Options) -> Self {
         Self {
@@ -212,12 +216,10 @@ impl Shared {
         Fault { path: self.path(name), line, column, message }
     }
 
-    fn content(&self, blob: crate::store::BlobId) -> Result<Vec<u8>, StoreError> {
-        let found = std::sync::Mutex::new(Ok(Vec::new()));
-        self.archive.contents(&[blob], &|_, content| {
-            *found.lock().expect("nobody panics with it") = content.map(<[u8]>::to_vec);
-        })?;
-        found.into_inner().expect("nobody panics with it")
+    fn content(&self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+        let found = OnceLock::new();
+        self.archive.contents(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
+        found.into_inner().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// A file of the folder as a path inside the repository.
@@ -251,6 +253,10 @@ impl Asker {
 }
 
 impl View {
+    const fn new(shared: Arc<Shared>, index: Arc<Index>) -> Self {
+        Self { shared, index, asker: None }
+    }
+
     /// The same, and long questions end when this asker leaves.
     #[must_use]
     pub fn asked_by(self, asker: Asker) -> Self {
@@ -317,6 +323,11 @@ impl View {
     #[must_use]
     pub fn at_time(&self, time: DateTime<Utc>) -> Option<Revision> {
         self.index.commits().rev().find(|row| row.time() <= time).map(|row| row.revision)
+    }
+
+    /// The number of a commit that the index has.
+    fn commit_number(&self, revision: Revision) -> Result<u32, HistoryError> {
+        self.index.find(revision).ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))
     }
 
     /// The number of the newest commit along first parents that a revision reaches.

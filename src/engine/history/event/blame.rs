@@ -41,9 +41,7 @@ impl View {
         key: &Key,
         sees: &dyn Fn(&Key) -> bool,
     ) -> Result<Vec<Blame>, HistoryError> {
-        let commit = self.index.find(revision);
-        let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
-        self.blame_until(key, commit, sees)
+        self.blame_until(key, self.commit_number(revision)?, sees)
     }
 
     /// The same up to the commit with this number.
@@ -93,9 +91,7 @@ impl View {
         }
         Ok(blames)
     }
-}
 
-impl View {
     /// What an event changed; `before` is the next older one of the same lifetime, and both hold these.
     fn changed_by(
         &self,
@@ -124,8 +120,7 @@ impl View {
     /// file was moved from; none when it is deleted.
     fn lifetime(&self, key: u32, commit: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
         let mut events = Vec::new();
-        let end = if commit == u32::MAX { u32::MAX } else { self.index.events_of(commit).end };
-        let mut next = Some((key, end));
+        let mut next = Some((key, self.index.events_until(commit)));
         while let Some((key, end)) = next.take() {
             let of_key = self.index.of_key(key);
             for event in (0..of_key.len()).rev().map(|at| of_key.at(at)).skip_while(|event| *event >= end) {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::{Attribute, Change, Collection, Kind, Value, changes};
 use crate::engine::history::event::{Action, Effect};
 use crate::engine::history::index::forks::Fork;
-use crate::engine::history::{Reading, View};
+use crate::engine::history::{View, collection_of};
 use crate::store::StoreError;
 
 /// What a merge did to a collection.
@@ -66,18 +66,15 @@ impl View {
     /// What the merge did that an event is of; `join` is what it brought.
     pub(crate) fn decided(&self, event: u32, join: Fork) -> Result<Decided, StoreError> {
         let row = *self.index.event(event);
-        let (after, stays) = match row.after.map(|version| self.shared.read(self.index.key(row.key), version))
-        {
-            None => (None, true),
-            Some(reading) => match reading? {
-                Reading::Good(good) => (Some(good.collection), true),
-                Reading::Broken(fault) => return Ok(Decided::problem(Effect::Problem(fault), true)),
-                Reading::Lost(lost) => return Ok(Decided::problem(Effect::Problem(lost.fault), false)),
-            },
+        let after = match self.good_after(&row)? {
+            Ok(after) => after,
+            Err((effect, stays)) => {
+                return Ok(Decided { effect, stays, is_needed: true, in_order: BTreeSet::new() });
+            }
         };
         if row.action == Action::Created {
             // One side had deleted it, so that nothing of it is known for certain.
-            return Ok(Decided::of(changes(None, after.as_deref()), stays));
+            return Ok(Decided::whole(changes(None, after.as_deref())));
         }
         let last = row.commit - 1;
         let [ours, theirs] = self.index.sides(row.key, row.commit, join);
@@ -88,10 +85,10 @@ impl View {
         let (there, here) = (standing(join.onto)?, standing(Some(last))?);
         if row.action == Action::Deleted {
             let before = here.or(there);
-            return Ok(Decided::of(changes(before.as_ref().map(|it| &*it.good.collection), None), stays));
+            return Ok(Decided::whole(changes(collection_of(&before), None)));
         }
-        let in_order = self.followed(there.as_ref().map(|it| &*it.good.collection), &ours)?;
-        let other_way = self.followed(here.as_ref().map(|it| &*it.good.collection), &theirs)?;
+        let in_order = self.followed(collection_of(&there), &ours)?;
+        let other_way = self.followed(collection_of(&here), &theirs)?;
         let is_certain = in_order.is_certain && other_way.is_certain;
         let [first, mut second] = [in_order, other_way].map(|it| differing(it.attributes, after.as_deref()));
         second.retain(|name, _| !first.contains_key(name));
@@ -99,7 +96,7 @@ impl View {
         let mut changes: Vec<Change> = first.into_values().chain(second.into_values()).collect();
         changes.sort_by_cached_key(|change| attribute(&change.attribute));
         let is_needed = !changes.is_empty() || !is_certain;
-        Ok(Decided { effect: Effect::Changes(changes), stays, is_needed, in_order })
+        Ok(Decided { effect: Effect::Changes(changes), stays: true, is_needed, in_order })
     }
 
     fn followed(&self, begun: Option<&Collection>, events: &[u32]) -> Result<Followed, StoreError> {
@@ -128,13 +125,10 @@ impl Decided {
         changes
     }
 
-    fn of(changes: Vec<Change>, stays: bool) -> Self {
+    /// All of a collection, which is wrong without it for everybody.
+    fn whole(changes: Vec<Change>) -> Self {
         let in_order = changes.iter().map(|change| change.attribute.clone()).collect();
-        Self { effect: Effect::Changes(changes), stays, is_needed: true, in_order }
-    }
-
-    const fn problem(effect: Effect, stays: bool) -> Self {
-        Self { effect, stays, is_needed: true, in_order: BTreeSet::new() }
+        Self { effect: Effect::Changes(changes), stays: true, is_needed: true, in_order }
     }
 }
 

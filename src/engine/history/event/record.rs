@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::domain::{Key, Revision, changes};
+use crate::domain::{Collection, Key, Revision, changes};
 use crate::engine::history::event::{
     Effect, EventCommit, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
 use crate::engine::history::index::number;
-use crate::engine::history::index::row::CommitRow;
-use crate::engine::history::{HistoryError, Reading, View};
+use crate::engine::history::index::row::{CommitRow, EventRow};
+use crate::engine::history::{HistoryError, Reading, View, collection_of};
 use crate::engine::memo::Memo;
 use crate::format::message::{self, Message};
 use crate::store::{SHALLOW, StoreError};
@@ -33,7 +33,7 @@ impl View {
     #[must_use]
     pub fn key_of(&self, id: Uuid) -> Option<&Key> {
         let event = self.index.find_event(id)?;
-        Some(self.index.key(self.index.event(event).key))
+        Some(self.index.key_of(event))
     }
 
     /// The events of one commit, in the order of their keys.
@@ -41,12 +41,8 @@ impl View {
     /// # Errors
     ///
     /// [`HistoryError::UnknownRevision`] for a commit that is not along the first parents.
-    pub fn events_of(
-        &self,
-        revision: crate::domain::Revision,
-    ) -> Result<Vec<Arc<EventRecord>>, HistoryError> {
-        let commit = self.index.find(revision);
-        let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
+    pub fn events_of(&self, revision: Revision) -> Result<Vec<Arc<EventRecord>>, HistoryError> {
+        let commit = self.commit_number(revision)?;
         Ok(self.told_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
     }
 
@@ -89,7 +85,7 @@ impl View {
             },
             position: self.position_of(event),
             effect,
-            moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
+            moved: self.index.moved(event).map(|other| self.index.key_of(other).clone()),
             together: self.together(row.commit),
             memo: Memo::default(),
             memo_streamed: Memo::default(),
@@ -127,11 +123,7 @@ impl View {
         match self.told_of(commit).count() {
             0 | 1 => Some(Box::default()),
             len if len > TOGETHER_MAX => None,
-            _ => Some(
-                self.told_of(commit)
-                    .map(|event| self.index.key(self.index.event(event).key).clone())
-                    .collect(),
-            ),
+            _ => Some(self.told_of(commit).map(|event| self.index.key_of(event).clone()).collect()),
         }
     }
 
@@ -161,16 +153,23 @@ impl View {
             // What is damaged harms only its own event.
             Err(_) => self.standing_before(event)?,
         };
-        let before = before.as_ref().map(|standing| &*standing.good.collection);
-        let after = match row.after {
-            None => None,
-            Some(version) => match self.shared.read(self.index.key(row.key), version)? {
-                Reading::Good(good) => Some(good.collection),
-                Reading::Broken(fault) => return Ok((Effect::Problem(fault), true)),
-                Reading::Lost(lost) => return Ok((Effect::Problem(lost.fault), false)),
-            },
-        };
-        Ok((Effect::Changes(changes(before, after.as_deref())), true))
+        match self.good_after(row)? {
+            Ok(after) => Ok((Effect::Changes(changes(collection_of(&before), after.as_deref())), true)),
+            Err(problem) => Ok(problem),
+        }
+    }
+
+    /// What an event's own file holds; where it can't be read, what is told instead, and whether that is so for good.
+    pub(crate) fn good_after(
+        &self,
+        row: &EventRow,
+    ) -> Result<Result<Option<Arc<Collection>>, (Effect, bool)>, StoreError> {
+        let Some(version) = row.after else { return Ok(Ok(None)) };
+        Ok(match self.shared.read(self.index.key(row.key), version)? {
+            Reading::Good(good) => Ok(Some(good.collection)),
+            Reading::Broken(fault) => Err((Effect::Problem(fault), true)),
+            Reading::Lost(lost) => Err((Effect::Problem(lost.fault), false)),
+        })
     }
 
     /// The event that a position stands after, as a number of events that have been seen; `None`

@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::Action;
-use crate::engine::history::index::partition;
 use crate::engine::history::{HistoryError, View};
 use crate::format::message::{self, Message, OriginTrailer};
 use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, NotChecked, Signature};
@@ -226,17 +225,15 @@ impl View {
         disagreements: &mut Vec<Disagreement>,
     ) -> Result<(), HistoryError> {
         let events: Vec<u32> = self.index.events_of(number).collect();
-        let key_of = |event: u32| self.index.key(self.index.event(event).key);
         for told in &message.events {
             disagreements.extend(told.id.and_then(|id| self.repeated(id, number)));
-            let at = partition(events.len(), |at| key_of(events[at]) < &told.key);
-            let Some(event) = events.get(at).filter(|event| *key_of(**event) == told.key) else {
+            let Ok(at) = events.binary_search_by(|event| self.index.key_of(*event).cmp(&told.key)) else {
                 disagreements.push(Disagreement::Untouched(told.key.clone()));
                 continue;
             };
-            let did = self.index.event(*event).action;
+            let (event, did) = (events[at], self.index.event(events[at]).action);
             let Some(action) = &told.action else { continue };
-            if !self.is_fair(*event, action.trim_start_matches("collection."), did)? {
+            if !self.is_fair(event, action.trim_start_matches("collection."), did)? {
                 let (key, told) = (told.key.clone(), action.clone());
                 disagreements.push(Disagreement::Action { key, told, did });
             }
@@ -245,7 +242,7 @@ impl View {
             // What it decided follows from its parents.
             return Ok(());
         }
-        let untold = events.iter().map(|event| key_of(*event));
+        let untold = events.iter().map(|event| self.index.key_of(*event));
         let untold = untold.filter(|key| !message.events.iter().any(|told| told.key == **key));
         disagreements.extend(untold.cloned().map(Disagreement::Untold));
         Ok(())

@@ -226,7 +226,7 @@ impl Subscription {
     fn newest(&mut self) -> Option<(View, u32)> {
         let state = self.state.borrow_and_update();
         let index = Arc::clone(state.index.as_ref()?);
-        Some((View { shared: Arc::clone(&self.shared), index, asker: None }, state.events_before))
+        Some((View::new(Arc::clone(&self.shared), index), state.events_before))
     }
 
     /// Looks for what comes next, off the threads that answer requests where that reads the disk.
@@ -240,7 +240,7 @@ impl Subscription {
             return Ok(found);
         }
         let looked = tokio::task::spawn_blocking(move || look(&view, at, had_its_chance, &filter)).await;
-        looked.unwrap_or_else(|_| Err(HistoryError::Unreadable("the service is shutting down".into())))
+        looked.unwrap_or_else(|_| Err(HistoryError::stopping()))
     }
 }
 

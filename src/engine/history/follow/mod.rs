@@ -24,8 +24,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::projection::Head;
 use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
-use crate::telemetry::Reached;
-use crate::telemetry::chain;
+use crate::telemetry::{Reached, chain};
 
 /// The note beside the repository that the index is kept in.
 const NOTE: &str = "history-index";
@@ -161,7 +160,7 @@ impl History {
             ControlFlow::Continue(())
         })?;
         keep(&shared, &builder.index, &mut kept);
-        Ok(View { shared, index: Arc::new(builder.index), asker: None })
+        Ok(View::new(shared, Arc::new(builder.index)))
     }
 
     /// The history up to the head that is published now, once it is read: whoever was answered
@@ -176,31 +175,22 @@ impl History {
         loop {
             {
                 let now = state.borrow_and_update();
+                let trouble =
+                    now.trouble.as_ref().map(|trouble| HistoryError::Unreadable(trouble.to_string()));
                 let Some(index) = &now.index else {
-                    return Err(now
-                        .trouble
-                        .as_ref()
-                        .map_or(HistoryError::Building { done: now.done, total: now.total }, |trouble| {
-                            HistoryError::Unreadable(trouble.to_string())
-                        }));
+                    let building = HistoryError::Building { done: now.done, total: now.total };
+                    return Err(trouble.unwrap_or(building));
                 };
                 let head = *self.heads.borrow();
                 // Who was in trouble there is told so, and what comes of another look the next one.
-                let begins_there = !self.begins_elsewhere(&now.cut_off) || now.trouble.is_some();
+                let begins_there = !self.begins_elsewhere(&now.cut_off) || trouble.is_some();
                 let is_there = now.followed == head && begins_there;
                 if is_there || head == Head::Ended {
-                    return match &now.trouble {
-                        Some(trouble) => Err(HistoryError::Unreadable(trouble.to_string())),
-                        None => Ok(View {
-                            shared: Arc::clone(&self.shared),
-                            index: Arc::clone(index),
-                            asker: None,
-                        }),
-                    };
+                    let view = View::new(Arc::clone(&self.shared), Arc::clone(index));
+                    return trouble.map_or(Ok(view), Err);
                 }
             }
-            let stopped = || HistoryError::Unreadable("the service is shutting down".into());
-            state.changed().await.map_err(|_| stopped())?;
+            state.changed().await.map_err(|_| HistoryError::stopping())?;
         }
     }
 
@@ -208,7 +198,7 @@ impl History {
     #[must_use]
     pub fn so_far(&self) -> Option<View> {
         let index = self.state.borrow().index.clone()?;
-        Some(View { shared: Arc::clone(&self.shared), index, asker: None })
+        Some(View::new(Arc::clone(&self.shared), index))
     }
 
     /// Whether the repository was deepened or cut shorter, which moves no head; then the thread that
@@ -230,7 +220,7 @@ impl History {
     pub async fn ready(&self) -> Result<View, HistoryError> {
         let mut state = self.state.clone();
         let ready = state.wait_for(|state| state.index.is_some()).await;
-        drop(ready.map_err(|_| HistoryError::Unreadable("the service is shutting down".into()))?);
+        drop(ready.map_err(|_| HistoryError::stopping())?);
         self.view().await
     }
 
@@ -355,7 +345,7 @@ impl Follower {
         if self.shared.pacing.is_idle() || new.len() > BATCH_LEN {
             return;
         }
-        let view = View { shared: Arc::clone(&self.shared), index: Arc::clone(index), asker: None };
+        let view = View::new(Arc::clone(&self.shared), Arc::clone(index));
         for event in new {
             // Whoever follows along tries again, and tells what is wrong.
             drop(view.record(event));

@@ -213,7 +213,7 @@ impl Builder {
         let mut named: BTreeMap<Key, Named> = changes.into_iter().collect();
         let (first, end) = (self.index.commit(start).events, self.index.commit(merge).events);
         for event in first..end {
-            named.entry(self.index.key(self.index.event(event).key).clone()).or_default();
+            named.entry(self.index.key_of(event).clone()).or_default();
         }
         for (key, named) in named {
             let number = self.index.key_number(&key);
@@ -261,8 +261,7 @@ impl Builder {
         if open.is_empty() || self.index.commit(merge).is_damaged {
             return Ok(());
         }
-        let view =
-            View { shared: Arc::clone(&self.shared), index: Arc::new(self.index.clone()), asker: None };
+        let view = View::new(Arc::clone(&self.shared), Arc::new(self.index.clone()));
         for event in open {
             if !view.decided(event, join)?.is_needed {
                 self.index.quieten(event);

@@ -21,10 +21,10 @@ pub(crate) struct Fork {
     pub(crate) is_main: bool,
 }
 
-/// All of them.
+/// All forks of an index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Forks {
-    /// By the number of the commit.
+    /// The forks by the number of their commit.
     by_commit: OrdMap<u32, Fork>,
     /// The events of merges that are not told: the sides have told it all (`event::decided`).
     quiet: OrdSet<u32>,
@@ -60,7 +60,7 @@ impl Forks {
         !self.quiet.is_empty() && self.quiet.contains(&event)
     }
 
-    /// Those that are not, among these.
+    /// The events among these that are not told.
     pub(crate) fn quiet(&self, events: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         let some = (!events.is_empty()).then_some(events);
         some.into_iter().flat_map(|events| self.quiet.range(events)).copied()

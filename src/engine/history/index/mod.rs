@@ -122,7 +122,7 @@ impl Index {
         self.forks.is_quiet(event)
     }
 
-    /// Those that are not, among these.
+    /// The events among these that are not told.
     pub(crate) fn quiet(&self, events: std::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.forks.quiet(events)
     }
@@ -138,8 +138,18 @@ impl Index {
         self.commit(commit).events..end
     }
 
+    /// How many events there are up to and with a commit; all of them where there is no such commit yet.
+    pub(crate) fn events_until(&self, commit: u32) -> u32 {
+        if commit < self.len() { self.events_of(commit).end } else { self.events_len() }
+    }
+
     pub(crate) fn key(&self, key: u32) -> &Key {
         &self.keys[key as usize]
+    }
+
+    /// The key that an event is of.
+    pub(crate) fn key_of(&self, event: u32) -> &Key {
+        self.key(self.event(event).key)
     }
 
     /// How many keys have a number.
@@ -199,12 +209,12 @@ impl Index {
         self.of_key_until(row.key, row.commit).find(|before| *before < event)
     }
 
-    /// Where commits do not stand on the one before alone.
+    /// The commits that do not simply stand on the one before them.
     pub(crate) const fn forks(&self) -> &Forks {
         &self.forks
     }
 
-    /// Notes that the newest commit does not.
+    /// Notes that the newest commit is one of those.
     pub(crate) fn fork(&mut self, fork: Fork) {
         self.forks.insert(self.len() - 1, fork);
     }
@@ -257,7 +267,7 @@ impl Index {
         let mut removed: BTreeMap<BlobId, VecDeque<u32>> = BTreeMap::new();
         for event in events.clone().filter(|event| self.event(*event).action == Action::Deleted) {
             let version = self.before(event).and_then(|before| self.event(before).after);
-            if let Some(blob) = version.and_then(Version::blob) {
+            if let Some(blob) = version.and_then(|version| version.entry.blob()) {
                 removed.entry(blob).or_default().push_back(event);
             }
         }
@@ -266,7 +276,8 @@ impl Index {
         }
         for to in events {
             let row = self.event(to);
-            let blob = row.after.filter(|_| row.action == Action::Created).and_then(Version::blob);
+            let created = row.after.filter(|_| row.action == Action::Created);
+            let blob = created.and_then(|version| version.entry.blob());
             if let Some(from) = blob.and_then(|blob| removed.get_mut(&blob)?.pop_front()) {
                 self.moves.insert(from, to);
                 self.moves.insert(to, from);

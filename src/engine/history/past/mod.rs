@@ -63,7 +63,7 @@ impl View {
     ///
     /// Fails when the repository can't be read.
     pub fn as_of(&self, revision: Revision) -> Result<Arc<AsOf>, HistoryError> {
-        if let Some(known) = self.shared.catalogs.get(&(self.index.oldest(), revision)) {
+        if let Some(known) = self.known_as_of(revision) {
             return Ok(known);
         }
         let files = self.shared.counting(revision, &|_| true)?;
@@ -96,6 +96,11 @@ impl View {
         Ok(past)
     }
 
+    /// The same, if it is at hand.
+    fn known_as_of(&self, revision: Revision) -> Option<Arc<AsOf>> {
+        self.shared.catalogs.get(&(self.index.oldest(), revision))
+    }
+
     /// One collection as it was. Of the folder only the files are read whose names can mean this
     /// key, or one that hides it since it differs in letter case only.
     ///
@@ -104,7 +109,7 @@ impl View {
     /// [`HistoryError::UnknownKey`] when there was none, [`HistoryError::Lost`] when what there was is lost.
     pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
-        if let Some(past) = self.shared.catalogs.get(&(self.index.oldest(), revision)) {
+        if let Some(past) = self.known_as_of(revision) {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| file_name::is_of(name, key);
@@ -130,7 +135,7 @@ impl View {
     ///
     /// As [`collection_as_of`](Self::collection_as_of).
     pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
-        let known = self.shared.catalogs.get(&(self.index.oldest(), revision));
+        let known = self.known_as_of(revision);
         let known = known.as_ref().and_then(|past| past.snapshot.get()?.get(key.as_str()).cloned());
         if let Some(entry) = known {
             return Ok(entry);

@@ -32,7 +32,7 @@ impl View {
         let is_as_it_was = digest_then.is_some() && digest_then == digest_now;
         let news =
             (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_news(&self.index, *event));
-        let touched: BTreeSet<&Key> = news.map(|event| self.index.key(self.index.event(event).key)).collect();
+        let touched: BTreeSet<&Key> = news.map(|event| self.index.key_of(event)).collect();
         let keys: BTreeSet<&Key> = touched
             .iter()
             .copied()

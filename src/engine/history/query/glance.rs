@@ -45,9 +45,7 @@ impl View {
     /// changed last comes first.
     pub fn keys_by_change(&self, until: Option<Revision>) -> impl Iterator<Item = &Key> {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
-        let events = commit.map_or(0, |commit| {
-            if commit < self.index.len() { self.index.events_of(commit).end } else { self.index.events_len() }
-        });
+        let events = commit.map_or(0, |commit| self.index.events_until(commit));
         let mut is_known = vec![false; self.index.keys_len() as usize];
         let told = (0..events).rev().filter(|event| !self.index.is_quiet(*event));
         let keys = told.map(|event| self.index.event(event).key);
