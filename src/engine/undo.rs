@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::domain::{Actor, Key, Revision};
+use crate::domain::{Actor, Command, Key, Revision};
 use crate::engine::handle::Handle;
-use crate::engine::history::{History, HistoryError, Plan, UndoRefusal, View};
+use crate::engine::history::{History, HistoryError, UndoRefusal, View};
 use crate::engine::projection::{Projection, Snapshot};
+use crate::engine::refuse::unavailable;
 use crate::engine::submission::answer::Written;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::once::Once;
@@ -93,28 +94,25 @@ impl Undoer {
             let snapshot = projection.snapshot().ok_or(SubmitError::Loading)?;
             if view.head() == snapshot.revision {
                 let (what, planned_on) = (what.clone(), Arc::clone(&snapshot));
-                let plan = tokio::task::spawn_blocking(move || what.plan(&view, &planned_on)).await;
-                let stopped = |_| HistoryError::Unreadable("the service is shutting down".into());
-                let plan = plan.map_err(stopped)??;
-                let entry = snapshot.get(plan.command.key().as_str());
+                let planned = tokio::task::spawn_blocking(move || what.plan(&view, &planned_on)).await;
+                let command = planned.map_err(|_| HistoryError::stopping())??;
+                let entry = snapshot.get(command.key().as_str());
                 let wanted = self.condition.holds(entry.map(AsRef::as_ref));
-                match handle.submit(self.submission(plan)).await {
+                match handle.submit(self.submission(command)).await {
                     Err(SubmitError::Condition { .. }) if wanted && races < RACES_MAX => {}
                     answer => return Ok(answer?),
                 }
             }
             races += 1;
             if races > RACES_MAX {
-                let reason = "the collection keeps changing, try again".to_owned();
-                let retry_after = std::time::Duration::from_secs(1);
-                return Err(SubmitError::Unavailable { reason, retry_after }.into());
+                return Err(unavailable("the collection keeps changing, try again").into());
             }
         }
     }
 
-    fn submission(&self, plan: Plan) -> Submission {
+    fn submission(&self, command: Command) -> Submission {
         Submission {
-            changes: vec![ConditionalCommand { command: plan.command, condition: self.condition.clone() }],
+            changes: vec![ConditionalCommand { command, condition: self.condition.clone() }],
             author: self.author.clone(),
             reason: self.reason.clone(),
             request_id: self.request_id.clone(),
@@ -126,7 +124,7 @@ impl Undoer {
 }
 
 impl What {
-    fn plan(&self, view: &View, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
+    fn plan(&self, view: &View, snapshot: &Snapshot) -> Result<Command, UndoRefusal> {
         match self {
             Self::Event(event) => view.plan_undo(*event, snapshot),
             Self::Since(key, revision) => view.plan_restore(key, *revision, snapshot),

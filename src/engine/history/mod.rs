@@ -63,7 +63,7 @@ pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, Options};
 pub use crate::engine::history::past::AsOf;
 pub use crate::engine::history::past::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
-pub use crate::engine::history::past::undo::{Plan, UndoRefusal};
+pub use crate::engine::history::past::undo::UndoRefusal;
 pub(crate) use crate::engine::history::query::glance::LastChange;
 pub use crate::engine::history::query::page::{At, EventPage, Filter, Page, Seeing};
 pub use crate::engine::history::query::time::Side;

@@ -13,10 +13,10 @@ use crate::domain::{
 };
 use crate::engine::history::event::{Action, Effect, Fault};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
+use crate::engine::history::{HistoryError, Lost, Reading, Standing, View, collection_of};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::error::SubmitError;
-use crate::store::SHALLOW;
+use crate::store::{SHALLOW, StoreError};
 
 /// Why an event is not undone, or a collection not restored.
 #[derive(Debug, thiserror::Error)]
@@ -54,24 +54,23 @@ pub enum UndoRefusal {
     Submit(#[from] SubmitError),
 }
 
+impl From<StoreError> for UndoRefusal {
+    fn from(error: StoreError) -> Self {
+        Self::History(error.into())
+    }
+}
+
 fn shown(value: &Option<Value>) -> String {
     value.as_ref().map_or_else(|| "absent".to_owned(), ToString::to_string)
 }
 
-/// What takes something back: to be submitted as it is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The command.
-    pub command: Command,
-}
-
 impl View {
-    /// Plans to undo an event; `snapshot` is what is served at the view's head.
+    /// The command that undoes an event; `snapshot` is what is served at the view's head.
     ///
     /// # Errors
     ///
     /// Says what stands in the way.
-    pub fn plan_undo(&self, id: Uuid, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
+    pub fn plan_undo(&self, id: Uuid, snapshot: &Snapshot) -> Result<Command, UndoRefusal> {
         let event = self.index.find_event(id).ok_or(HistoryError::UnknownEvent(id))?;
         let row = *self.index.event(event);
         let key = self.index.key(row.key);
@@ -80,12 +79,12 @@ impl View {
         let before = match (join, row.action) {
             // Of its two sides one had deleted it.
             (Some(_), Action::Created) => None,
-            _ => self.standing_before(event).map_err(HistoryError::from)?,
+            _ => self.standing_before(event)?,
         };
-        let after = self.standing_after(event).map_err(HistoryError::from)?;
+        let after = self.standing_after(event)?;
         let touched = match join.filter(|_| row.action == Action::Updated) {
-            Some(join) => self.decided(event, join).map_err(HistoryError::from)?.given(),
-            None => changes(of(&before), of(&after)),
+            Some(join) => self.decided(event, join)?.given(),
+            None => changes(collection_of(&before), collection_of(&after)),
         };
         // The file before a merge lacks what the other side did.
         let is_one_of_two = join.is_some() && row.action == Action::Updated && !touched.is_empty();
@@ -105,17 +104,17 @@ impl View {
             exact,
             reverses: reverses.clone(),
         };
-        let command = match (before, served) {
+        let restore = match (before, served) {
             (None, _) => restore(None, None),
             (Some(before), _) if untouched && !is_one_of_two => {
-                let exact = self.exact(key, &before, before.version, present)?;
+                let exact = self.exact(key, &before, present)?;
                 restore(Some(before.good.collection), Some(exact))
             }
             (Some(before), None) => {
                 if let Some(problem) = snapshot.problem_of(key.as_str()).cloned() {
                     return Err(SubmitError::Broken { index: 0, problem }.into());
                 }
-                let exact = self.exact(key, &before, before.version, present)?;
+                let exact = self.exact(key, &before, present)?;
                 restore(Some(before.good.collection), Some(exact))
             }
             (Some(_), Some(entry)) => {
@@ -123,10 +122,10 @@ impl View {
                 restore(Some(Arc::new(reverted(&entry.collection, &touched)?)), None)
             }
         };
-        Ok(Plan { command: Command::Restore(Box::new(command)) })
+        Ok(Command::Restore(Box::new(restore)))
     }
 
-    /// Plans to restore a collection; `snapshot` is what is served at the view's head.
+    /// The command that restores a collection; `snapshot` is what is served at the view's head.
     ///
     /// # Errors
     ///
@@ -136,7 +135,7 @@ impl View {
         key: &Key,
         revision: Revision,
         snapshot: &Snapshot,
-    ) -> Result<Plan, UndoRefusal> {
+    ) -> Result<Command, UndoRefusal> {
         let past = self.collection_as_of(revision, key)?;
         let served = snapshot.get(key.as_str());
         let present = self.index.present(key);
@@ -145,27 +144,21 @@ impl View {
             (None, Some(version)) => version.name(key),
             (None, None) => past.file,
         };
-        let bytes = self.shared.content(past.blob).map_err(HistoryError::from)?;
+        let bytes = self.shared.content(past.blob)?;
         let exact = Exact { file, bytes: bytes.into(), over: blob_of(present) };
-        let command = Restore {
+        let restore = Restore {
             key: key.clone(),
             seen: served.map(|entry| Arc::clone(&entry.collection)),
             to: Some(past.collection),
             exact: Some(exact),
             reverses: Reverses::Since(revision),
         };
-        Ok(Plan { command: Command::Restore(Box::new(command)) })
+        Ok(Command::Restore(Box::new(restore)))
     }
 
-    fn exact(
-        &self,
-        key: &Key,
-        standing: &Standing,
-        name: Version,
-        present: Option<Version>,
-    ) -> Result<Exact, HistoryError> {
+    fn exact(&self, key: &Key, standing: &Standing, present: Option<Version>) -> Result<Exact, HistoryError> {
         let bytes = self.shared.content(standing.good.blob)?;
-        Ok(Exact { file: name.name(key), bytes: bytes.into(), over: blob_of(present) })
+        Ok(Exact { file: standing.version.name(key), bytes: bytes.into(), over: blob_of(present) })
     }
 
     /// Refuses if anything after the event touched what it touched. What was created can be taken
@@ -196,12 +189,12 @@ impl View {
         let later = self.index.of_key(row.key).from(0).filter(|later| *later > event);
         for later in later {
             self.refuse_lost(later)?;
-            if let (Effect::Changes(changes), _) = self.effect(later).map_err(HistoryError::from)? {
+            if let (Effect::Changes(changes), _) = self.effect(later)? {
                 refuse(changes, Some(self.index.event(later).id))?;
             }
         }
-        let committed = self.standing_at(row.key, u32::MAX).map_err(HistoryError::from)?;
-        refuse(changes(of(&committed), served.map(|entry| &*entry.collection)), None)
+        let committed = self.standing_at(row.key, u32::MAX)?;
+        refuse(changes(collection_of(&committed), served.map(|entry| &*entry.collection)), None)
     }
 
     /// Refuses where the repository does not have what the event led to or began with: nobody can tell what it
@@ -221,16 +214,12 @@ impl View {
 
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
         let Some(version) = present.filter(|_| entry.stale) else { return Ok(()) };
-        match self.shared.read(key, version).map_err(HistoryError::from)? {
+        match self.shared.read(key, version)? {
             Reading::Broken(fault) | Reading::Lost(Lost { fault, .. }) => Err(UndoRefusal::Broken(fault)),
             // The hand edit above it is broken; the writer knows where.
             Reading::Good(_) => Ok(()),
         }
     }
-}
-
-fn of(standing: &Option<Standing>) -> Option<&Collection> {
-    standing.as_ref().map(|standing| &*standing.good.collection)
 }
 
 fn blob_of(version: Option<Version>) -> Option<[u8; 20]> {
