@@ -10,12 +10,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use state::{Held, State, by_hand, failed};
+use state::{Held, State, by_hand, failed, locked};
 
 use super::{
     BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError,
@@ -24,7 +23,7 @@ use super::{
 use crate::domain::{Actor, Revision};
 
 /// A repository in memory; clones share it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryJournal {
     state: Arc<Mutex<State>>,
 }
@@ -48,17 +47,11 @@ pub(crate) enum Fault {
     DiskFull,
 }
 
-impl Default for MemoryJournal {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl MemoryJournal {
     /// An empty repository with a work tree.
     #[must_use]
     pub(crate) fn new() -> Self {
-        Self { state: Arc::default() }
+        Self::default()
     }
 
     /// An empty repository without a work tree.
@@ -389,9 +382,7 @@ impl Journal for MemoryJournal {
         let fault = state.faults.appends.pop_front();
         match &fault {
             Some(Fault::BeforeTheBranch) => return Err(failed("write", io::ErrorKind::Other)),
-            Some(Fault::Locked) => {
-                return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
-            }
+            Some(Fault::Locked) => return Err(locked()),
             Some(Fault::Saved(name, text)) => {
                 state.place(name, Some(Held::File(text.clone().into_bytes())));
                 return Err(StoreError::HeadMoved { expected, found: state.head });
@@ -483,6 +474,6 @@ impl Journal for MemoryJournal {
     }
 
     fn person(&mut self) -> Actor {
-        self.lock().person.clone().unwrap_or_else(Actor::anonymous)
+        Actor::anonymous()
     }
 }

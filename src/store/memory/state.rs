@@ -27,7 +27,6 @@ pub(super) struct State {
     // The revision up to which everything would survive a power cut, as far as is known.
     pub(super) durable: Option<Option<Revision>>,
     pub(super) counts: Counts,
-    pub(super) person: Option<Actor>,
     // What was noted as served last.
     pub(super) served: Option<Revision>,
     pub(super) kept: Vec<Kept>,
@@ -77,6 +76,10 @@ pub(super) fn failed(action: &'static str, kind: io::ErrorKind) -> StoreError {
     StoreError::at(action, Path::new("memory"), kind.into())
 }
 
+pub(super) fn locked() -> StoreError {
+    StoreError::Locked { path: PathBuf::from("memory/index.lock") }
+}
+
 pub(super) fn by_hand(
     files: &[(&str, Option<&str>)],
     author: &Actor,
@@ -87,6 +90,11 @@ pub(super) fn by_hand(
         ((*name).to_owned(), content.map(|content| content.as_bytes().to_vec()))
     };
     Draft { files: files.iter().map(file).collect(), message: message.to_owned(), author: author.clone(), at }
+}
+
+/// What two trees have under a name.
+fn change(old: &Tree, new: &Tree, name: &str) -> FileChange {
+    FileChange { name: name.to_owned(), before: old.get(name).copied(), after: new.get(name).copied() }
 }
 
 impl State {
@@ -201,7 +209,7 @@ impl State {
     /// Fails while git holds the lock of the index.
     pub(super) fn check_lock(&self) -> Result<(), StoreError> {
         if self.work_tree.is_busy && self.work_tree.away.is_none() {
-            return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
+            return Err(locked());
         }
         Ok(())
     }
@@ -233,20 +241,20 @@ impl State {
 
     /// What differs between two revisions, and what differed on the way.
     fn touched(&self, old: Option<Revision>, new: Option<Revision>) -> Vec<FileChange> {
-        let mut names: BTreeSet<String> = self.changes(old, new).into_iter().map(|it| it.name).collect();
-        let mut at = new;
-        while let Some(revision) = at.filter(|at| Some(*at) != old) {
+        let on_the_way = self.line(old, new).flat_map(|revision| {
             let parent = self.parent(&revision);
-            names.extend(self.changes(parent, Some(revision)).into_iter().map(|it| it.name));
-            at = parent;
-        }
+            self.changes(parent, Some(revision))
+        });
+        let names: BTreeSet<String> =
+            self.changes(old, new).into_iter().chain(on_the_way).map(|it| it.name).collect();
         let [before, after] = [self.tree(old), self.tree(new)];
-        let change = |name: String| FileChange {
-            before: before.get(&name).copied(),
-            after: after.get(&name).copied(),
-            name,
-        };
-        names.into_iter().map(change).collect()
+        names.iter().map(|name| change(&before, &after, name)).collect()
+    }
+
+    /// The commits after `old` up to `new` along first parents, the newest first.
+    fn line(&self, old: Option<Revision>, new: Option<Revision>) -> impl Iterator<Item = Revision> {
+        std::iter::successors(new, |revision| self.parent(revision))
+            .take_while(move |revision| Some(*revision) != old)
     }
 
     fn parent(&self, revision: &Revision) -> Option<Revision> {
@@ -254,20 +262,12 @@ impl State {
     }
 
     /// What the commits after `old` and before `new` have under a name.
-    pub(super) fn passed(
-        &self,
-        old: Option<Revision>,
-        new: Option<Revision>,
-        name: &str,
-    ) -> Vec<Option<TreeEntry>> {
-        let parent = |revision: &Revision| self.parent(revision);
-        std::iter::successors(new.as_ref().and_then(parent), parent)
-            .take_while(|revision| Some(*revision) != old)
-            .map(|revision| self.tree(Some(revision)).get(name).copied())
-            .collect()
+    fn passed(&self, old: Option<Revision>, new: Option<Revision>, name: &str) -> Vec<Option<TreeEntry>> {
+        let passed = self.line(old, new).skip(1);
+        passed.map(|revision| self.tree(Some(revision)).get(name).copied()).collect()
     }
 
-    pub(super) fn held_as_entry(&self, name: &str) -> Option<TreeEntry> {
+    fn held_as_entry(&self, name: &str) -> Option<TreeEntry> {
         self.work_tree.files.get(name).map(|held| match held {
             Held::File(content) => TreeEntry::File(BlobId::of(content)),
             Held::Special(what) => TreeEntry::Special(*what),
@@ -279,11 +279,7 @@ impl State {
         let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         names
             .into_iter()
-            .map(|name| FileChange {
-                name: name.clone(),
-                before: old.get(name).copied(),
-                after: new.get(name).copied(),
-            })
+            .map(|name| change(&old, &new, name))
             .filter(|change| is_collection_file(&change.name) && change.before != change.after)
             .collect()
     }
