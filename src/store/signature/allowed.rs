@@ -14,7 +14,7 @@ use std::fmt;
 use chrono::{Local, NaiveDate, NaiveDateTime, TimeZone as _};
 use ssh_key::public::KeyData;
 
-use super::{NAMESPACE, NotAllowed, Signer, public_key};
+use super::{NAMESPACE, NotAllowed, Signer, entries, public_key};
 
 /// Whom to believe a signature.
 #[derive(Debug, Clone, Default)]
@@ -58,14 +58,10 @@ impl AllowedSigners {
     pub fn parse(file: &[u8]) -> (Self, Vec<LeftOut>) {
         let mut allowed = Self::default();
         let mut left_out = Vec::new();
-        for (index, line) in String::from_utf8_lossy(file).lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
+        for (number, line) in entries(&String::from_utf8_lossy(file)) {
             match Line::parse(line) {
                 Ok(line) => allowed.lines.push(line),
-                Err(why) => left_out.push(LeftOut { line: index + 1, why }),
+                Err(why) => left_out.push(LeftOut { line: number, why }),
             }
         }
         (allowed, left_out)

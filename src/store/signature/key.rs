@@ -22,7 +22,7 @@ use ssh_key::private::KeypairData;
 use ssh_key::{EcdsaCurve, HashAlg, LineEnding, PrivateKey, PublicKey};
 
 use crate::store::StoreError;
-use crate::store::signature::NAMESPACE;
+use crate::store::signature::{KeyName, NAMESPACE};
 
 /// The most bytes that the file of a signing key has.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -40,7 +40,7 @@ impl fmt::Debug for SigningKey {
 /// Its algorithm and the fingerprint of its public half.
 impl fmt::Display for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.0.algorithm(), self.0.fingerprint(HashAlg::Sha256))
+        fmt::Display::fmt(&KeyName::of(self.0.public_key().key_data()), f)
     }
 }
 

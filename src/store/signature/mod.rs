@@ -197,13 +197,8 @@ impl Checker {
         if file.starts_with(b"SSHKRL\n\0") {
             return Err(RevokedKeysError::Krl);
         }
-        for (index, line) in String::from_utf8_lossy(file).lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let key = public_key(line).ok_or(RevokedKeysError::Line(index + 1))?;
-            self.revoked.push(key);
+        for (number, line) in entries(&String::from_utf8_lossy(file)) {
+            self.revoked.push(public_key(line).ok_or(RevokedKeysError::Line(number))?);
         }
         Ok(())
     }
@@ -226,6 +221,11 @@ impl Checker {
             Err(why) => Signature::NotAllowed { key: name, why },
         }
     }
+}
+
+/// The lines of a list of keys with their numbers, from 1, besides empty ones and comments.
+fn entries(list: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(list.lines().map(str::trim)).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// The public key at the beginning of a text: its algorithm and its digits; whatever stands behind
