@@ -84,18 +84,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let lost = match local {
             Some(local) if self.is_rewritten(Some(local), head)? => local,
             Some(_) | None => {
-                let mut lost = None;
-                for kept in kept.iter().rev() {
-                    // What the remote has again is not lost any more.
-                    if head.map_or(Ok(true), |head| {
-                        self.inner.commits().descends(head, kept.revision).map(|has| !has)
-                    })? {
-                        lost = Some(kept.revision);
-                        break;
-                    }
-                }
                 let nothing = || RemoteError::Stopped("nothing is kept of a rewritten branch".to_owned());
-                lost.ok_or_else(nothing)?
+                self.lost_last(&kept, head)?.ok_or_else(nothing)?
             }
         };
         let tip = match head {
@@ -127,6 +117,20 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let restored: Vec<Kept> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
         self.inner.let_go(&restored)?;
         Ok(tip)
+    }
+
+    /// What was kept last and the remote does not have again.
+    fn lost_last(&mut self, kept: &[Kept], head: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+        for kept in kept.iter().rev() {
+            let is_back = match head {
+                Some(head) => self.inner.commits().descends(head, kept.revision)?,
+                None => false,
+            };
+            if !is_back {
+                return Ok(Some(kept.revision));
+            }
+        }
+        Ok(None)
     }
 
     /// Notes that the branch here is what the remote has.

@@ -122,15 +122,15 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.link.stop(LinkState::Stopped, why);
             return Ok(Some(local));
         }
-        if !self.link.settings.is_local()
+        if !self.link.is_local()
             && (self.goes_on_at().is_some() || self.link.check_writable().is_err() && !self.link.is_stopped())
         {
             return Ok(Some(local));
         }
         let merge = self.merge(Join { theirs: head, ours: local, is_restored: false })?;
         let why = "merged with what the remote has";
-        if self.link.settings.is_local() {
-            let found = self.advance_onto(Some(local), (merge, head), why)?;
+        if self.link.is_local() {
+            let found = self.advance_onto(Some(local), merge, head, why)?;
             if found == Some(merge) {
                 self.post(Some(head), merge)?;
             }
@@ -206,7 +206,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         head: Option<Revision>,
     ) -> Result<Option<Revision>, StoreError> {
         head.into_iter().for_each(|head| self.note_base(head));
-        if self.link.settings.is_local() && !self.link.settings.is_follower {
+        if self.link.is_local() && !self.link.settings.is_follower {
             self.link.note_followable();
             self.post(head, local)?;
             return Ok(Some(local));
@@ -299,14 +299,15 @@ impl<J: TwoPhase> RemoteJournal<J> {
         to: Revision,
         why: &str,
     ) -> Result<Option<Revision>, StoreError> {
-        self.advance_onto(from, (to, to), why)
+        self.advance_onto(from, to, to, why)
     }
 
-    /// Brings the branch to a commit that contains this head of the remote.
+    /// Brings the branch to a commit that contains `base`, a head of the remote.
     fn advance_onto(
         &mut self,
         from: Option<Revision>,
-        (to, base): (Revision, Revision),
+        to: Revision,
+        base: Revision,
         why: &str,
     ) -> Result<Option<Revision>, StoreError> {
         if from.is_some() {

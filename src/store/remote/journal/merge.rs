@@ -4,14 +4,14 @@
 //! that what was acknowledged keeps its ids. Files that only one side has changed are taken as they are, those that
 //! both have changed are put together by git, and collections by whoever knows what they mean ([`Merger`](crate::store::remote::merger::Merger)).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::{Revision, file_name};
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::merger::{FileSides, Resolution, Side, Sides};
-use crate::store::remote::transport::git_merge::{Changes, Entry, RawChange};
+use crate::store::remote::transport::git_merge::{Changes, Entry, Parted, RawChange};
 use crate::store::{BlobId, Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
 /// What is to be brought together.
@@ -29,66 +29,60 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Makes a merge of the two; no branch moves to it.
     pub(crate) fn merge(&mut self, join: Join) -> Result<Revision, StoreError> {
         let Join { theirs, ours, is_restored } = join;
-        let until = self.link.deadline();
-        let base = self.link.git.merge_base(theirs, ours, until)?;
-        let here = self.link.git.diff(base, ours, until)?;
-        let there = self.link.git.diff(base, theirs, until)?;
-        let link = Arc::clone(&self.link);
+        let (link, until) = (Arc::clone(&self.link), self.link.deadline());
+        let base = link.git.merge_base(theirs, ours, until)?;
+        let here = link.git.diff(base, ours, until)?;
+        let there = link.git.diff(base, theirs, until)?;
         let is_collection = |path: &[u8]| link.settings.is_collection(path).is_some();
-        let (mut files, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        let (mut files, others): (Changes, Changes) =
             here.into_iter().partition(|(path, _)| is_collection(path));
         for (path, change) in twins(&files, &there) {
             files.entry(path).or_insert(RawChange { before: change.before, after: change.before });
         }
-        let sides = files.iter().map(|(path, change)| self.sides(path, *change, &there));
-        let sides: Vec<FileSides> = sides.collect::<Result<_, _>>()?;
+        let parted = Parted { base, ours, theirs };
+        let others = link.git.merge_others(parted, &others, &there, &is_collection, until)?;
         let is_created = |(path, change): (&Vec<u8>, &RawChange)| {
             change.before.is_none().then(|| link.settings.is_collection(path)).flatten()
         };
-        let created = there.iter().filter_map(is_created).collect();
-        let mut index = BTreeMap::new();
-        let found = self.link.git.merge_others(
-            [base, Some(ours), Some(theirs)],
-            &others,
-            (&there, &is_collection),
-            until,
-        )?;
-        let commits = self.inner.commits().commits_beyond(ours, theirs)?.len();
-        let conflicts = found.conflicts;
-        let judged = self.link.settings.merger.merge(&Sides {
-            files: sides.clone(),
-            created,
-            conflicts,
+        let sides = files.iter().map(|(path, change)| self.sides(path, *change, &there));
+        let sides = Sides {
+            files: sides.collect::<Result<_, _>>()?,
+            created: there.iter().filter_map(is_created).collect(),
+            conflicts: others.conflicts,
             joined: ours,
-            commits,
+            commits: self.inner.commits().commits_beyond(ours, theirs)?.len(),
             is_restored,
-        });
+        };
+        let judged = link.settings.merger.merge(&sides);
+
+        // Of a collection what the remote has, unless something else is decided.
+        let mut entries: BTreeMap<Vec<u8>, Option<Entry>> =
+            files.iter().map(|(path, change)| (path.clone(), change.before)).collect();
+        let theirs_now = there.iter().filter(|(path, _)| is_collection(path));
+        entries.extend(theirs_now.map(|(path, change)| (path.clone(), change.after)));
         let mut drafted = Vec::new();
-        for ((path, change), (take, side)) in files.iter().zip(judged.takes.into_iter().zip(sides)) {
+        for ((path, change), (take, side)) in files.iter().zip(judged.takes.into_iter().zip(sides.files)) {
             match take {
                 Resolution::Theirs => {}
-                Resolution::Ours => drop(index.insert(path.clone(), change.after)),
+                Resolution::Ours => drop(entries.insert(path.clone(), change.after)),
                 Resolution::Bytes(bytes) => drafted.push((side.name, Some(bytes))),
             }
         }
-        index.extend(found.taken);
-        let start = found.tree.map_or_else(|| theirs.to_string(), |tree| tree.to_string());
-        let keep_theirs: BTreeSet<&Vec<u8>> = files.keys().chain(there.keys()).collect();
-        let keep_theirs = keep_theirs.into_iter().filter(|path| is_collection(path));
-        let theirs_now = keep_theirs.map(|path| {
-            (path.clone(), there.get(path).map_or_else(|| files[path].before, |change| change.after))
-        });
-        let index: BTreeMap<_, _> = theirs_now.chain(index).collect();
-        let tree = self.link.git.tree_with(&start, &index, until)?;
+        entries.extend(others.taken);
+        let start = others.tree.map_or_else(|| theirs.to_string(), |tree| tree.to_string());
+        let tree = link.git.tree_with(&start, &entries, until)?;
         let draft = Draft {
             files: drafted,
             message: judged.message,
-            author: self.link.settings.committer.clone(),
-            at: self.link.now(),
+            author: link.settings.committer.clone(),
+            at: link.now(),
         };
         let merge = self.inner.join([theirs, ours], tree, &draft)?;
-        self.link.counters.conflicts.fetch_add(judged.conflicts as u64, Ordering::Relaxed);
-        tracing::info!(%merge, %theirs, %ours, commits, conflicts = judged.conflicts, "what is here was merged with what the remote has");
+        link.counters.conflicts.fetch_add(judged.conflicts as u64, Ordering::Relaxed);
+        tracing::info!(
+            %merge, %theirs, %ours, commits = sides.commits, conflicts = judged.conflicts,
+            "what is here was merged with what the remote has"
+        );
         Ok(merge)
     }
 

@@ -85,7 +85,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         };
         let mut known = self.link.known();
         known.behind = behind;
-        if !self.link.settings.is_local() {
+        if !self.link.is_local() {
             known.ahead = ahead;
         }
         drop(known);
@@ -178,7 +178,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.inner.make_durable(head)?;
-        if self.link.settings.is_local() { Ok(()) } else { self.confirm(head) }
+        if self.link.is_local() { Ok(()) } else { self.confirm(head) }
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::link::pause;
+use crate::store::remote::link::Pauses;
+use crate::store::remote::link::behind::REFUSALS_MAX;
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{StoreError, TwoPhase};
@@ -13,14 +14,11 @@ use crate::store::{StoreError, TwoPhase};
 /// How often commits that were not sent, or refused, are pushed.
 const TRIES_MAX: u32 = 3;
 
-/// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
-const REFUSALS_MAX: u32 = 2;
-
-/// The shortest and the longest pause between two tries, before chance shortens them.
-const PAUSE: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
+/// The pauses between two tries.
+const PAUSES: Pauses = Pauses { least: Duration::from_millis(20), most: Duration::from_millis(250) };
 
 /// The same between two lost races: whoever comes late to the next one loses it, too.
-const RACE_PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(250)];
+const RACE_PAUSES: Pauses = Pauses { least: Duration::from_millis(2), most: Duration::from_millis(250) };
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Looks at a remote that is a folder when its branch has moved, and at any other when those have had their turn who
@@ -31,7 +29,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if !have_had_turn && !self.link.is_elsewhere() {
             return;
         }
-        if self.link.settings.is_local() || !self.link.is_up() {
+        if self.link.is_local() || !self.link.is_up() {
             return self.link.look();
         }
         if let Err(error) = self.fetch(self.link.deadline()) {
@@ -52,11 +50,15 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if self.link.is_local() || !self.link.is_elsewhere() {
             return;
         }
-        if self.turn.lost > 0 {
-            pause(self.turn.lost, RACE_PAUSE);
-        }
+        self.pause_after_races(self.link.deadline());
         self.turn.lost();
         self.link.lost_a_race();
+    }
+
+    fn pause_after_races(&self, until: Instant) {
+        if self.turn.lost > 0 {
+            RACE_PAUSES.pause(self.turn.lost, until);
+        }
     }
 
     /// Pushes what writes have made, or what goes with them. Where the remote refuses it, it is tried now and then only.
@@ -91,9 +93,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 self.link.pend(lease, tip);
                 return Err(RemoteError::Unknown.into());
             }
-            if self.turn.lost > 0 {
-                pause(self.turn.lost, RACE_PAUSE);
-            }
+            self.pause_after_races(until);
             match (self.fetch(until), pushed) {
                 (Ok(Some(head)), _) if self.inner.commits().descends(head, tip)? => {
                     self.turn.lost = 0;
@@ -128,7 +128,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 }
                 _ => {}
             }
-            pause(tries, PAUSE.map(|pause| pause.min(until.saturating_duration_since(Instant::now()))));
+            PAUSES.pause(tries, until);
         }
     }
 

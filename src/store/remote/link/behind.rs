@@ -12,7 +12,7 @@ use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
 /// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
-const REFUSALS_MAX: u32 = 2;
+pub(crate) const REFUSALS_MAX: u32 = 2;
 
 /// What is to be pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

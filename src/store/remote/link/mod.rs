@@ -171,8 +171,7 @@ impl Link {
     pub fn decide(&self, decision: Decision, tell: Decided) {
         let mut known = self.known();
         known.wishes.decision = Some((decision, tell));
-        known.wishes.is_wanted = true;
-        self.changed.notify_all();
+        self.want_look(&mut known);
     }
 
     pub(crate) fn take_decision(&self) -> Option<(Decision, Decided)> {
@@ -193,11 +192,8 @@ impl Link {
         let is_early = |known: &mut Known| {
             known.sightings.newest().is_none() && known.standing.failures == 0 && !known.wishes.is_over
         };
-        drop(self.changed.wait_timeout_while(
-            known,
-            self.settings.timeout.min(FIRST_LOOK_WAIT_MAX),
-            is_early,
-        ));
+        let wait_max = self.settings.timeout.min(FIRST_LOOK_WAIT_MAX);
+        drop(self.changed.wait_timeout_while(known, wait_max, is_early));
     }
 
     /// Waits until it is time to look, or the end; `false` then.
@@ -266,7 +262,7 @@ impl Link {
     /// Whether writes are answered before the remote has them.
     #[must_use]
     pub const fn is_local(&self) -> bool {
-        self.settings.is_local()
+        matches!(self.settings.ack, Ack::Local { .. })
     }
 
     /// How many commits here are not on the remote yet.
@@ -285,8 +281,19 @@ pub(crate) fn random() -> f64 {
     f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
 
-/// Waits for a random time that grows with each try, so that those who met once do not meet again.
-pub(crate) fn pause(tries: u32, [least, most]: [Duration; 2]) {
-    let scale = least.saturating_mul(1 << tries.min(8)).min(most);
-    std::thread::sleep(scale.mul_f64(random()));
+/// The shortest and the longest pause between two tries, before chance shortens them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pauses {
+    pub(crate) least: Duration,
+    pub(crate) most: Duration,
+}
+
+impl Pauses {
+    /// Waits for a random time that grows with each try, so that those who met once do not meet again; not beyond
+    /// `until`.
+    pub(crate) fn pause(self, tries: u32, until: Instant) {
+        let scale = self.least.saturating_mul(1 << tries.min(8)).min(self.most);
+        let left = until.saturating_duration_since(Instant::now());
+        std::thread::sleep(scale.min(left).mul_f64(random()));
+    }
 }

@@ -27,7 +27,7 @@ impl Poll {
     pub fn start(link: Arc<Link>, changed: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let (polled, changed) = (Arc::clone(&link), Arc::new(changed));
         let mut pushes = None;
-        if link.settings.is_local() {
+        if link.is_local() {
             let changed = Arc::clone(&changed);
             pushes = Some(behind::start(Arc::clone(&link), move || changed())?);
         }

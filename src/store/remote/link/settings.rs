@@ -64,9 +64,4 @@ impl Settings {
         };
         (!name.contains('/') && is_collection_file(name)).then(|| name.to_owned())
     }
-
-    /// Whether what is here is pushed behind.
-    pub(crate) const fn is_local(&self) -> bool {
-        matches!(self.ack, Ack::Local { .. })
-    }
 }

@@ -128,8 +128,7 @@ impl Link {
             LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::Unreachable(told)),
             LinkState::Down => {
                 known.standing.since = Some(Instant::now());
-                known.wishes.is_wanted = true;
-                self.changed.notify_all();
+                self.want_look(&mut known);
                 Err(RemoteError::Unreachable(told))
             }
             LinkState::Unknown => Err(RemoteError::Pending),
@@ -159,8 +158,7 @@ impl Link {
         let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
         match known.standing.state {
             LinkState::Starting | LinkState::Up | LinkState::Refused if is_away => {
-                let writes =
-                    if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
+                let writes = if self.is_local() { "writes wait here to be pushed" } else { "writes fail" };
                 tracing::warn!(
                     remote = %self.git.url(), %error,
                     "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"

@@ -258,17 +258,7 @@ impl Git {
         other: Revision,
         until: Instant,
     ) -> Result<bool, RemoteError> {
-        self.holds(&["merge-base", &one.to_string(), &other.to_string()], until)
-    }
-
-    /// Asks what is answered by the status of a command.
-    fn holds(&self, arguments: &[&str], until: Instant) -> Result<bool, RemoteError> {
-        let ended = self.run(self.command(arguments), until)?;
-        match ended.status.and_then(|status| status.code()) {
-            Some(0) => Ok(true),
-            Some(1) => Ok(false),
-            _ => Err(RemoteError::Unreachable(self.discreet(&ended))),
-        }
+        self.merge_base(one, other, until).map(|base| base.is_some())
     }
 
     /// Our own folder.
@@ -344,7 +334,7 @@ impl Git {
     }
 }
 
-fn not_run<T>(ended: io::Result<T>) -> Result<T, RemoteError> {
+pub(super) fn not_run<T>(ended: io::Result<T>) -> Result<T, RemoteError> {
     ended.map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))
 }
 

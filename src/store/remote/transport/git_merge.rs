@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::process::Stdio;
-use std::str::FromStr as _;
 use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::folder::create;
-use crate::store::remote::transport::git::Git;
+use crate::store::remote::transport::git::{Git, not_run};
 use crate::store::remote::transport::process::Ended;
 use crate::store::{BlobId, TreeId};
 
@@ -42,8 +41,13 @@ pub(crate) struct RawChange {
 /// What became of paths, by their bytes.
 pub(crate) type Changes = BTreeMap<Vec<u8>, RawChange>;
 
-/// Tells the paths of files that may be collections.
-pub(crate) type IsCollection<'a> = &'a dyn Fn(&[u8]) -> bool;
+/// Two commits that have gone on from a third, if they have anything in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parted {
+    pub(crate) base: Option<Revision>,
+    pub(crate) ours: Revision,
+    pub(crate) theirs: Revision,
+}
 
 /// What became of files that are no collections.
 #[derive(Debug, Default)]
@@ -89,31 +93,31 @@ impl Git {
         Ok(changes(&bytes))
     }
 
-    /// Puts together what both sides did to files that are no collections: `ours` is what we did to such files, and
-    /// `theirs` all that they did.
+    /// Puts together what both sides did to files that are no collections: `here` is what we did to such files, and
+    /// `there` all that they did.
     pub(crate) fn merge_others(
         &self,
-        [base, here, there]: [Option<Revision>; 3],
-        ours: &Changes,
-        theirs: (&Changes, IsCollection<'_>),
+        parted: Parted,
+        here: &Changes,
+        there: &Changes,
+        is_collection: &dyn Fn(&[u8]) -> bool,
         until: Instant,
     ) -> Result<Others, RemoteError> {
-        let (theirs, is_collection) = theirs;
-        if ours.is_empty() {
+        if here.is_empty() {
             return Ok(Others::default());
         }
-        if theirs.keys().all(|path| is_collection(path)) {
+        if there.keys().all(|path| is_collection(path)) {
             // A file of ours below a collection of theirs would take its place.
             let (below, beside): (Vec<_>, Vec<_>) =
-                ours.iter().partition(|(path, change)| change.after.is_some() && is_below(path, theirs));
+                here.iter().partition(|(path, change)| change.after.is_some() && is_below(path, there));
             let taken = beside.into_iter().map(|(path, change)| (path.clone(), change.after)).collect();
             let conflicts = below.into_iter().map(|(path, _)| shown(path)).collect();
             return Ok(Others { tree: None, taken, conflicts });
         }
-        let [here, there] = [here, there].map(|side| side.map_or_else(String::new, |side| side.to_string()));
+        let [theirs, ours] = [parted.theirs, parted.ours].map(|side| side.to_string());
         let mut arguments = vec!["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
-        arguments.extend(base.is_none().then_some("--allow-unrelated-histories"));
-        arguments.extend([there.as_str(), here.as_str()]);
+        arguments.extend(parted.base.is_none().then_some("--allow-unrelated-histories"));
+        arguments.extend([theirs.as_str(), ours.as_str()]);
         let (ended, bytes) = self.work(&arguments, None, until)?;
         let mut words = bytes.split(|byte| *byte == 0);
         let tree = words.next().and_then(|word| id(std::str::from_utf8(word).ok()?));
@@ -124,14 +128,14 @@ impl Git {
                 error = self.failure(&ended).to_string(),
                 "files that are no collections could not be merged"
             );
-            let conflicts = ours.keys().map(|path| shown(path)).collect();
+            let conflicts = here.keys().map(|path| shown(path)).collect();
             return Ok(Others { conflicts, ..Others::default() });
         };
         let stays = |path: &[u8]| {
-            let theirs = theirs.get(path).map(|change| change.after);
-            theirs.or_else(|| ours.get(path).map(|change| change.before))
+            let theirs = there.get(path).map(|change| change.after);
+            theirs.or_else(|| here.get(path).map(|change| change.before))
         };
-        let mut others = Others { tree: Some(TreeId::new(*tree.as_bytes())), ..Others::default() };
+        let mut others = Others { tree: Some(TreeId::new(tree)), ..Others::default() };
         for path in words.filter(|path| !path.is_empty() && !is_collection(path)) {
             match stays(path) {
                 Some(entry) => {
@@ -172,10 +176,8 @@ impl Git {
         }
         let written = self.well(&["write-tree"], None, until)?;
         drop(fs::remove_file(&index));
-        let tree = id(first_line(&written));
-        Ok(TreeId::new(
-            *tree.ok_or_else(|| RemoteError::Unreachable("git wrote no tree".to_owned()))?.as_bytes(),
-        ))
+        let tree = id(first_line(&written)).map(TreeId::new);
+        tree.ok_or_else(|| RemoteError::Unreachable("git wrote no tree".to_owned()))
     }
 
     fn well(&self, arguments: &[&str], input: Option<&[u8]>, until: Instant) -> Result<Vec<u8>, RemoteError> {
@@ -191,18 +193,17 @@ impl Git {
         until: Instant,
     ) -> Result<(Ended, Vec<u8>), RemoteError> {
         self.check_fit()?;
-        let failed = |error: std::io::Error| RemoteError::Unreachable(format!("cannot run git: {error}"));
         let [given, said] = ["merge-input", "merge-output"].map(|name| self.folder().join(name));
         let mut stdin = Stdio::null();
         if let Some(input) = input {
-            create(&given).and_then(|mut file| file.write_all(input)).map_err(failed)?;
-            stdin = File::open(&given).map_err(failed)?.into();
+            not_run(create(&given).and_then(|mut file| file.write_all(input)))?;
+            stdin = not_run(File::open(&given))?.into();
         }
-        let output = create(&said).map_err(failed)?;
+        let output = not_run(create(&said))?;
         let mut command = self.command(arguments);
         command.env("GIT_INDEX_FILE", self.folder().join("merge-index"));
-        let ended = self.processes.run_with(command, stdin, Some(output), until).map_err(failed)?;
-        let bytes = fs::read(&said).map_err(failed)?;
+        let ended = not_run(self.processes.run_with(command, stdin, Some(output), until))?;
+        let bytes = not_run(fs::read(&said))?;
         [given, said].iter().for_each(|path| drop(fs::remove_file(path)));
         Ok((ended, bytes))
     }
@@ -223,8 +224,9 @@ fn first_line(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default().lines().next().unwrap_or_default()
 }
 
-fn id(text: &str) -> Option<Revision> {
-    Revision::from_str(text).ok()
+/// The bytes of the id of an object of whatever kind.
+fn id(text: &str) -> Option<[u8; 20]> {
+    text.parse::<Revision>().ok().map(|id| *id.as_bytes())
 }
 
 fn shown(path: &[u8]) -> String {
@@ -241,7 +243,7 @@ fn changes(bytes: &[u8]) -> Changes {
         let [old, new, before, after, _] = fields[..] else { continue };
         let entry = |mode: &str, name: &str| {
             let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode != 0)?;
-            Some(Entry { mode, id: BlobId::new(*id(name)?.as_bytes()) })
+            Some(Entry { mode, id: BlobId::new(id(name)?) })
         };
         found.insert(path.to_vec(), RawChange { before: entry(old, before), after: entry(new, after) });
     }

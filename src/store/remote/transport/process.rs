@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// So much of what a process says is kept, from the beginning of each of its two outputs.
-const SAID_BYTES_MAX: u64 = 256 * 1024;
+const SAID_BYTES_MAX: usize = 256 * 1024;
 
 /// How long a process that was asked to end may take to remove what it was making.
 const GRACE: Duration = Duration::from_millis(500);
@@ -145,7 +144,7 @@ impl Processes {
             match process.heard.recv_timeout(TELL_EVERY) {
                 Ok(Heard::Ended(status)) => break Some(status?),
                 Err(RecvTimeoutError::Timeout) if quiet < quiet_max => {
-                    let now = error.heard.load(Ordering::Relaxed);
+                    let now = error.said_so_far().len;
                     quiet = if now == heard { quiet + TELL_EVERY } else { Duration::ZERO };
                     if now != heard {
                         heard = now;
@@ -202,57 +201,64 @@ fn end(group: Pid, signal: Signal) {
     let _gone = kill_process_group(group, signal);
 }
 
+/// What a process has said so far.
+#[derive(Default)]
+struct Said {
+    /// The beginning of it.
+    kept: Vec<u8>,
+    /// The end of it, as it was read.
+    last: Vec<u8>,
+    /// How many bytes it is, kept or not.
+    len: usize,
+}
+
 /// Takes down what a process says.
 struct Listener {
-    said: Arc<Mutex<Vec<u8>>>,
-    /// How many bytes there were, kept or not.
-    heard: Arc<AtomicU64>,
-    /// The end of it.
-    last: Arc<Mutex<Vec<u8>>>,
+    said: Arc<Mutex<Said>>,
     done: Receiver<()>,
 }
 
 impl Listener {
     fn to(pipe: Option<impl Read + Send + 'static>) -> Self {
-        let (said, last) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-        let heard = Arc::new(AtomicU64::new(0));
+        let said = Arc::<Mutex<Said>>::default();
         let (tell, done) = mpsc::channel();
         if let Some(pipe) = pipe {
-            let (said, last, heard) = (Arc::clone(&said), Arc::clone(&last), Arc::clone(&heard));
+            let said = Arc::clone(&said);
             thread::spawn(move || {
-                listen(pipe, &said, |chunk| {
-                    heard.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-                    *last.lock().unwrap_or_else(PoisonError::into_inner) = chunk.to_vec();
-                });
+                listen(pipe, &said);
                 drop(tell);
             });
         }
-        Self { said, heard, last, done }
+        Self { said, done }
+    }
+
+    fn said_so_far(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last line that was said, as far as it came in one piece.
     fn last_line(&self) -> String {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&last);
+        let said = self.said_so_far();
+        let text = String::from_utf8_lossy(&said.last);
         text.split(['\r', '\n']).map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().to_owned()
     }
 
     fn said(self) -> String {
         // The other end is dropped, with nothing sent, when all is read.
         let _ended = self.done.recv_timeout(TAIL_WAIT);
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&said).into_owned()
+        String::from_utf8_lossy(&self.said_so_far().kept).into_owned()
     }
 }
 
 /// Reads to the end, also what is not kept: a full pipe would stop the process.
-fn listen(mut pipe: impl Read, said: &Mutex<Vec<u8>>, mut note: impl FnMut(&[u8])) {
+fn listen(mut pipe: impl Read, said: &Mutex<Said>) {
     let mut buffer = [0; 8 * 1024];
     while let Ok(len @ 1..) = pipe.read(&mut buffer) {
-        note(&buffer[..len]);
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() as u64 <= SAID_BYTES_MAX {
-            said.extend_from_slice(&buffer[..len]);
+        said.len += len;
+        said.last = buffer[..len].to_vec();
+        if said.kept.len() <= SAID_BYTES_MAX {
+            said.kept.extend_from_slice(&buffer[..len]);
         }
     }
 }
