@@ -182,32 +182,27 @@ const FIELDS_MAX: usize = 10;
 const FILES_MAX: usize = 15;
 
 /// Crates that only one file of their layer may name: the rest counts in plain numbers.
-const OWNED_BY_A_FILE: &[(&str, &str)] = &[("prometheus_client", "src/telemetry/metrics/exposition.rs")];
+const OWNED_BY_A_FILE: &[(&str, &str)] = &[("prometheus_client", "telemetry/metrics/exposition.rs")];
 
 /// What one file may name beyond its layer's arrows, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[(
-    "src/http/routes/openapi.rs",
+    "http/routes/openapi.rs",
     "serde_yaml",
     "the OpenAPI document is YAML of our own, shown as JSON as well; no file of the repository is read",
 )];
 
 #[test]
 fn every_use_follows_an_arrow() {
-    let breaches = breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let breaches = breaches_in(root());
     assert!(breaches.is_empty(), "against the arrows:\n{}", breaches.join("\n"));
 }
 
 #[test]
 fn a_crate_of_one_file_is_named_nowhere_else() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    collect(&root.join("src"), &mut files);
+    let sources = sources(&root().join("src"));
     for (name, owner) in OWNED_BY_A_FILE {
-        let names_it = |file: &&PathBuf| {
-            names_crate(&code_of(&fs::read_to_string(file).expect("a source file can be read")), name)
-        };
-        let found: Vec<_> = files.iter().filter(names_it).map(|file| file.strip_prefix(root)).collect();
-        assert_eq!(found, [Ok(Path::new(owner))]);
+        let naming = sources.iter().filter(|source| names_crate(&source.code, name));
+        assert_eq!(naming.map(|source| source.name.as_str()).collect::<Vec<_>>(), [*owner]);
     }
 }
 
@@ -238,9 +233,8 @@ fn a_planted_breach_is_found() {
 
 #[test]
 fn every_room_follows_its_arrows() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let breaches: Vec<_> =
-        [GIT, REMOTE, ENGINE, HTTP].iter().flat_map(|house| house.breaches_in(root)).collect();
+        [GIT, REMOTE, ENGINE, HTTP].iter().flat_map(|house| house.breaches_in(root())).collect();
     assert!(breaches.is_empty(), "against the arrows:\n{}", breaches.join("\n"));
 }
 
@@ -311,18 +305,18 @@ fn what_a_room_may_name_is_no_breach() {
 
 #[test]
 fn no_type_of_the_git_store_has_its_methods_in_several_rooms() {
-    let breaches = type_breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let breaches = type_breaches_in(root());
     assert!(breaches.is_empty(), "in several rooms:\n{}", breaches.join("\n"));
 }
 
 #[test]
 fn no_type_has_too_many_fields() {
-    assert_eq!(wide_types_in(Path::new(env!("CARGO_MANIFEST_DIR"))), [""; 0]);
+    assert_eq!(wide_types_in(root()), [""; 0]);
 }
 
 #[test]
 fn no_folder_has_too_many_files() {
-    assert_eq!(full_folders_in(Path::new(env!("CARGO_MANIFEST_DIR"))), [""; 0]);
+    assert_eq!(full_folders_in(root()), [""; 0]);
 }
 
 #[test]
@@ -367,24 +361,24 @@ fn what_is_said_in_comments_and_strings_is_no_use() {
 /// The lint denies it everywhere, and could be expected away.
 #[test]
 fn what_is_unsafe_stands_in_one_module() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    collect(&root.join("src"), &mut files);
-    let names_it = |file: &PathBuf| {
-        let code = code_of(&fs::read_to_string(file).expect("a source file can be read"));
-        code.contains("unsafe")
-    };
-    let found: Vec<_> = files.into_iter().filter(names_it).collect();
-    assert_eq!(found, [root.join("src/memory.rs")], "each needs a reason and belongs into `memory`");
+    let sources = sources(&root().join("src"));
+    let naming = sources.iter().filter(|source| source.code.contains("unsafe"));
+    let found: Vec<_> = naming.map(|source| source.name.as_str()).collect();
+    assert_eq!(found, ["memory.rs"], "each needs a reason and belongs into `memory`");
 }
 
 #[test]
 fn every_exception_is_still_needed() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = sources(&root().join("src"));
     for (file, what, why) in EXCEPTIONS {
-        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
-        assert!(code_of(&text).contains(what), "{file} does not name {what} any more ({why})");
+        let is_needed = sources.iter().any(|source| source.name == *file && source.code.contains(what));
+        assert!(is_needed, "{file} does not name {what} any more ({why})");
     }
+}
+
+/// This crate.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A crate of one file.
@@ -400,16 +394,10 @@ impl House {
     /// Every use in a room that its arrows don't allow, as `file:line: path`. Another room is named by its whole
     /// path: neither by what the house passes on, nor by a chain of `super`.
     fn breaches_in(&self, root: &Path) -> Vec<String> {
-        let house = root.join("src").join(self.folder);
-        let mut files = Vec::new();
-        collect(&house, &mut files);
-        files.sort();
         let mut breaches = Vec::new();
-        for file in files {
-            let mut code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
+        for Source { name, mut code } in sources(&root.join("src").join(self.folder)) {
             // What only tests need is no part of the house.
             code.truncate(code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len()));
-            let name = file.strip_prefix(&house).expect("files stand below the folder").to_string_lossy();
             let module = name.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
             let found = match self.rooms.iter().find(|(room, _)| is_in(&module, room)) {
                 _ if module.split("::").any(|part| part == "tests") => Vec::new(),
@@ -460,15 +448,11 @@ fn full_folders_in(root: &Path) -> Vec<String> {
 
 /// Every type with too many fields, as `file: name`.
 fn wide_types_in(root: &Path) -> Vec<String> {
-    let (mut files, mut wide) = (Vec::new(), Vec::new());
-    collect(&root.join("src"), &mut files);
-    files.sort();
-    for file in files {
-        let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
-        let name = file.strip_prefix(root).expect("files stand below the root").display();
+    let mut wide = Vec::new();
+    for Source { name, code } in sources(&root.join("src")) {
         for (kind, head, body) in items_of(&code) {
             if kind == "struct" && body.lines().filter(|line| is_field(line)).count() > FIELDS_MAX {
-                wide.push(format!("{name}: {head}"));
+                wide.push(format!("src/{name}: {head}"));
             }
         }
     }
@@ -486,14 +470,9 @@ fn is_field(line: &str) -> bool {
 
 /// Every type of `store/git` with methods in several rooms.
 fn type_breaches_in(root: &Path) -> Vec<String> {
-    let git = root.join("src/store/git");
-    let (mut files, mut breaches) = (Vec::new(), Vec::new());
+    let mut breaches = Vec::new();
     let mut homes: BTreeMap<String, &str> = BTreeMap::new();
-    collect(&git, &mut files);
-    files.sort();
-    for file in files {
-        let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
-        let name = file.strip_prefix(&git).expect("files stand below the folder").to_string_lossy();
+    for Source { name, code } in sources(&root.join("src/store/git")) {
         let module = name.trim_end_matches(".rs").replace('/', "::");
         let Some((room, _)) = GIT.rooms.iter().find(|(room, _)| is_in(&module, room)) else { continue };
         for (kind, head, _) in items_of(&code) {
@@ -542,17 +521,14 @@ fn is_in(module: &str, room: &str) -> bool {
 /// Every use in the crate at `root` that no arrow allows, as `file: use`.
 fn breaches_in(root: &Path) -> Vec<String> {
     let mut breaches = Vec::new();
-    for (layer, allowed) in MAY_USE {
-        for file in files_of(root, layer) {
-            let name =
-                file.strip_prefix(root).expect("files stand below the root").to_string_lossy().into_owned();
-            let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
-            let mut found: Vec<_> = named_layers(&code).into_iter().filter(|other| other != layer).collect();
-            found.retain(|other| !allowed.contains(&other.as_str()) && !excepted(&name, other, &code));
-            let crates = foreign_crates(&code, layer);
-            found.extend(crates.into_iter().filter(|other| !excepted(&name, other, &code)));
-            breaches.extend(found.into_iter().map(|what| format!("{name}: {what}")));
-        }
+    for Source { name, code } in sources(&root.join("src")) {
+        let own = name.split(['/', '.']).next().unwrap_or_default();
+        let Some((layer, allowed)) = MAY_USE.iter().find(|(layer, _)| *layer == own) else { continue };
+        let mut found: Vec<_> = named_layers(&code).into_iter().filter(|other| other != layer).collect();
+        found.retain(|other| !allowed.contains(&other.as_str()));
+        found.extend(foreign_crates(&code, layer));
+        found.retain(|other| !excepted(&name, other, &code));
+        breaches.extend(found.into_iter().map(|what| format!("src/{name}: {what}")));
     }
     breaches
 }
@@ -640,11 +616,25 @@ fn names_crate(code: &str, name: &str) -> bool {
     })
 }
 
-fn files_of(root: &Path, layer: &str) -> Vec<PathBuf> {
-    let mut files = vec![root.join("src").join(format!("{layer}.rs"))];
-    collect(&root.join("src").join(layer), &mut files);
-    files.retain(|file| file.is_file());
-    files
+/// A source file.
+struct Source {
+    /// Its path below the folder that was looked through.
+    name: String,
+    /// Its code, as [`code_of`] has it.
+    code: String,
+}
+
+/// The source files below a folder, by name.
+fn sources(folder: &Path) -> Vec<Source> {
+    let mut files = Vec::new();
+    collect(folder, &mut files);
+    files.sort();
+    let source = |file: PathBuf| {
+        let name = file.strip_prefix(folder).expect("files stand below the folder");
+        let text = fs::read_to_string(&file).expect("a source file can be read");
+        Source { name: name.to_string_lossy().into_owned(), code: code_of(&text) }
+    };
+    files.into_iter().map(source).collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
