@@ -18,6 +18,7 @@ use crate::support::{
     setting,
 };
 use crate::table::{Goal, Table};
+use crate::writes::service::update;
 
 const LIST: &[u8] = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const READY: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -135,14 +136,6 @@ async fn life(count: usize, path: &Path) {
     let mut connection = Connection::open(service.address).await;
     let last = key(count - 1);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
-    let document = format!(
-        r#"{{"data":{{"type":"document-collection","id":"{last}","attributes":{{"name":"Changed"}}}}}}"#
-    );
-    let patch = format!(
-        "PATCH /collections/{last} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
-         Content-Length: {}\r\n\r\n{document}",
-        document.len()
-    );
     let middle = count / 2;
     for (what, request) in [
         ("read one", get(&format!("/collections/{last}"))),
@@ -151,8 +144,8 @@ async fn life(count: usize, path: &Path) {
             "the page of 100 in the middle",
             get(&format!("/collections?page%5Boffset%5D={middle}&page%5Blimit%5D=100")),
         ),
-        ("PATCH, the first", patch.clone().into_bytes()),
-        ("PATCH, the second", patch.replace("Changed", "Altered").into_bytes()),
+        ("PATCH, the first", update(&last, "Changed").into_bytes()),
+        ("PATCH, the second", update(&last, "Altered").into_bytes()),
     ] {
         let started = Instant::now();
         let (status, _) = connection.ask(&request).await;

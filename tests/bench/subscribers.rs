@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{Connection, Process, commit_head, fast_import, key, median, repository, setting};
 use crate::table::{Goal, Table, in_ms};
+use crate::writes::service::update;
 
 /// How many collections there are.
 const FILES: usize = 1000;
@@ -158,15 +159,7 @@ async fn compare_with([with, without]: [&Process; 2], what: &str, table: &mut Ta
 
 /// One write; how many milliseconds it took.
 async fn write(connection: &mut Connection, n: usize) -> f64 {
-    let key = key(n % FILES);
-    let body = format!(
-        r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"Written {n}"}}}}}}"#
-    );
-    let request = format!(
-        "PATCH /collections/{key} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let request = update(&key(n % FILES), &format!("Written {n}"));
     let started = Instant::now();
     let (status, _) = connection.ask(request.as_bytes()).await;
     assert_eq!(status, 200);

@@ -2,14 +2,13 @@
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use base64ct::{Base64, Encoding as _};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
 
 use super::service::updates;
-use super::{free_address, rounds, settle, until_it_listens, which};
-use crate::support::{Connection, Process, file, key, median, repository, setting};
+use super::{ask, free_address, rounds, settle, until_it_listens, which};
+use crate::support::{Process, file, key, median, repository, setting};
 use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 64;
@@ -84,47 +83,24 @@ impl Drop for Etcd {
 
 /// Puts through the gateway, each client its own keys.
 async fn puts(address: SocketAddr, count: usize, round: usize) -> f64 {
-    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for client in 0..CLIENTS {
-        tasks.spawn(async move {
-            let mut connection = Connection::open(address).await;
-            let mut done = 0_u32;
-            while started.elapsed() < time {
-                let which = which(client + CLIENTS * done as usize, count);
-                let value = file(which, &format!("Round {round}, {client} writes {done}"));
-                let (status, answer) = connection.ask(put(&key(which), &value).as_bytes()).await;
-                assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
-                done += 1;
-            }
-            done
-        });
-    }
-    let total: u32 = tasks.join_all().await.into_iter().sum();
-    f64::from(total) / started.elapsed().as_secs_f64()
+    let answered = ask(address, CLIENTS, move |client, done| {
+        let which = which(client + CLIENTS * done, count);
+        put(&key(which), &file(which, &format!("Round {round}, {client} writes {done}")))
+    });
+    let answered = answered.await;
+    assert_eq!(answered.refusal, None);
+    answered.per_second
 }
 
 fn put(key: &str, value: &str) -> String {
-    let body = format!(r#"{{"key":"{}","value":"{}"}}"#, base64(key), base64(value));
+    let body = format!(
+        r#"{{"key":"{}","value":"{}"}}"#,
+        Base64::encode_string(key.as_bytes()),
+        Base64::encode_string(value.as_bytes())
+    );
     format!(
         "POST /v3/kv/put HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
-}
-
-/// As in RFC 4648, section 4.
-fn base64(text: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for bytes in text.as_bytes().chunks(3) {
-        let group =
-            (0..3).fold(0_u32, |group, at| group << 8 | u32::from(bytes.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let letter = LETTERS[(group >> (18 - 6 * at) & 63) as usize];
-            encoded.push(if at <= bytes.len() { char::from(letter) } else { '=' });
-        }
-    }
-    encoded
 }

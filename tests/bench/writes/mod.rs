@@ -22,8 +22,9 @@ use chrono::DateTime;
 use collectory::Actor;
 use collectory::benched::{Draft, GitJournal, Journal as _, Options};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
-use crate::support::{file, key};
+use crate::support::{Connection, file, key, setting};
 
 /// How many commits a group has.
 pub(crate) const GROUP_LEN: usize = 64;
@@ -33,7 +34,7 @@ const START_WAIT: Duration = Duration::from_secs(20);
 
 /// How many rounds are measured, of which the median counts.
 pub(crate) fn rounds() -> usize {
-    crate::support::setting("COLLECTORY_BENCH_ROUNDS", 5)
+    setting("COLLECTORY_BENCH_ROUNDS", 5)
 }
 
 /// Flushes what others have left to the system: whoever is measured next would pay for it.
@@ -53,6 +54,50 @@ pub(crate) async fn until_it_listens(address: SocketAddr) {
     while TcpStream::connect(address).await.is_err() {
         assert!(started.elapsed() < START_WAIT, "the peer does not listen");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What came of requests that several clients made at once.
+pub(crate) struct Answered {
+    /// How many were answered with 200 in a second.
+    pub(crate) per_second: f64,
+    /// Which part of them was not.
+    pub(crate) refused: f64,
+    /// What one of those was answered.
+    pub(crate) refusal: Option<String>,
+}
+
+/// Has clients ask for a while, each on a connection of its own: `request` makes what is asked of the number of the
+/// client and how much it has asked before.
+pub(crate) async fn ask(
+    address: SocketAddr,
+    clients: usize,
+    request: impl Fn(usize, usize) -> String + Copy + Send + 'static,
+) -> Answered {
+    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for client in 0..clients {
+        tasks.spawn(async move {
+            let mut connection = Connection::open(address).await;
+            let (mut asked, mut done, mut refusal) = (0, 0, None);
+            while started.elapsed() < time {
+                match connection.ask(request(client, asked).as_bytes()).await {
+                    (200, _) => done += 1,
+                    (_, answer) => refusal = Some(String::from_utf8_lossy(answer).into_owned()),
+                }
+                asked += 1;
+            }
+            (asked, done, refusal)
+        });
+    }
+    let all = tasks.join_all().await;
+    let asked = all.iter().map(|(asked, ..)| asked).sum::<usize>() as f64;
+    let done = all.iter().map(|(_, done, _)| done).sum::<usize>() as f64;
+    Answered {
+        per_second: done / started.elapsed().as_secs_f64(),
+        refused: 1.0 - done / asked,
+        refusal: all.into_iter().find_map(|(.., refusal)| refusal),
     }
 }
 

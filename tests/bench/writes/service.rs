@@ -1,12 +1,9 @@
 //! The whole service over HTTP: against git and libgit2, with a work tree and without.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
-
-use super::{hand, journal, rounds, settle};
-use crate::support::{Connection, Process, key, median, repository, setting};
+use super::{ask, hand, journal, rounds, settle};
+use crate::support::{Process, key, median, repository, setting};
 use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 64;
@@ -92,25 +89,13 @@ pub(crate) async fn compare_work_tree(table: &mut Table) {
 
 /// Updates through the service, each client its own collections.
 pub(crate) async fn updates(address: SocketAddr, clients: usize, collections: usize, round: usize) -> f64 {
-    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for client in 0..clients {
-        tasks.spawn(async move {
-            let mut connection = Connection::open(address).await;
-            let mut count = 0_u32;
-            while started.elapsed() < time {
-                let key = key((client + clients * count as usize) % collections);
-                let name = format!("Round {round} of {clients} clients, {client} writes {count}");
-                let (status, answer) = connection.ask(update(&key, &name).as_bytes()).await;
-                assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
-                count += 1;
-            }
-            count
-        });
-    }
-    let total: u32 = tasks.join_all().await.into_iter().sum();
-    f64::from(total) / started.elapsed().as_secs_f64()
+    let answered = ask(address, clients, move |client, count| {
+        let key = key((client + clients * count) % collections);
+        update(&key, &format!("Round {round} of {clients} clients, {client} writes {count}"))
+    });
+    let answered = answered.await;
+    assert_eq!(answered.refusal, None);
+    answered.per_second
 }
 
 /// The request that gives a collection a name.

@@ -11,11 +11,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use self::server::{Kinto, PROCESSES};
 use super::service::updates;
-use super::{rounds, settle, until_it_listens};
+use super::{ask, rounds, settle, until_it_listens};
 use crate::support::{Connection, Process, key, median, repository, setting};
 use crate::table::{Goal, Table, per_second};
 
@@ -158,28 +157,13 @@ fn path(bucket: &str, number: usize) -> String {
 
 /// Updates names, each client its own records; how many a second, and which part was refused.
 async fn patches(address: SocketAddr, bucket: &'static str, count: usize, round: usize) -> (f64, f64) {
-    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for client in 0..CLIENTS {
-        tasks.spawn(async move {
-            let mut connection = Connection::open(address).await;
-            let (mut done, mut asked) = (0_usize, 0_usize);
-            while started.elapsed() < time {
-                let name = format!("Round {round} of {CLIENTS} clients, {client} writes {asked}");
-                let path = format!("/v1{}", path(bucket, (client + CLIENTS * asked) % count));
-                let patch = request("PATCH", &path, &json!({"data": {"name": name}}));
-                let (status, _) = connection.ask(patch.as_bytes()).await;
-                done += usize::from(status == 200);
-                asked += 1;
-            }
-            (done, asked)
-        });
-    }
-    let counts = tasks.join_all().await;
-    let (done, asked) = counts.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-    let (done, asked) = (done as f64, asked as f64);
-    (done / started.elapsed().as_secs_f64(), 1.0 - done / asked)
+    let answered = ask(address, CLIENTS, move |client, asked| {
+        let name = format!("Round {round} of {CLIENTS} clients, {client} writes {asked}");
+        let path = format!("/v1{}", path(bucket, (client + CLIENTS * asked) % count));
+        request("PATCH", &path, &json!({"data": {"name": name}}))
+    });
+    let answered = answered.await;
+    (answered.per_second, answered.refused)
 }
 
 fn request(method: &str, path: &str, body: &Value) -> String {
