@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Auth, Finished, Repo, TestServer, document, eventually, program, run_to_end};
+use crate::support::{Auth, Finished, Repo, Signal, TestServer, document, eventually, program, run_to_end};
 
 fn run(folder: &Path, arguments: &[&str]) -> Finished {
     run_to_end(program(folder).args(arguments))
@@ -161,10 +161,10 @@ async fn health_tells_life_from_readiness() {
 
 #[tokio::test]
 async fn both_signals_stop_the_service_cleanly() {
-    for name in ["TERM", "INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let mut server = TestServer::on("small").await;
-        server.patch("posts", json!({"name": name})).await.is(200);
-        server.signal(name);
+        server.patch("posts", json!({"name": "Stopped"})).await.is(200);
+        server.signal(signal);
         server.ends(0);
     }
 }
@@ -183,7 +183,9 @@ async fn a_signal_that_comes_twice_at_once_is_one() {
     stream.write_all(head.as_bytes()).unwrap();
     // It asks for the body: the request is under way.
     stream.read_exact(&mut [0; 1]).unwrap();
-    server.signal_twice("TERM");
+    // As `timeout` does: twice without a pause.
+    server.signal(Signal::TERM);
+    server.signal(Signal::TERM);
     server.logs("shutting down").await;
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{ATOMIC, Auth, TestServer, document, media, raw_exchange};
+use crate::support::{ATOMIC, Auth, TestServer, document, media, raw_exchange, restoring, update};
 
 #[tokio::test]
 async fn every_write_is_one_commit_with_a_subject_in_words() {
@@ -151,10 +151,10 @@ async fn every_write_takes_a_reason_from_any_client() {
     server.request("POST", &undo).document(&meta(json!({}))).send().await.is(201);
     said(WHY);
     let revision = server.repo().git(&["rev-parse", "HEAD~1"]);
-    let restore = meta(json!({"data": {"type": "restore", "attributes": {"revision": revision}}}));
+    let restore = meta(restoring(&revision));
     server.request("POST", "/collections/new/restore").document(&restore).send().await.is(200);
     said(WHY);
-    let operation = json!({"op": "update", "data": document("new", json!({"name": "B"}))["data"]});
+    let operation = update("new", json!({"name": "B"}));
     let batch = meta(json!({"atomic:operations": [operation]}));
     server.request("POST", "/operations").body(ATOMIC, &batch).send().await.is(200);
     said(WHY);

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::support::{Good, TestServer, document};
+use crate::support::{Good, TestServer, add, document};
 
 async fn filled(flags: &[&str]) -> TestServer {
     let server = TestServer::setup("small").flag(flags).start().await;
-    let add = |index| json!({"op": "add", "data": document(&format!("c-{index}"), json!({}))["data"]});
-    server.operations((0..100).map(add).collect()).await.is(200);
+    let made = |index| add(&document(&format!("c-{index}"), json!({})));
+    server.operations((0..100).map(made).collect()).await.is(200);
     server
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Client, TestServer, document};
+use crate::support::{Client, TestServer, document, update};
 
 /// Runs one task a client and collects what they return.
 async fn all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
@@ -126,12 +126,8 @@ async fn what_is_not_found_was_not_there_at_the_revision_that_the_answer_names()
 #[tokio::test]
 async fn readers_never_see_half_a_batch() {
     let server = TestServer::on("empty").await;
-    let both = |name: String| {
-        json!([
-            {"op": "update", "data": document("a", json!({"name": name}))["data"]},
-            {"op": "update", "data": document("b", json!({"name": name}))["data"]},
-        ])
-    };
+    let both =
+        |name: String| json!([update("a", json!({"name": name})), update("b", json!({"name": name})),]);
     server.create(&document("a", json!({"name": "0"}))).await.is(201);
     server.create(&document("b", json!({"name": "0"}))).await.is(201);
     let writer = server.client().clone();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, Good, TestServer, document};
+use crate::support::{ATOMIC, Good, TestServer, document, remove, restoring};
 
 async fn rehearse(server: &TestServer, method: &str, path: &str, body: Option<&Value>, status: u16) -> Good {
     let request = server.request(method, path).header("Prefer", "dry-run");
@@ -41,7 +41,7 @@ async fn every_write_is_told_as_it_would_be_and_nothing_changes() {
     let all = server.list().await.is(200).json();
     let operations = json!({"atomic:operations": [
         {"op": "add", "data": {"type": "document-collection", "id": "new", "attributes": {"name": "New"}}},
-        {"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}
+        remove("posts")
     ]});
     let new = document("new", json!({"name": "New"}));
     let changed = document("posts", json!({"name": "Articles"}));
@@ -114,7 +114,7 @@ async fn taking_back_is_told_as_it_would_be_and_nothing_changes() {
     server.delete("pages").await.is(204);
     let events = server.get("/events").await.is(200).json();
     let undo = |index: usize| format!("/events/{}/undo", text(&events["data"][index]["id"]));
-    let back = json!({"data": {"type": "restore", "attributes": {"revision": first}}});
+    let back = restoring(&first);
     let head = server.repo().head();
     let restored = format!("Restore posts to {}", &first[..7]);
     for (path, body, subject, name) in [

@@ -6,19 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Client, Setup, TestServer, document, eventually};
+use crate::support::{Client, Setup, TestServer, chosen, document, eventually};
 
 /// How often the process is killed; `COLLECTORY_CRASH_ROUNDS` sets the long run.
-#[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
-fn rounds() -> usize {
-    std::env::var("COLLECTORY_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
-}
+const ROUNDS_USUAL: u64 = 10;
 
 /// Writes until the connection breaks; returns the names of the acknowledged commits.
 async fn write_until_cut(
     client: Client,
     writer: usize,
-    round: usize,
+    round: u64,
     acknowledged: Arc<AtomicUsize>,
 ) -> Vec<String> {
     let mut subjects = Vec::new();
@@ -48,13 +45,13 @@ async fn write_until_cut(
 const KILLS_OF_A_REPOSITORY: usize = 20;
 
 async fn crash_loop(setup: impl Fn() -> Setup) {
-    let rounds: Vec<usize> = (0..rounds()).collect();
+    let rounds: Vec<u64> = (0..chosen("COLLECTORY_CRASH_ROUNDS", ROUNDS_USUAL)).collect();
     for rounds in rounds.chunks(KILLS_OF_A_REPOSITORY) {
         crash_rounds(setup().start().await, rounds).await;
     }
 }
 
-async fn crash_rounds(mut server: TestServer, rounds: &[usize]) {
+async fn crash_rounds(mut server: TestServer, rounds: &[u64]) {
     server.create(&document("shared", json!({}))).await.is(201);
     let mut expected = Vec::new();
     for &round in rounds {
@@ -65,7 +62,7 @@ async fn crash_rounds(mut server: TestServer, rounds: &[usize]) {
         }
         // The kill comes after a number of writes that differs from round to round, at whatever
         // instant the other writers have reached by then.
-        let enough = 1 + (round * 7) % 23;
+        let enough = 1 + (round as usize * 7) % 23;
         eventually("writes are acknowledged", async || {
             (acknowledged.load(Ordering::Relaxed) >= enough).then_some(())
         })

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{TestServer, document, eventually};
+use crate::support::{TestServer, add, document, eventually, restoring};
 
 /// What fails, and how the system says so (errno(3)).
 const FAULTS: [(&str, &str, i32); 11] = [
@@ -55,9 +55,9 @@ async fn writes(server: &TestServer, what: &str, number: usize) -> bool {
     let posts = document("posts", json!({"name": format!("{name}, together")}))["data"].clone();
     let batch = json!([
         {"op": "update", "data": posts},
-        {"op": "add", "data": document(&other, json!({"name": name}))["data"]},
+        add(&document(&other, json!({"name": name}))),
     ]);
-    let restore = json!({"data": {"type": "restore", "attributes": {"revision": first}}});
+    let restore = restoring(&first);
     let mut is_refused = false;
     for answer in [
         server.patch("posts", json!({"name": name})).await,

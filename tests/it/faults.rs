@@ -12,15 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{DEADLINE, TestServer, document, eventually};
+use crate::support::{DEADLINE, RawRequest, TestServer, document, eventually, eventually_is};
 
 /// Writes until the cause of a fault has been noticed to be gone.
 async fn recovers(server: &TestServer) {
-    eventually("writes succeed again", async || {
-        let answer = server.patch("posts", json!({"name": "After the fault"})).await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    let write = async || server.patch("posts", json!({"name": "After the fault"})).await;
+    eventually_is("writes succeed again", 200, write).await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "After the fault");
 }
 
@@ -176,10 +173,8 @@ async fn a_repository_that_is_moved_away_and_back_under_load_is_written_again_an
     }
     for _ in 0..MOVES {
         fs::rename(path, &away).unwrap();
-        eventually("writes are refused", async || {
-            (server.patch("posts", json!({"name": "Never"})).await.status() == 503).then_some(())
-        })
-        .await;
+        let write = async || server.patch("posts", json!({"name": "Never"})).await;
+        eventually_is("writes are refused", 503, write).await;
         assert_eq!(server.list().await.is(200).ids().len(), 5);
         assert!(!path.exists(), "nothing is made in its place");
         fs::rename(&away, path).unwrap();
@@ -196,8 +191,7 @@ async fn a_missing_object_never_turns_into_an_empty_list() {
     let server = TestServer::on("small").await;
     server.repo().write("collections/posts.yaml", "type: document\nname: Lost\n");
     server.repo().git(&["add", "--all"]);
-    let blob = server.repo().git(&["rev-parse", ":collections/posts.yaml"]);
-    let file = server.repo().git_folder().join("objects").join(&blob[..2]).join(&blob[2..]);
+    let file = server.repo().object_file(":collections/posts.yaml");
     let aside = file.with_extension("aside");
     fs::rename(&file, &aside).unwrap();
     let tree = server.repo().git(&["write-tree", "--missing-ok"]);
@@ -212,17 +206,11 @@ async fn a_missing_object_never_turns_into_an_empty_list() {
     server.serves(&commit).await;
 }
 
-/// The file of the loose object of what the head has at a path.
-fn object_of(server: &TestServer, path: &str) -> std::path::PathBuf {
-    let blob = server.repo().git(&["rev-parse", &format!("HEAD:{path}")]);
-    server.repo().git_folder().join("objects").join(&blob[..2]).join(&blob[2..])
-}
-
 #[tokio::test]
 async fn an_object_that_is_missing_at_a_start_harms_its_own_collection_only() {
     let mut server = TestServer::on("small").await;
     server.stop();
-    let file = object_of(&server, "collections/posts.yaml");
+    let file = server.repo().object_file("HEAD:collections/posts.yaml");
     let aside = file.with_extension("aside");
     fs::rename(&file, &aside).unwrap();
     server.start_again().await;
@@ -242,7 +230,7 @@ async fn an_object_that_is_missing_at_a_start_harms_its_own_collection_only() {
 async fn a_corrupt_object_without_an_intact_file_is_a_problem_and_nothing_is_served_for_it() {
     let mut server = TestServer::setup("small").bare().start().await;
     server.stop();
-    let file = object_of(&server, "collections/posts.yaml");
+    let file = server.repo().object_file("HEAD:collections/posts.yaml");
     let good = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     fs::write(&file, b"x\x9cnot an object").unwrap();
@@ -260,7 +248,7 @@ async fn a_corrupt_object_without_an_intact_file_is_a_problem_and_nothing_is_ser
 async fn a_folder_of_objects_that_can_not_be_read_is_told_as_the_reason_and_no_list_is_served() {
     let mut server = TestServer::setup("small").bare().start().await;
     server.stop();
-    let file = object_of(&server, "collections/posts.yaml");
+    let file = server.repo().object_file("HEAD:collections/posts.yaml");
     let folder = file.parent().unwrap().to_owned();
     block(&folder);
     server.start_again_unready();
@@ -282,11 +270,7 @@ async fn a_commit_that_puts_a_file_in_place_of_the_folder_is_refused_and_the_res
         "commit refs/heads/main\ncommitter Mara <mara@example.org> 1700000000 +0000\ndata 1\nx\nfrom {before}\n\
          D collections\nM 100644 inline collections\ndata 1\nx\n\n"
     ));
-    let detail = eventually("it is told", async || {
-        let answer = server.get("/readyz").await;
-        (answer.status() == 503).then(|| answer.is(503).detail())
-    })
-    .await;
+    let detail = eventually_is("it is told", 503, async || server.get("/readyz").await).await.detail();
     assert!(detail.contains("`collections` is a file"), "{detail}");
     assert_eq!(server.list().await.is(200).ids().len(), 3);
     server.logs("not a folder").await;
@@ -303,12 +287,11 @@ async fn a_person_who_commits_a_file_in_place_of_the_folder_empties_no_list() {
     block(&folder);
     server.repo().git(&["add", "--all"]);
     server.repo().git(&["commit", "-m", "No folder"]);
-    let detail = eventually("it is told", async || {
+    let ready = async || {
         assert_eq!(server.list().await.is(200).ids().len(), 3);
-        let answer = server.get("/readyz").await;
-        (answer.status() == 503).then(|| answer.is(503).detail())
-    })
-    .await;
+        server.get("/readyz").await
+    };
+    let detail = eventually_is("it is told", 503, ready).await.detail();
     assert!(detail.contains("`collections` is a file"), "{detail}");
     assert_eq!(server.list().await.is(200).ids().len(), 3);
     server.logs("not a folder").await;
@@ -417,7 +400,7 @@ async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
     assert!(answer.contains("connection: close\r\n"), "{answer}");
     assert_eq!(rest_of(silent), "");
     // On a connection of its own: the one that the client keeps is about to be closed too.
-    crate::support::RawRequest::new("GET", "/collections").send(server.address()).is(200);
+    RawRequest::new("GET", "/collections").send(server.address()).is(200);
 }
 
 #[tokio::test]
@@ -468,7 +451,7 @@ async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
     server.create(&large).await.is(413);
     let text = large.to_string();
     let chunked = format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
-    let request = crate::support::RawRequest::new("POST", "/collections")
+    let request = RawRequest::new("POST", "/collections")
         .header("Content-Type", "application/vnd.api+json")
         .header("Transfer-Encoding", "chunked")
         .body(chunked);
@@ -480,7 +463,7 @@ async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
 #[tokio::test]
 async fn a_length_above_the_limit_is_refused_before_the_body_has_come() {
     let server = TestServer::setup("small").flag(&["--body-wait-ms-max", "3600000"]).start().await;
-    let request = crate::support::RawRequest::new("POST", "/collections")
+    let request = RawRequest::new("POST", "/collections")
         .header("Content-Type", "application/vnd.api+json")
         .header("Content-Length", "99999999999")
         .body("{");

@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-use crate::support::{Auth, Heard, Stream, TestServer, document};
+use crate::policy::hash;
+use crate::support::{Auth, Heard, Stream, TestServer, add, document};
 
 fn follow(server: &TestServer, path: &str, headers: &str) -> Stream {
     let stream = Stream::of(server.address(), path, headers);
@@ -37,10 +37,6 @@ fn told(stream: &mut Stream) -> (Vec<String>, String) {
             return (lines, id);
         }
     }
-}
-
-fn hash(secret: &str) -> String {
-    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn token(server: &TestServer) -> String {
@@ -110,8 +106,8 @@ async fn of_the_events_of_one_commit_only_the_last_has_an_id() {
     let server = TestServer::on("small").await;
     let mut stream = follow(&server, "/collections", "");
     told(&mut stream);
-    let add = |key: &str| json!({"op": "add", "data": document(key, json!({}))["data"]});
-    server.operations(json!([add("a"), add("b"), add("c")])).await.is(200);
+    let made = ["a", "b", "c"].map(|key| add(&document(key, json!({}))));
+    server.operations(json!(made)).await.is(200);
     let head = server.repo().head();
     let (lines, id) = told(&mut stream);
     assert_eq!(lines, ["collection a", "collection b", "collection c"]);

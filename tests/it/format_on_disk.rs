@@ -59,8 +59,7 @@ accept: [image/png, .pdf]  # no films
 async fn both_endings_for_one_key_are_a_problem_and_yaml_is_served() {
     let server = TestServer::on("small").await;
     server.repo().write("collections/posts.yml", "type: document\nname: The other\n");
-    let head = server.repo().commit("Add another posts");
-    server.serves(&head).await;
+    server.commit_by_hand("Add another posts").await;
     let problem = server.problem("collections/posts.yml").await;
     assert_eq!(problem["attributes"]["collection"], "posts");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
@@ -211,8 +210,7 @@ async fn yaml_is_read_strictly() {
     server.repo().write("collections/deep.yaml", &deep);
     std::fs::write(server.repo().path().join("collections/latin.yaml"), b"type: document\nname: \xe4\n")
         .unwrap();
-    let head = server.repo().commit("Add broken files");
-    server.serves(&head).await;
+    let head = server.commit_by_hand("Add broken files").await;
     let problems = server.get("/problems").await.is(200).data();
     let is_first = |problem: &&Value| !problem["id"].as_str().unwrap().contains('#');
     let problems: Vec<&Value> = problems.as_array().unwrap().iter().filter(is_first).collect();
@@ -234,8 +232,7 @@ async fn yaml_is_read_strictly() {
 async fn shorthands_are_understood_in_files_too() {
     let server = TestServer::on("empty").await;
     server.repo().write("collections/posts.yaml", "type: document\ndraftDirectory: drafts\n");
-    let head = server.repo().commit("Add posts");
-    server.serves(&head).await;
+    server.commit_by_hand("Add posts").await;
     let expected = json!({"type": "document", "unpublishedStatuses": {"draft": {"directory": "drafts", "name": "Draft"}}});
     assert_eq!(server.read("posts").await.is(200).attributes(), expected);
 }
@@ -246,8 +243,7 @@ async fn windows_line_ends_stay() {
     server
         .repo()
         .write("collections/posts.yaml", "type: document\r\nname: Posts # note\r\nrecursive: true\r\n");
-    let head = server.repo().commit("Add posts");
-    server.serves(&head).await;
+    server.commit_by_hand("Add posts").await;
     server.patch("posts", json!({"name": "All"})).await.is(200);
     let file = server.repo().read("collections/posts.yaml");
     assert_eq!(file, "type: document\r\nname: All # note\r\nrecursive: true\r\n");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, Answer, Good, TestServer, document};
+use crate::support::{ATOMIC, Answer, Good, TestServer, document, restoring};
 
 async fn ask(server: &TestServer, key: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
     let request = server.request(method, path).header("Idempotency-Key", key);
@@ -79,7 +79,7 @@ async fn taking_back(server: &TestServer, key: &str) -> (String, Value) {
     let event = events.json()["data"][0].clone();
     let revision =
         server.repo().git(&["rev-parse", &format!("{}^", event["attributes"]["revision"].as_str().unwrap())]);
-    let body = json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    let body = restoring(&revision);
     (format!("/events/{}/undo", event["id"].as_str().unwrap()), body)
 }
 

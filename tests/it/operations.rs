@@ -2,19 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, JSON_API, TestServer, document, media, program, run_to_end};
-
-fn add(body: &Value) -> Value {
-    json!({"op": "add", "data": body["data"]})
-}
-
-fn update(key: &str, attributes: Value) -> Value {
-    json!({"op": "update", "data": document(key, attributes)["data"]})
-}
-
-fn remove(key: &str) -> Value {
-    json!({"op": "remove", "ref": {"type": "document-collection", "id": key}})
-}
+use crate::support::{
+    ATOMIC, JSON_API, TestServer, add, document, media, program, remove, run_to_end, update,
+};
 
 #[tokio::test]
 async fn a_batch_is_one_commit_with_three_trailers_for_each_event() {
@@ -41,9 +31,8 @@ async fn a_batch_is_one_commit_with_three_trailers_for_each_event() {
 async fn the_answer_carries_the_extension() {
     let server = TestServer::on("small").await;
     for accept in [None, Some("*/*"), Some(JSON_API), Some(ATOMIC)] {
-        let body = json!({"atomic:operations": [update("posts", json!({"name": accept}))]});
-        let mut body = body;
-        body["atomic:operations"][0]["data"]["attributes"]["name"] = json!(accept.unwrap_or("none"));
+        let name = accept.unwrap_or("none");
+        let body = json!({"atomic:operations": [update("posts", json!({"name": name}))]});
         let mut request = server.request("POST", "/operations").body(ATOMIC, &body);
         if let Some(accept) = accept {
             request = request.header("Accept", accept);
@@ -274,16 +263,13 @@ async fn a_long_batch_has_a_subject_of_bearable_length() {
 #[tokio::test]
 async fn a_reference_of_another_type_finds_nothing() {
     let server = TestServer::on("small").await;
-    let remove = json!([{"op": "remove", "ref": {"type": "media-collection", "id": "posts"}}]);
-    server.operations(remove).await.is(404);
+    let removal = json!([{"op": "remove", "ref": {"type": "media-collection", "id": "posts"}}]);
+    server.operations(removal).await.is(404);
     let data = json!({"type": "document-collection", "id": "posts", "attributes": {"name": "Other"}});
-    let update = json!([{"op": "update", "ref": {"type": "media-collection", "id": "posts"}, "data": data}]);
-    server.operations(update).await.is(400);
+    let change = json!([{"op": "update", "ref": {"type": "media-collection", "id": "posts"}, "data": data}]);
+    server.operations(change).await.is(400);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
-    server
-        .operations(json!([{"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}]))
-        .await
-        .is(200);
+    server.operations(json!([remove("posts")])).await.is(200);
     server.read("posts").await.is(404);
 }
 

@@ -1,13 +1,16 @@
 //! The built-in authorizer: bearer tokens from a policy file.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Auth, Client, Stream, TestServer, document, eventually, program};
+use crate::support::{
+    Auth, Client, Signal, Stream, TestServer, add, document, eventually, eventually_is, program, remove,
+    restoring, update,
+};
 
+/// A token as a policy has it.
 pub(crate) fn hash(secret: &str) -> String {
-    let digest = Sha256::digest(secret);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Mara may do everything, a reader only read, a blogger write what begins with `blog-`.
@@ -68,10 +71,7 @@ async fn no_or_an_unknown_token_is_401_everywhere() {
             assert!(refused.header("www-authenticate").starts_with("Bearer"));
             assert_eq!(refused.error().0, "unauthenticated");
         }
-        client
-            .operations(json!([{"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}]))
-            .await
-            .is(401);
+        client.operations(json!([remove("posts")])).await.is(401);
     }
     assert_eq!(server.repo().head(), head);
 }
@@ -144,10 +144,7 @@ async fn tags_and_pages_of_a_limited_list_tell_nothing_about_the_rest() {
 async fn every_operation_of_a_batch_is_asked_for() {
     let server = guarded().await;
     let head = server.repo().head();
-    let batch = json!([
-        {"op": "add", "data": document("blog-x", json!({}))["data"]},
-        {"op": "update", "data": document("posts", json!({"name": "x"}))["data"]},
-    ]);
+    let batch = json!([add(&document("blog-x", json!({}))), update("posts", json!({"name": "x"})),]);
     server.with_token("blogger").operations(batch.clone()).await.is(403);
     server.with_token("reader").operations(batch.clone()).await.is(403);
     assert_eq!(server.repo().head(), head);
@@ -179,17 +176,9 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     mara.list().await.is(200);
     std::fs::write(&file, &extra).unwrap();
     let new = server.with_token("new");
-    eventually("the new token is known", async || {
-        let answer = new.list().await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    eventually_is("the new token is known", 200, async || new.list().await).await;
     std::fs::write(&file, "tokens: []\n").unwrap();
-    eventually("the old tokens are gone", async || {
-        let answer = mara.list().await;
-        (answer.status() == 401).then(|| answer.is(401))
-    })
-    .await;
+    eventually_is("the old tokens are gone", 401, async || mara.list().await).await;
     std::fs::remove_file(&file).unwrap();
     mara.list().await.is(401);
 }
@@ -216,11 +205,7 @@ async fn a_file_that_is_being_written_in_place_is_not_taken_over_and_a_renamed_o
         blogger.read("posts").await.is(403);
     }
     rename_into_place(&server, &without_limit);
-    eventually("the renamed file holds", async || {
-        let answer = blogger.read("posts").await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    eventually_is("the renamed file holds", 200, async || blogger.read("posts").await).await;
 }
 
 #[tokio::test]
@@ -265,7 +250,7 @@ async fn what_was_is_for_those_who_may_audit() {
     let policy = audited("may: [write, audit]\n    keys: [\"*\"]");
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
     let head = server.repo().head();
-    let body = json!({"data": {"type": "restore", "attributes": {"revision": head}}});
+    let body = restoring(&head);
     for (token, status) in [("writer", 403), ("reader", 403), ("auditor", 200)] {
         let client = server.with_token(token);
         let request = client.request("POST", "/collections/posts/restore").header("Prefer", "dry-run");
@@ -288,8 +273,6 @@ fn head_alone(server: &TestServer, token: &str, path: &str) -> String {
 async fn a_sheet_gives_no_reason_of_a_commit_that_is_about_hidden_keys_too() {
     let policy = audited("may: [read, audit]\n    keys: [\"posts\"]");
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
-    let update =
-        |key: &str, attributes: Value| json!({"op": "update", "data": document(key, attributes)["data"]});
     let operations = [update("posts", json!({"name": "A"})), update("pages", json!({"name": "B"}))];
     let body = json!({"atomic:operations": operations, "meta": {"reason": "posts and pages"}});
     let mara = server.with_token("mara");
@@ -332,12 +315,9 @@ async fn a_hangup_reads_the_policy_again_and_ends_nothing() {
     let setup = TestServer::setup("small").auth(Auth::Policy(policy()));
     let server = setup.flag(&["--policy-quiet-ms", "600000"]).start().await;
     std::fs::write(server.folder().join("policy.yaml"), policy().replace("blog-*", "*")).unwrap();
-    server.signal("HUP");
-    eventually("the changed file holds", async || {
-        let answer = server.with_token("blogger").read("posts").await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    server.signal(Signal::HUP);
+    eventually_is("the changed file holds", 200, async || server.with_token("blogger").read("posts").await)
+        .await;
 }
 
 #[tokio::test]
@@ -352,11 +332,7 @@ async fn a_token_is_replaced_without_a_gap() {
     };
     let secret = token(&["Reader", "--may", "read", "--expires", "90d", "--grant", "write:p*"]);
     let new = server.with_token(secret.trim());
-    eventually("the new token is known", async || {
-        let answer = new.list().await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    eventually_is("the new token is known", 200, async || new.list().await).await;
     server.with_token("reader").list().await.is(200);
     let list = token(&["list"]);
     let readers: Vec<_> = list.lines().filter(|line| line.starts_with("Reader ")).collect();
@@ -384,11 +360,8 @@ async fn a_token_whose_time_is_over_is_401() {
 async fn guessing_is_slowed_down() {
     let setup = TestServer::setup("small").auth(Auth::Policy(policy()));
     let server = setup.flag(&["--wrong-tokens-per-s-max", "1"]).start().await;
-    let slowed = eventually("a wrong token is one too many", async || {
-        let answer = server.with_token("wrong").list().await;
-        (answer.status() == 429).then(|| answer.is(429))
-    })
-    .await;
+    let wrong = server.with_token("wrong");
+    let slowed = eventually_is("a wrong token is one too many", 429, async || wrong.list().await).await;
     assert_eq!(slowed.error().0, "too_many_requests");
     assert_eq!(slowed.header("retry-after"), "1");
     server.with_token("mara").list().await.is(200);
@@ -439,11 +412,8 @@ async fn a_token_made_on_the_command_line_works() {
     assert!(!text.contains(secret), "the secret itself is nowhere");
     assert!(text.contains(&hash(secret)), "{text}");
     let ben = server.with_token(secret);
-    eventually("the token is known", async || {
-        let answer = ben.patch("posts", json!({"name": "By Ben"})).await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    eventually_is("the token is known", 200, async || ben.patch("posts", json!({"name": "By Ben"})).await)
+        .await;
     assert_eq!(server.repo().field("HEAD", "%an <%ae>"), "Ben Ox <ben@example.org>");
     ben.read("images").await.is(403);
     server.with_token("mara").list().await.is(200);
@@ -475,11 +445,7 @@ fn audited(auditor: &str) -> String {
 async fn audit_becomes(server: &TestServer, auditor: &str, path: &str, status: u16) {
     std::fs::write(server.folder().join("policy.yaml"), audited(auditor)).unwrap();
     let client = server.with_token("auditor");
-    eventually("the changed policy holds", async || {
-        let answer = client.get(path).await;
-        (answer.status() == status).then(|| answer.is(status))
-    })
-    .await;
+    eventually_is("the changed policy holds", status, async || client.get(path).await).await;
 }
 
 const MAY_AUDIT: &str = "may: [audit]\n    keys: [\"*\"]";
@@ -586,7 +552,7 @@ async fn the_message_of_a_batch_is_for_those_who_may_see_all_of_it() {
         TestServer::setup("small").auth(Auth::Policy(audited("may: [audit]\n    keys: [\"blog-*\"]")));
     let server = setup.start().await;
     let batch = |keys: &[&str]| -> serde_json::Value {
-        keys.iter().map(|key| json!({"op": "add", "data": document(key, json!({}))["data"]})).collect()
+        keys.iter().map(|key| add(&document(key, json!({})))).collect()
     };
     let mara = server.with_token("mara");
     mara.operations(batch(&["blog-a", "secret"])).await.is(200);
@@ -607,10 +573,7 @@ async fn a_policy_file_that_others_may_write_is_warned_of() {
     std::fs::write(&new, policy().replace("blog-*", "*")).unwrap();
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o666)).unwrap();
     std::fs::rename(&new, server.folder().join("policy.yaml")).unwrap();
-    eventually("the renamed file holds", async || {
-        let answer = server.with_token("blogger").read("posts").await;
-        (answer.status() == 200).then(|| answer.is(200))
-    })
-    .await;
+    eventually_is("the renamed file holds", 200, async || server.with_token("blogger").read("posts").await)
+        .await;
     server.logs("chmod go-w").await;
 }

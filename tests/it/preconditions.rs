@@ -117,8 +117,7 @@ async fn a_hand_edit_changes_the_tag() {
     let edited = server.shows("posts", "name", "By hand").await.header("etag");
     assert_ne!(edited, old);
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &old)).await.is(412);
-    let head = server.repo().commit("By hand");
-    server.serves(&head).await;
+    server.commit_by_hand("By hand").await;
     let committed = server.read("posts").await.is(200);
     assert_eq!(committed.json()["data"].get("meta"), None);
     assert_ne!(committed.header("etag"), edited, "the body says something else now");
@@ -150,8 +149,7 @@ async fn a_tag_holds_as_long_as_the_content_is_the_same() {
     server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
     let saved = server.shows("posts", "name", "By hand").await.header("etag");
     assert!(saved.ends_with("-uncommitted\""), "{saved}");
-    let head = server.repo().commit("What was saved");
-    server.serves(&head).await;
+    server.commit_by_hand("What was saved").await;
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &committed)).await.is(412);
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &saved)).await.is(200);
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &saved)).await.is(412);

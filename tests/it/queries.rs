@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Good, TestServer, document};
+use crate::support::{Good, TestServer, add, document};
 
 async fn ids(server: &TestServer, query: &str) -> Vec<String> {
     server.get(&format!("/collections?{query}")).await.is(200).ids()
@@ -14,7 +14,7 @@ async fn twelve() -> TestServer {
     let operations: Vec<_> = (0..12)
         .map(|n| {
             let attributes = json!({"name": format!("Name {}", 11 - n), "directory": format!("d/{}", n % 3)});
-            json!({"op": "add", "data": document(&format!("k{n:02}"), attributes)["data"]})
+            add(&document(&format!("k{n:02}"), attributes))
         })
         .collect();
     server.operations(json!(operations)).await.is(200);
@@ -181,9 +181,7 @@ async fn links_keep_filter_sort_and_fields() {
 #[tokio::test]
 async fn sizes_above_a_hundred_are_a_hundred() {
     let server = TestServer::setup("empty").bare().start().await;
-    let operations: Vec<_> = (0..130)
-        .map(|n| json!({"op": "add", "data": document(&format!("k{n:03}"), json!({}))["data"]}))
-        .collect();
+    let operations: Vec<_> = (0..130).map(|n| add(&document(&format!("k{n:03}"), json!({})))).collect();
     server.operations(json!(operations)).await.is(200);
     for query in ["page[size]=1000", "page[limit]=101", "page[number]=1&page[size]=99999999999999999999999"] {
         let page = server.get(&format!("/collections?{query}")).await.is(200);

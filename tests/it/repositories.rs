@@ -248,8 +248,7 @@ async fn links_folders_and_other_specials_are_problems() {
     std::os::unix::fs::symlink("posts.yaml", folder.join("alias.yaml")).unwrap();
     fs::create_dir(folder.join("folder.yaml")).unwrap();
     fs::write(folder.join("folder.yaml/inside.yaml"), "type: document\n").unwrap();
-    let head = server.repo().commit("Add specials");
-    server.serves(&head).await;
+    server.commit_by_hand("Add specials").await;
     let expected = ["collections/alias.yaml", "collections/evil.yaml", "collections/folder.yaml"];
     assert_eq!(server.get("/problems").await.is(200).ids(), expected);
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
@@ -310,7 +309,7 @@ async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_his
     let lost = server.get("/collections/posts?asOf=HEAD~3").await.is(404).detail();
     assert!(lost.contains("git fetch --unshallow"), "{lost}");
     let boundary = server.get(events).await.is(200).ids()[1].clone();
-    let undone = server.request("POST", &format!("/events/{boundary}/undo")).send().await.is(503).detail();
+    let undone = server.undo(&boundary).await.is(503).detail();
     assert!(undone.contains("git fetch --unshallow"), "{undone}");
     server.repo().git(&["fetch", "--quiet", "--unshallow"]);
     server.get("/collections/posts?asOf=HEAD~3").await.is(200);

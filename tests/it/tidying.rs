@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, interval};
 
-use crate::support::{Client, Repo, TestServer, document};
+use crate::support::{Client, Repo, TestServer, chosen, document};
 
 /// What a person, a timer or another tool may run at any time.
 const COMMANDS: [&[&str]; 9] = [
@@ -29,24 +29,18 @@ const COMMANDS: [&[&str]; 9] = [
 /// How many write at once.
 const WRITERS_LEN: usize = 16;
 
-/// A number that sets the long run.
-#[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
-fn setting(name: &str, default: u32) -> u32 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// What all writers of a round share.
 struct Round {
-    number: u32,
+    number: u64,
     is_over: AtomicBool,
     /// Each write waits for a tick of it: a round of more commits would only make git slower.
     pace: Mutex<Interval>,
 }
 
 impl Round {
-    fn begin(number: u32) -> Arc<Self> {
-        let writes_per_second = setting("COLLECTORY_TIDY_WRITES", 700);
-        let pace = Mutex::new(interval(Duration::from_secs(1) / writes_per_second));
+    fn begin(number: u64) -> Arc<Self> {
+        let writes_per_second = chosen("COLLECTORY_TIDY_WRITES", 700);
+        let pace = Mutex::new(interval(Duration::from_secs(1).div_f64(writes_per_second as f64)));
         Arc::new(Self { number, is_over: AtomicBool::new(false), pace })
     }
 }
@@ -88,16 +82,16 @@ async fn tidy_beside_writes(mut server: TestServer) {
     for writer in 0..WRITERS_LEN {
         server.create(&document(&format!("w{writer}"), json!({"name": "new"}))).await.is(201);
     }
-    let seconds = setting("COLLECTORY_TIDY_SECONDS", 2);
+    let seconds = chosen("COLLECTORY_TIDY_SECONDS", 2);
     let mut expected = Vec::new();
-    for number in 0..setting("COLLECTORY_TIDY_ROUNDS", 1) {
+    for number in 0..chosen("COLLECTORY_TIDY_ROUNDS", 1) {
         let (round, repo) = (Round::begin(number), server.repo().clone());
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS_LEN {
             writers.spawn(write(server.client().clone(), writer, Arc::clone(&round)));
         }
         let began = Instant::now();
-        let until = began + Duration::from_secs(seconds.into());
+        let until = began + Duration::from_secs(seconds);
         let commands = tokio::task::spawn_blocking(move || tidy(&repo, until)).await.unwrap();
         round.is_over.store(true, Ordering::Relaxed);
         let reasons: Vec<_> = writers.join_all().await.into_iter().flatten().collect();

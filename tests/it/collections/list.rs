@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{TestServer, document, fixture};
+use crate::support::{TestServer, add, document, fixture};
 
 #[tokio::test]
 async fn every_collection_is_listed_in_the_order_of_the_keys() {
@@ -54,9 +54,8 @@ async fn the_revision_is_named_once_there_is_a_commit() {
 #[tokio::test]
 async fn a_thousand_collections_come_in_one_answer() {
     let server = TestServer::setup("empty").bare().start().await;
-    let operations: Vec<_> = (0..1000)
-        .map(|n| json!({"op": "add", "data": document(&format!("k{n:04}"), json!({"name": n.to_string()}))["data"]}))
-        .collect();
+    let operations: Vec<_> =
+        (0..1000).map(|n| add(&document(&format!("k{n:04}"), json!({"name": n.to_string()})))).collect();
     for part in operations.chunks(100) {
         server.operations(json!(part)).await.is(200);
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{each, first_parents, told};
-use crate::support::{RawRequest, TestServer, program, run_to_end};
+use crate::support::{RawRequest, TestServer, program, restoring, run_to_end};
 
 #[tokio::test]
 async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
@@ -42,8 +42,7 @@ async fn what_is_deleted_or_broken_since_is_shown_as_it_was() {
     let before = server.repo().head();
     server.delete("pages").await.is(204);
     server.repo().write("collections/posts.yaml", "type: [\n");
-    let broken = server.repo().commit("Break it");
-    server.serves(&broken).await;
+    let broken = server.commit_by_hand("Break it").await;
     assert_eq!(
         server.get(&format!("/collections/pages?asOf={before}")).await.is(200).attributes()["name"],
         "Pages"
@@ -99,7 +98,7 @@ async fn a_commit_that_the_branch_reaches_may_be_named_from_one_that_it_does_not
         assert_eq!(then.header("collectory-revision"), seed, "{named}");
     }
     server.get("/collections/posts?asOf=topic").await.is(404);
-    let body = json!({"data": {"type": "restore", "attributes": {"revision": "topic^"}}});
+    let body = restoring("topic^");
     server.request("POST", "/collections/posts/restore").document(&body).send().await.is(201);
     let mut verify = program(server.repo().path());
     run_to_end(verify.args(["verify", "--repo", ".", "--head-was", "topic~1"])).exits(0);
@@ -191,8 +190,7 @@ async fn git_applies_the_text_of_a_difference_in_both_directions() {
     repo.write("collections/crlf.yaml", "type: document\r\nname: \"CR LF\"");
     repo.write("collections/empty.yaml", "");
     repo.remove("collections/pages.yaml");
-    let last = repo.commit("Of every kind");
-    server.serves(&last).await;
+    let last = server.commit_by_hand("Of every kind").await;
     for (from, to) in [(&first, &last), (&last, &first)] {
         let path = format!("/diff?filter[from]={from}&filter[to]={to}");
         let patch = RawRequest::new("GET", &path).header("Accept", "text/x-diff").send(server.address());

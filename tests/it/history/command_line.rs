@@ -102,8 +102,7 @@ async fn verification_finds_trailers_that_lie() {
     let sound = run(server.repo(), &["verify"]).exits(0);
     assert_eq!(sound.stdout.lines().count(), 4, "{sound:#?}");
     server.repo().write("collections/pages.yaml", "type: document\nname: Forged\n");
-    let head = server.repo().commit("Update posts: name\n\nCollectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e");
-    server.serves(&head).await;
+    let head = server.commit_by_hand("Update posts: name\n\nCollectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e").await;
     let forged = run(server.repo(), &["verify", "--json"]).exits(1);
     let last = lines(&forged).pop().unwrap();
     assert_eq!((last["revision"].as_str(), last["maker"].as_str()), (Some(head.as_str()), Some("person")));
@@ -116,8 +115,7 @@ async fn verification_finds_trailers_that_lie() {
 async fn a_message_drives_no_terminal() {
     let server = TestServer::on("small").await;
     server.repo().write("collections/pages.yaml", "type: document\nname: X\n");
-    let head = server.repo().commit("Subject\n\nRed \u{1b}[31m text");
-    server.serves(&head).await;
+    server.commit_by_hand("Subject\n\nRed \u{1b}[31m text").await;
     let text = run(server.repo(), &["log"]).exits(0).stdout;
     assert!(text.contains("Red") && !text.contains('\u{1b}'), "{text}");
 }

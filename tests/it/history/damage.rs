@@ -5,14 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{RawRequest, Repo, TestServer, program, run_to_end};
+use crate::support::{RawRequest, Repo, TestServer, program, restoring, run_to_end};
 
 const WHO: &str = "Mara <mara@example.org> 1700000000 +0000";
-
-fn object_file(repo: &Repo, name: &str) -> PathBuf {
-    let id = repo.git(&["rev-parse", name]);
-    repo.git_folder().join("objects").join(&id[..2]).join(&id[2..])
-}
 
 /// An object that was cut short; whole again when this is dropped, since the repository is checked then.
 struct Cut {
@@ -29,7 +24,7 @@ impl Drop for Cut {
 /// Leaves only the first half of an object, as a power cut may.
 #[must_use]
 fn cut(repo: &Repo, name: &str) -> Cut {
-    let file = object_file(repo, name);
+    let file = repo.object_file(name);
     let whole = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
@@ -98,7 +93,7 @@ async fn a_past_that_lacks_a_content_is_no_shorter_list() {
     let mut server = TestServer::on("small").await;
     let seed = server.repo().head();
     server.patch("posts", json!({"name": "After"})).await.is(200);
-    let update = server.get("/collections/posts/events?page[size]=1").await.is(200).ids().remove(0);
+    let update = server.newest_event("posts").await;
     server.stop();
     let _cut = cut(server.repo(), &format!("{seed}:collections/posts.yaml"));
     server.start_again().await;
@@ -111,8 +106,8 @@ async fn a_past_that_lacks_a_content_is_no_shorter_list() {
         assert!(detail.contains("lacks its content"), "{path}: {detail}");
     }
     // Undoing the update would have to bring the lost file back; taking it for none would delete the present one.
-    server.request("POST", &format!("/events/{update}/undo")).send().await.is(503);
-    let restore = json!({"data": {"type": "restore", "attributes": {"revision": seed}}});
+    server.undo(&update).await.is(503);
+    let restore = restoring(&seed);
     server.request("POST", "/collections/posts/restore").document(&restore).send().await.is(503);
     server.get(&format!("/collections/pages?asOf={seed}")).await.is(200);
     server.get(&format!("/diff?filter[from]={seed}&filter[to]=HEAD&filter[collection]=pages")).await.is(200);
@@ -194,7 +189,7 @@ async fn a_commit_with_two_trees_has_what_git_says_and_is_told_to_be_damaged() {
     // The repository is checked at the end.
     server.repo().git(&["update-ref", "refs/heads/main", &seed]);
     server.serves(&seed).await;
-    made.iter().for_each(|id| fs::remove_file(object_file(server.repo(), id)).unwrap());
+    made.iter().for_each(|id| fs::remove_file(server.repo().object_file(id)).unwrap());
 }
 
 /// `collectory verify` of a repository that nobody serves.
@@ -262,7 +257,7 @@ async fn verify_tells_of_a_tree_whose_entries_are_not_in_order() {
     assert!(told.lines().any(|line| line.starts_with(&same[..10]) && line.contains(" ok ")), "{told}");
     // The repository is checked at the end.
     repo.git(&["update-ref", "refs/heads/main", &seed]);
-    [&unsorted, &same, &root, &folder].iter().for_each(|id| fs::remove_file(object_file(repo, id)).unwrap());
+    [&unsorted, &same, &root, &folder].iter().for_each(|id| fs::remove_file(repo.object_file(id)).unwrap());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{each, first_parents, told};
-use crate::support::{TestServer, document};
+use crate::support::{TestServer, document, restoring};
 
 #[tokio::test]
 async fn every_commit_is_told_newest_first_with_its_changes() {
@@ -61,9 +61,9 @@ async fn what_takes_back_says_what_it_took_back() {
     let server = told().await;
     let list = server.get("/collections/posts/events").await.is(200).json();
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
-    server.request("POST", &format!("/events/{id}/undo")).send().await.is(201);
+    server.undo(&id).await.is(201);
     let first = first_parents(&server)[4].clone();
-    let restore = json!({"data": {"type": "restore", "attributes": {"revision": first}}});
+    let restore = restoring(&first);
     server.request("POST", "/collections/posts/restore").document(&restore).send().await.is(200);
     let list = server.get("/events?page[size]=2").await.is(200).json();
     assert_eq!(each(&list, "undoes"), ["null", &id]);
@@ -72,8 +72,7 @@ async fn what_takes_back_says_what_it_took_back() {
         server
             .repo()
             .write("collections/posts.yaml", &format!("type: document\nname: By hand {}\n", claimed.len()));
-        let head = server.repo().commit(&format!("Copied\n\n{claimed}Collectory-Undoes: {id}"));
-        server.serves(&head).await;
+        server.commit_by_hand(&format!("Copied\n\n{claimed}Collectory-Undoes: {id}")).await;
         let list = server.get("/events?page[size]=1").await.is(200).json();
         assert_eq!(each(&list, "undoes"), ["null"], "only the service knows what it has planned");
     }
@@ -83,8 +82,7 @@ async fn what_takes_back_says_what_it_took_back() {
 async fn a_file_that_a_commit_renames_keeps_its_story() {
     let server = told().await;
     server.repo().git(&["mv", "collections/posts.yaml", "collections/articles.yaml"]);
-    let head = server.repo().commit("Posts are articles");
-    server.serves(&head).await;
+    server.commit_by_hand("Posts are articles").await;
     let list = server.get("/events?filter[since]=HEAD~1").await.is(200).json();
     assert_eq!(each(&list, "action"), ["created", "deleted"]);
     assert_eq!(each(&list, "movedFrom"), ["posts", "null"]);
@@ -229,8 +227,7 @@ async fn merges_broken_files_and_forged_trailers_are_told_as_they_are() {
         "collections/posts.yaml",
         "type: document\nname: Mended\ndirectory: content/posts\nrecursive: true\n",
     );
-    let head = repo.commit("Mend it");
-    server.serves(&head).await;
+    server.commit_by_hand("Mend it").await;
     let posts = server.get("/collections/posts/events").await.is(200).json();
     let shown = |at: usize, name: &str| posts["data"][at]["attributes"][name].clone();
     assert_eq!(shown(0, "changes"), json!([{"attribute": "name", "from": "Posts", "to": "Mended"}]));

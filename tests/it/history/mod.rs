@@ -21,8 +21,7 @@ async fn told() -> TestServer {
     server
         .repo()
         .write("collections/posts.yaml", "type: document\nname: By hand # why\ndirectory: content/posts\n");
-    let head = server.repo().commit("Rename by hand\n\nBecause I can.");
-    server.serves(&head).await;
+    server.commit_by_hand("Rename by hand\n\nBecause I can.").await;
     server.patch("posts", json!({"recursive": false})).await.is(200);
     server
 }

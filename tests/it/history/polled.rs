@@ -1,9 +1,9 @@
 //! `/sync-token` and `/changes`, and who may read the history.
 
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use super::told;
+use crate::policy::hash;
 use crate::support::{Auth, TestServer, document, eventually};
 
 async fn token(server: &TestServer) -> String {
@@ -57,10 +57,6 @@ async fn a_token_that_is_none_or_of_another_history_is_refused() {
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
     server.serves(&server.repo().head()).await;
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(410).error().0, "gone");
-}
-
-fn hash(secret: &str) -> String {
-    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test]

@@ -32,8 +32,7 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
     let mut server = told().await;
     server.repo().write("collections/a.yaml", "type: media\n");
     server.repo().write("collections/b.yaml", "type: media\n");
-    let two = server.repo().commit("Two at once");
-    server.serves(&two).await;
+    let two = server.commit_by_hand("Two at once").await;
     server.patch("posts", json!({"name": "Last"})).await.is(200);
     let events = server.get("/events?page[size]=100").await.is(200).data();
     let expected = in_order(events.as_array().unwrap());

@@ -3,23 +3,18 @@
 use serde_json::json;
 
 use super::{first_parents, told};
-use crate::support::{JSON_API, RawRequest, TestServer, document};
+use crate::support::{JSON_API, RawRequest, TestServer, restoring, update};
 
 const POSTS: &str = "collections/posts.yaml";
-
-async fn newest(server: &TestServer, key: &str) -> String {
-    server.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200).ids().remove(0)
-}
 
 #[tokio::test]
 async fn a_change_followed_by_its_undo_gives_the_identical_file() {
     let server = TestServer::on("small").await;
     server.repo().write(POSTS, "# Mine\ntype: document\nname:   'Posts' # why\n");
-    let head = server.repo().commit("With comments");
-    server.serves(&head).await;
+    server.commit_by_hand("With comments").await;
     let before = server.repo().committed(POSTS);
     server.patch("posts", json!({"name": "Other", "recursive": true})).await.is(200);
-    let id = newest(&server, "posts").await;
+    let id = server.newest_event("posts").await;
     let undo = server.request("POST", &format!("/events/{id}/undo")).header("Commit-Message", "A mistake");
     let answer = undo.send().await.is(201);
     assert_eq!(answer.attributes()["name"], "Posts");
@@ -32,7 +27,7 @@ async fn a_change_followed_by_its_undo_gives_the_identical_file() {
 async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
     let server = TestServer::on("small").await;
     server.patch("posts", json!({"name": "One"})).await.is(200);
-    let id = newest(&server, "posts").await;
+    let id = server.newest_event("posts").await;
     server.patch("posts", json!({"recursive": false})).await.is(200);
     server.patch("pages", json!({"name": "Other"})).await.is(200);
     let undo = format!("/events/{id}/undo");
@@ -48,7 +43,7 @@ async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
 async fn a_body_that_is_no_document_undoes_nothing() {
     let server = TestServer::on("small").await;
     server.patch("posts", json!({"name": "One"})).await.is(200);
-    let undo = format!("/events/{}/undo", newest(&server, "posts").await);
+    let undo = format!("/events/{}/undo", server.newest_event("posts").await);
     let head = server.repo().head();
     let long = [&br#"{"meta": {"reason": "Mine"}}"#[..], &vec![b' '; 1 << 20]].concat();
     for (body, status) in [
@@ -72,19 +67,19 @@ async fn creations_and_deletions_are_undone() {
     let server = TestServer::on("small").await;
     let before = server.repo().committed("collections/pages.yaml");
     server.delete("pages").await.is(204);
-    let deletion = newest(&server, "pages").await;
-    let back = server.request("POST", &format!("/events/{deletion}/undo")).send().await.is(201);
+    let deletion = server.newest_event("pages").await;
+    let back = server.undo(&deletion).await.is(201);
     assert_eq!(back.header("location"), "/collections/pages");
     assert_eq!(server.repo().committed("collections/pages.yaml"), before);
-    let creation = newest(&server, "pages").await;
-    server.request("POST", &format!("/events/{creation}/undo")).send().await.is(204);
+    let creation = server.newest_event("pages").await;
+    server.undo(&creation).await.is(204);
     server.loses("pages").await;
 }
 
 #[tokio::test]
 async fn preconditions_and_unknown_events_are_kept_to() {
     let server = told().await;
-    let id = newest(&server, "posts").await;
+    let id = server.newest_event("posts").await;
     let undo = format!("/events/{id}/undo");
     server.request("POST", &undo).header("If-Match", "\"nonsense\"").send().await.is(412);
     let tag = server.read("posts").await.is(200).header("etag");
@@ -101,9 +96,8 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     let server = told().await;
     let first = first_parents(&server).pop().unwrap();
     let before = server.repo().git(&["show", &format!("{first}:{POSTS}")]);
-    let body = |revision: &str| json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
     let restore = async |revision: &str| {
-        server.request("POST", "/collections/posts/restore").document(&body(revision)).send().await
+        server.request("POST", "/collections/posts/restore").document(&restoring(revision)).send().await
     };
     restore(&first).await.is(200);
     assert_eq!(server.repo().committed(POSTS).trim_end(), before);
@@ -126,7 +120,7 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     ] {
         server.request("POST", "/collections/posts/restore").document(&document).send().await.is(400);
     }
-    server.request("POST", "/collections/never/restore").document(&body(&first)).send().await.is(404);
+    server.request("POST", "/collections/never/restore").document(&restoring(&first)).send().await.is(404);
 }
 
 #[tokio::test]
@@ -134,10 +128,9 @@ async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
     let server = told().await;
     let text = server.repo().read(POSTS);
     server.repo().write(POSTS, &format!("# Only said\n{text}"));
-    let commented = server.repo().commit("Say something");
-    server.serves(&commented).await;
-    let event = newest(&server, "posts").await;
-    let undone = server.request("POST", &format!("/events/{event}/undo")).send().await.is(201);
+    server.commit_by_hand("Say something").await;
+    let event = server.newest_event("posts").await;
+    let undone = server.undo(&event).await.is(201);
     assert_eq!(server.repo().committed(POSTS), text);
     assert_eq!(undone.data()["id"], "posts");
 }
@@ -146,9 +139,8 @@ async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
 async fn commented(server: &TestServer, key: &str) -> String {
     let path = format!("collections/{key}.yaml");
     server.repo().write(&path, &format!("# Only said\n{}", server.repo().read(&path)));
-    let head = server.repo().commit("Say something");
-    server.serves(&head).await;
-    format!("/events/{}/undo", newest(server, key).await)
+    server.commit_by_hand("Say something").await;
+    format!("/events/{}/undo", server.newest_event(key).await)
 }
 
 #[tokio::test]
@@ -170,11 +162,11 @@ async fn a_change_of_comments_alone_brings_back_no_file_that_is_gone() {
 #[tokio::test]
 async fn an_undo_builds_on_no_broken_file() {
     let mut server = told().await;
-    let update = format!("/events/{}/undo", newest(&server, "posts").await);
+    let update = format!("/events/{}/undo", server.newest_event("posts").await);
     server.repo().save(POSTS, "type: document\ndirectory: [\n");
     server.problem(POSTS).await;
     server.delete("pages").await.is(204);
-    let deletion = format!("/events/{}/undo", newest(&server, "pages").await);
+    let deletion = format!("/events/{}/undo", server.newest_event("pages").await);
     server.repo().save("collections/pages.yaml", "type: document\nname: [\n");
     server.problem("collections/pages.yaml").await;
     let head = server.repo().head();
@@ -185,8 +177,7 @@ async fn an_undo_builds_on_no_broken_file() {
     assert_eq!(server.repo().head(), head, "nothing has changed");
     server.repo().remove(POSTS);
     server.loses("posts").await;
-    let broken = server.repo().commit("Broken");
-    server.serves(&broken).await;
+    server.commit_by_hand("Broken").await;
     let detail = server.request("POST", &deletion).send().await.is(409).detail();
     assert!(detail.contains("collections/pages.yaml"), "{detail}");
     server.leaves("");
@@ -197,21 +188,18 @@ async fn the_creation_of_a_file_that_never_was_valid_is_undone_by_its_deletion()
     let server = TestServer::on("small").await;
     let path = "collections/broken.yaml";
     server.repo().write(path, "name: [\n");
-    let head = server.repo().commit("Broken");
-    server.serves(&head).await;
-    let id = newest(&server, "broken").await;
-    server.request("POST", &format!("/events/{id}/undo")).send().await.is(204);
+    server.commit_by_hand("Broken").await;
+    let id = server.newest_event("broken").await;
+    server.undo(&id).await.is(204);
     assert!(!server.repo().has(path));
     let undone = server.get("/collections/broken/events?page[size]=1").await.is(200).data()[0].clone();
     let of = &undone["attributes"];
     assert_eq!((&of["action"], &of["undoes"]), (&json!("deleted"), &json!(id)), "{undone}");
     server.repo().write(path, "name: [\n");
-    let again = server.repo().commit("Broken again");
-    server.serves(&again).await;
-    let undo = format!("/events/{}/undo", newest(&server, "broken").await);
+    server.commit_by_hand("Broken again").await;
+    let undo = format!("/events/{}/undo", server.newest_event("broken").await);
     server.repo().write(path, "type: document\n");
-    let mended = server.repo().commit("Mended");
-    server.serves(&mended).await;
+    server.commit_by_hand("Mended").await;
     server.request("POST", &undo).send().await.is(409);
     assert!(server.repo().has(path));
 }
@@ -220,8 +208,7 @@ async fn the_creation_of_a_file_that_never_was_valid_is_undone_by_its_deletion()
 async fn who_may_audit_is_told_what_became_of_a_collection() {
     let server = TestServer::on("small").await;
     server.repo().git(&["rm", "--quiet", "collections/pages.yaml"]);
-    let head = server.repo().commit("Tidy up");
-    server.serves(&head).await;
+    let head = server.commit_by_hand("Tidy up").await;
     for gone in [
         server.read("pages").await.is(404),
         server.get("/collections/pages/blame").await.is(404),
@@ -232,7 +219,7 @@ async fn who_may_audit_is_told_what_became_of_a_collection() {
         assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
         assert!(detail.contains(&head), "{detail}");
     }
-    let operation = json!({"op": "update", "data": document("pages", json!({"name": "x"}))["data"]});
+    let operation = update("pages", json!({"name": "x"}));
     let gone = server.operations(json!([operation])).await.is(404);
     let (code, source) = gone.error();
     assert_eq!((code.as_str(), &source["pointer"]), ("not_found", &json!("/atomic:operations/0")));

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::support::{Repo, Setup, Stream, TestServer, eventually};
+use crate::support::{Repo, Setup, Stream, TestServer, chosen, eventually};
 
 pub(crate) use calls::{Answered, Asked, Call, Caller};
 pub(crate) use judge::{Line, judge};
@@ -35,13 +35,6 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// How many answers there are between two kills.
 const ANSWERS_BETWEEN_KILLS: usize = 300;
-
-/// A number from the environment.
-pub(crate) fn said(name: &str, usual: u64) -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
-    let text = std::env::var(name).ok();
-    text.map_or(usual, |text| text.parse().expect("a number"))
-}
 
 /// Somebody who follows the stream, and goes on behind what was heard last whenever there is another service.
 struct Follower {
@@ -103,9 +96,9 @@ impl Follower {
 
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn run(setup: Setup, has_person: bool) {
-    let seed = said("COLLECTORY_HISTORY_SEED", 1);
+    let seed = chosen("COLLECTORY_HISTORY_SEED", 1);
     println!("COLLECTORY_HISTORY_SEED={seed}");
-    let until = Instant::now() + Duration::from_secs(said("COLLECTORY_HISTORY_SECONDS", 7));
+    let until = Instant::now() + Duration::from_secs(chosen("COLLECTORY_HISTORY_SECONDS", 7));
     let mut server = setup.start().await;
     let follower = Follower::begin();
     follower.follow(server.address());

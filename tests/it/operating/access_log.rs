@@ -26,9 +26,7 @@ async fn lines(server: &TestServer, count: usize) -> Vec<String> {
 }
 
 fn policy() -> Auth {
-    use sha2::Digest as _;
-    let hash: String = sha2::Sha256::digest("mara-secret").iter().map(|byte| format!("{byte:02x}")).collect();
-    Auth::Policy(POLICY.replace("HASH", &hash))
+    Auth::Policy(POLICY.replace("HASH", &crate::policy::hash("mara-secret")))
 }
 
 #[tokio::test]

@@ -57,8 +57,7 @@ fn a_damaged_repository_leaves_the_older_copy_alone() {
     backup(repo.path(), &file).exits(0);
     let before = fs::read(&file).unwrap();
     repo.git(&["commit", "--quiet", "--allow-empty", "--message=More"]);
-    let blob = repo.git(&["rev-parse", "HEAD:collections/posts.yaml"]);
-    fs::remove_file(repo.git_folder().join("objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    fs::remove_file(repo.object_file("HEAD:collections/posts.yaml")).unwrap();
     let failed = backup(repo.path(), &file).exits(1);
     assert!(failed.stderr.contains("git pack-objects failed"), "{}", failed.stderr);
     assert_eq!(fs::read(&file).unwrap(), before);

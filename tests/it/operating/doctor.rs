@@ -112,8 +112,7 @@ fn damage_is_told_as_git_tells_it() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());
     let blob = repo.git(&["rev-parse", "HEAD:collections/posts.yaml"]);
-    let (first, rest) = blob.trim().split_at(2);
-    let loose = repo.git_folder().join("objects").join(first).join(rest);
+    let loose = repo.object_file(&blob);
     if !loose.exists() {
         return;
     }
@@ -121,7 +120,7 @@ fn damage_is_told_as_git_tells_it() {
     fs::remove_file(&loose).unwrap();
     let finished = doctor(&repo, &[]).exits(1);
     assert!(
-        finished.stdout.contains("wrong: fsck") && finished.stdout.contains(blob.trim()),
+        finished.stdout.contains("wrong: fsck") && finished.stdout.contains(&blob),
         "{}",
         finished.stdout
     );

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
-use crate::support::{DEADLINE, TestServer, program, raw_exchange};
+use crate::support::{DEADLINE, Signal, TestServer, program, raw_exchange};
 
 /// Waits for a notice that has this line.
 #[track_caller]
@@ -33,7 +33,7 @@ async fn a_supervisor_is_told_what_the_service_does() {
     assert!(ready.contains(&format!("serves 3 collections at {at}; 0 files have problems")), "{ready}");
     told(&socket, "WATCHDOG=1");
     told(&socket, "WATCHDOG=1");
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     assert!(told(&socket, "RELOADING=1").contains("MONOTONIC_USEC="));
     told(&socket, "READY=1");
     server.stop();

@@ -9,7 +9,7 @@ use std::process::Command;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::support::{Setup, TestServer, eventually, program, run_to_end};
+use crate::support::{Setup, Signal, TestServer, eventually, program, run_to_end};
 
 /// A certificate for this machine that signs itself, and its key.
 struct Pair {
@@ -72,7 +72,7 @@ async fn a_certificate_is_taken_over_when_it_changes_and_a_bad_one_is_not() {
 
     // Half of a pair is none.
     fs::copy(&other.certificate, &served.certificate).unwrap();
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     server.logs("can't be used together").await;
     ask(server.address(), &first).unwrap();
 

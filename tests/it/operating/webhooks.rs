@@ -13,7 +13,8 @@ use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::support::{Auth, Setup, TestServer, document, eventually, program, run_to_end};
+use crate::policy::hash;
+use crate::support::{Auth, Setup, Signal, TestServer, document, eventually, program, run_to_end};
 
 const SECRET: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -290,10 +291,10 @@ async fn the_list_is_read_again_and_a_bad_one_is_not_taken_over() {
     let server = setup(&file).start().await;
     at_head(&server).await;
     fs::write(&file, "- url: nowhere\n").unwrap();
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     server.logs("kept the last good list").await;
     listed(folder.path(), &[(&other, "")]);
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     eventually("the other one is told", async || {
         let receivers = server.get("/webhooks").await.is(200).data();
         let url = receivers[0]["attributes"]["url"].as_str().unwrap().to_owned();
@@ -345,7 +346,7 @@ async fn a_pipe_in_the_place_of_the_list_holds_up_no_signal() {
     let mut server = setup(&file).start().await;
     fs::remove_file(&file).unwrap();
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     server.logs("kept the last good list").await;
     server.stop();
     let mut serve = program(folder.path());
@@ -356,10 +357,6 @@ async fn a_pipe_in_the_place_of_the_list_holds_up_no_signal() {
 
 #[tokio::test]
 async fn whoever_operates_may_ask_for_the_receivers_and_nobody_else() {
-    let hash = |secret: &str| {
-        let digest = <Sha256 as sha2::Digest>::digest(secret);
-        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
     let policy = format!(
         "tokens:\n- {{name: Op, hash: 'sha256:{}', may: [operate], keys: ['*']}}\n- {{name: Re, hash: 'sha256:{}', may: [read, audit, write], keys: ['*']}}\n",
         hash("operates"),

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{git_verifies, key, key_file, public, signers, told, verify};
-use crate::support::{Repo, Setup, TestServer, document, fixture, program, run_to_end};
+use crate::support::{Repo, Setup, TestServer, add, document, fixture, program, run_to_end};
 
 /// A service that signs, and the file that allows its key.
 struct Signing {
@@ -79,12 +79,10 @@ async fn whatever_makes_the_service_commit_is_signed() {
     server.create(&document("new", json!({"name": "New"}))).await.is(201);
     server.patch("new", json!({"name": "Newer"})).await.is(200);
     let event = server.get("/events?page[size]=1").await.is(200).ids().remove(0);
-    server.request("POST", &format!("/events/{event}/undo")).send().await.is(201);
+    server.undo(&event).await.is(201);
     server.delete("new").await.is(204);
-    let operations = json!([
-        {"op": "add", "data": document("a", json!({"name": "A"}))["data"]},
-        {"op": "add", "data": document("b", json!({"name": "B"}))["data"]},
-    ]);
+    let operations =
+        json!([add(&document("a", json!({"name": "A"}))), add(&document("b", json!({"name": "B"}))),]);
     server.operations(operations).await.is(200);
     server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
     server.shows("posts", "name", "By hand").await;

@@ -89,6 +89,11 @@ impl Client {
         self.update(key, &document(key, attributes)).await
     }
 
+    /// Gives a document collection another name, and answers the revision.
+    pub(crate) async fn rename(&self, key: &str, name: &str) -> String {
+        self.patch(key, json!({"name": name})).await.is(200).header("collectory-revision")
+    }
+
     /// Changes a collection by a whole request document.
     pub(crate) async fn update(&self, key: &str, body: &Value) -> Answer {
         self.request("PATCH", &format!("/collections/{key}")).document(body).send().await
@@ -96,6 +101,16 @@ impl Client {
 
     pub(crate) async fn delete(&self, key: &str) -> Answer {
         self.request("DELETE", &format!("/collections/{key}")).send().await
+    }
+
+    /// The id of the newest event of a collection.
+    pub(crate) async fn newest_event(&self, key: &str) -> String {
+        self.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200).ids().remove(0)
+    }
+
+    /// Undoes an event.
+    pub(crate) async fn undo(&self, event: &str) -> Answer {
+        self.request("POST", &format!("/events/{event}/undo")).send().await
     }
 
     /// Sends atomic operations.

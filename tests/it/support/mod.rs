@@ -5,6 +5,7 @@
 //! gets.
 
 mod answer;
+mod chosen;
 mod client;
 mod documents;
 mod fixtures;
@@ -18,16 +19,18 @@ mod server;
 mod stream;
 
 pub(crate) use answer::{Answer, Good};
+pub(crate) use chosen::{chosen, story_seeds};
 pub(crate) use client::{ATOMIC, Client, JSON_API};
-pub(crate) use documents::{document, media};
+pub(crate) use documents::{add, document, media, remove, restoring, update};
 pub(crate) use fixtures::{fixture, request_fixture};
 pub(crate) use git_servers::{
     AUTHORIZATION, Daemon, Hosted, TOKEN, git_daemon, serve_head, serve_http, sshd,
 };
-pub(crate) use patience::{DEADLINE, eventually, eventually_sync};
+pub(crate) use patience::{DEADLINE, eventually, eventually_is, eventually_sync};
 pub(crate) use proxy::{Line, Proxy};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::{PERSON, Repo, copy_folder, git_command};
+pub(crate) use rustix::process::Signal;
 pub(crate) use schema::openapi;
 pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
 pub(crate) use stream::{Heard, Stream};

@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::answer::{Answer, Good};
+
 /// After this time a test gives up on whatever should have become true.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -24,7 +26,16 @@ pub(crate) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> 
     }
 }
 
-/// The same for code that is not asynchronous.
+/// Asks until the answer has a status.
+pub(crate) async fn eventually_is(what: &str, status: u16, ask: impl AsyncFn() -> Answer) -> Good {
+    eventually(what, async || {
+        let answer = ask().await;
+        (answer.status() == status).then(|| answer.is(status))
+    })
+    .await
+}
+
+/// As [`eventually`], for code that is not asynchronous.
 pub(crate) fn eventually_sync<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

@@ -1,11 +1,13 @@
 //! A git repository in a temporary folder, driven by the `git` command and nothing else.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use super::fixtures::fixture;
+use super::patience::DEADLINE;
 
 /// The name and e-mail address of the person who edits by hand in these tests.
 pub(crate) const PERSON: (&str, &str) = ("Hand Editor", "hand@example.org");
@@ -16,11 +18,11 @@ pub(crate) struct Repo {
     path: PathBuf,
 }
 
-/// A `git` command that sees no configuration of the user or the machine.
+/// A `git` command that sees no configuration of the user or the machine, and leaves nothing behind that tidies.
 pub(crate) fn git_command(folder: &Path) -> Command {
     let mut command = Command::new("git");
     hermetic(&mut command, folder);
-    command.current_dir(folder);
+    command.current_dir(folder).args(["-c", "maintenance.auto=false"]);
     command
 }
 
@@ -81,8 +83,9 @@ impl Repo {
 
     /// Tells git who works here.
     pub(crate) fn introduce(&self) {
-        self.git(&["config", "user.name", PERSON.0]);
-        self.git(&["config", "user.email", PERSON.1]);
+        let config = OpenOptions::new().append(true).open(self.git_folder().join("config"));
+        let person = format!("[user]\n\tname = {}\n\temail = {}\n", PERSON.0, PERSON.1);
+        config.and_then(|mut file| file.write_all(person.as_bytes())).expect("git made it");
     }
 
     /// Where it is.
@@ -106,6 +109,18 @@ impl Repo {
     /// Runs git and returns whatever comes of it.
     pub(crate) fn try_git(&self, arguments: &[&str]) -> Output {
         git_command(&self.path).args(arguments).output().expect("git is installed")
+    }
+
+    /// The same; a lock that the service holds for a moment is waited for, as a person would.
+    pub(crate) fn git_when_free(&self, arguments: &[&str]) -> Output {
+        let started = Instant::now();
+        loop {
+            let output = self.try_git(arguments);
+            let is_locked = String::from_utf8_lossy(&output.stderr).contains(".lock");
+            if !is_locked || started.elapsed() >= DEADLINE {
+                return output;
+            }
+        }
     }
 
     /// Makes commits as `git fast-import` is told to; the work tree is not brought up to them.
@@ -236,14 +251,25 @@ impl Repo {
         assert!(output.status.success() && faults.is_empty(), "git fsck: {faults:#?}");
     }
 
-    /// Whether it has a work tree.
+    /// Whether it has no work tree.
     pub(crate) fn is_bare(&self) -> bool {
-        self.git(&["rev-parse", "--is-bare-repository"]) == "true"
+        !self.has(".git")
     }
 
     /// The folder with git's own files.
     pub(crate) fn git_folder(&self) -> PathBuf {
-        self.path.join(self.git(&["rev-parse", "--git-common-dir"]))
+        let inner = self.path.join(".git");
+        match inner.is_dir() {
+            true => inner,
+            // It is bare, or another one's: of a linked work tree, say.
+            false => self.path.join(self.git(&["rev-parse", "--git-common-dir"])),
+        }
+    }
+
+    /// The file of a loose object.
+    pub(crate) fn object_file(&self, name: &str) -> PathBuf {
+        let id = self.git(&["rev-parse", name]);
+        self.git_folder().join("objects").join(&id[..2]).join(&id[2..])
     }
 
     /// Lock files and temporary files of git's that nobody holds any more.

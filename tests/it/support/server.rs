@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -213,6 +213,21 @@ impl Setup {
 
     /// Starts the service, for tests that let it listen where the harness does not look.
     pub(crate) fn start_unchecked(self) -> TestServer {
+        let (folder, repo) = self.prepared();
+        let process = Process::spawn(self.command(folder.path(), &repo));
+        let client = Client::new(process.address, &self.base);
+        let process = Some(process);
+        TestServer { folder, repo, setup: self, process, client, status: None }
+    }
+
+    /// Starts a service that must refuse to run, and returns what it said.
+    pub(crate) fn refused(self) -> Finished {
+        let (folder, repo) = self.prepared();
+        run_to_end(&mut self.command(folder.path(), &repo))
+    }
+
+    /// A folder with all that the service is given.
+    fn prepared(&self) -> (TempDir, Repo) {
         let folder = tempfile::Builder::new().prefix("collectory-it-").tempdir().expect("a temporary folder");
         let path = folder.path().join("settings");
         let repo = match &self.given {
@@ -225,22 +240,7 @@ impl Setup {
         if let Auth::Policy(text) = &self.auth {
             fs::write(folder.path().join("policy.yaml"), text).expect("a file can be written");
         }
-        let process = Process::spawn(self.command(folder.path(), &repo));
-        let client = Client::new(process.address, &self.base);
-        let process = Some(process);
-        TestServer { folder, repo, setup: self, process, client, status: None }
-    }
-
-    /// Starts a service that must refuse to run, and returns what it said.
-    pub(crate) fn refused(self) -> Finished {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("settings");
-        let repo = match &self.given {
-            Given::Own(own) => Repo::at(own),
-            Given::Fixture(name) | Given::Bare(name) => Repo::seeded(path, name),
-            Given::Unborn | Given::Absent => Repo::at(path),
-        };
-        run_to_end(&mut self.command(folder.path(), &repo))
+        (folder, repo)
     }
 
     fn command(&self, folder: &Path, repo: &Repo) -> Command {
@@ -320,12 +320,8 @@ impl Process {
         Self { child, address, log, readers }
     }
 
-    /// Sends a signal, as many times without a pause.
-    fn signal(&self, name: &str, times: usize) {
-        let pid = self.child.id().to_string();
-        let script = vec!["kill -s \"$1\" \"$2\""; times].join(" && ");
-        let status = Command::new("sh").args(["-c", &script, "sh", name, &pid]).status();
-        assert!(status.expect("there is a shell").success(), "cannot send {name}");
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
     }
 
     fn wait(&mut self) -> ExitStatus {
@@ -339,9 +335,8 @@ impl Process {
     }
 
     fn kill_group(&self) {
-        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("it has a number");
         // It may have ended by itself.
-        kill_process_group(group, Signal::KILL).ok();
+        kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
     }
 
     fn log(&self) -> String {
@@ -443,7 +438,7 @@ impl TestServer {
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
         let mut process = self.process.take().expect("the service runs");
-        process.signal("TERM", 1);
+        process.signal(Signal::TERM);
         let status = process.wait();
         let log = process.log();
         assert_eq!(status.code(), Some(0), "after SIGTERM; the log:\n{log}");
@@ -496,13 +491,8 @@ impl TestServer {
     }
 
     /// Sends a signal.
-    pub(crate) fn signal(&self, name: &str) {
-        self.running().signal(name, 1);
-    }
-
-    /// Sends the service a signal twice without a pause, as `timeout` does.
-    pub(crate) fn signal_twice(&self, name: &str) {
-        self.running().signal(name, 2);
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.running().signal(signal);
     }
 
     /// Starts again after `stop` or `kill`, with the same settings and another port.
@@ -584,6 +574,13 @@ impl TestServer {
             (found.as_deref() == Some(revision)).then_some(())
         })
         .await;
+    }
+
+    /// Commits by hand all that stands in the work tree, waits until that is served, and answers the revision.
+    pub(crate) async fn commit_by_hand(&self, message: &str) -> String {
+        let revision = self.repo.commit(message);
+        self.serves(&revision).await;
+        revision
     }
 
     fn running(&self) -> &Process {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{checked, look};
-use crate::support::{Auth, TestServer, document, eventually, media};
+use crate::support::{Auth, TestServer, add, document, eventually, media};
 
 /// A service with a short history: three collections, one of them changed and one deleted.
 async fn with_history() -> TestServer {
@@ -87,7 +87,7 @@ async fn the_list_is_searched_filtered_sorted_and_paged() {
     let server = TestServer::setup("small").unborn().auth(Auth::None).start().await;
     let many = (0..101).map(|n| {
         let name = format!("Name {:03}", 100 - n);
-        json!({"op": "add", "data": document(&format!("k{n:03}"), json!({"name": name}))["data"]})
+        add(&document(&format!("k{n:03}"), json!({"name": name})))
     });
     server.operations(many.collect()).await.is(200);
     server.create(&media("pictures", json!({"directory": "media/In Here"}))).await.is(201);
@@ -220,13 +220,13 @@ async fn a_browser_is_led_to_the_pages_and_a_program_is_not() {
 #[tokio::test]
 async fn a_full_page_with_its_assets_is_light_as_it_is_sent() {
     let server = TestServer::setup("small").auth(Auth::AllowAll).start().await;
-    let add = |n| {
+    let made = |n| {
         let directory = format!("content/departments/{n:03}/news-and-press-releases");
         let content =
             json!({"name": format!("News and press releases of department {n}"), "directory": directory});
-        json!({"op": "add", "data": document(&format!("news-and-press-releases-{n:03}"), content)["data"]})
+        add(&document(&format!("news-and-press-releases-{n:03}"), content))
     };
-    server.operations((0..100).map(add).collect()).await.is(200);
+    server.operations((0..100).map(made).collect()).await.is(200);
     let sent = async |path: String| {
         let answer = server.request("GET", &path).header("Accept-Encoding", "gzip").send().await;
         assert_eq!(
