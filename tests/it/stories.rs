@@ -8,13 +8,14 @@
 //!
 //! `COLLECTORY_STORIES` sets how many stories are told, `COLLECTORY_STORY_SEED` replays one.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Repo, TestServer, document, eventually};
+use crate::support::{DEADLINE, Repo, TestServer, document, eventually, story_seeds};
 
 const STORIES_DEFAULT: u64 = 6;
 const STEPS: usize = 24;
@@ -23,13 +24,7 @@ const KEYS: [&str; 5] = ["alpha", "bravo", "charlie", "delta", "echo"];
 /// The stories differ in their seed only.
 #[tokio::test]
 async fn nothing_is_lost_whatever_people_and_programs_do_at_once() {
-    #[expect(clippy::disallowed_methods, reason = "how long a run is, is the tester's to say")]
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("COLLECTORY_STORY_SEED") {
-        Some(seed) => vec![seed],
-        None => (1..=number("COLLECTORY_STORIES").unwrap_or(STORIES_DEFAULT)).collect(),
-    };
-    for seed in seeds {
+    for seed in story_seeds(STORIES_DEFAULT) {
         Story::new(seed).await.tell().await;
     }
 }
@@ -48,6 +43,8 @@ struct Story {
     acknowledged: Vec<String>,
     /// Contents that the service committed for the person.
     committed_by_hand: Vec<String>,
+    /// What git has said once, by blob.
+    contents: RefCell<HashMap<String, String>>,
     counter: u64,
 }
 
@@ -63,6 +60,7 @@ impl Story {
             saved: Saved::new(),
             acknowledged: Vec::new(),
             committed_by_hand: Vec::new(),
+            contents: RefCell::default(),
             counter: 0,
         }
     }
@@ -304,18 +302,11 @@ impl Story {
         self.note("push collections/pushed.yaml");
     }
 
-    /// Runs git; a lock that the service holds for a moment is waited for, as a person would.
+    /// Runs git, which may fail.
     fn try_git(&mut self, arguments: &[&str]) -> bool {
-        let started = std::time::Instant::now();
-        loop {
-            let output = self.repo().try_git(arguments);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            if said.contains(".lock") && started.elapsed() < DEADLINE {
-                continue;
-            }
-            self.note(&format!("git {}: {}", arguments.join(" "), output.status));
-            return output.status.success();
-        }
+        let status = self.repo().git_when_free(arguments).status;
+        self.note(&format!("git {}: {status}", arguments.join(" ")));
+        status.success()
     }
 
     #[track_caller]
@@ -338,12 +329,18 @@ impl Story {
 
     /// The collection files of the head.
     fn files_at_head(&self) -> BTreeMap<String, String> {
-        let listed = self.repo().git(&["ls-tree", "-r", "--name-only", "main", "--", "collections"]);
-        let show = |file: &str| {
-            let output = self.repo().try_git(&["show", &format!("main:{file}")]);
-            String::from_utf8(output.stdout).expect("files are UTF-8 here")
+        let listed = self.repo().git(&["ls-tree", "-r", "main", "--", "collections"]);
+        let mut known = self.contents.borrow_mut();
+        let mut content = |blob: &str| {
+            let show = || String::from_utf8(self.repo().try_git(&["cat-file", "blob", blob]).stdout);
+            let content = known.entry(blob.to_owned());
+            content.or_insert_with(|| show().expect("files are UTF-8 here")).clone()
         };
-        listed.lines().map(|file| (file.to_owned(), show(file))).collect()
+        let file = |line: &str| {
+            let (entry, file) = line.split_once('\t').expect("git writes a tab");
+            (file.to_owned(), content(entry.rsplit(' ').next().expect("the id comes last")))
+        };
+        listed.lines().map(file).collect()
     }
 
     /// The collection files of the work tree.

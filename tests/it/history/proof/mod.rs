@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use self::follower::Follower;
 use self::oracle::{Attributes, Oracle, Told, differences};
 use super::in_order;
-use crate::support::{Repo, TestServer};
+use crate::support::{Repo, TestServer, story_seeds};
 
 const STORIES_DEFAULT: u64 = 3;
 const STEPS: usize = 24;
@@ -34,13 +34,7 @@ const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
 #[tokio::test]
 async fn what_is_told_of_any_history_is_what_git_says() {
-    #[expect(clippy::disallowed_methods, reason = "how long a run is, is the tester's to say")]
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("COLLECTORY_STORY_SEED") {
-        Some(seed) => vec![seed],
-        None => (1..=number("COLLECTORY_STORIES").unwrap_or(STORIES_DEFAULT)).collect(),
-    };
-    for seed in seeds {
+    for seed in story_seeds(STORIES_DEFAULT) {
         Proof::new(seed).await.run().await;
     }
 }

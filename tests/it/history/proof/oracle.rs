@@ -72,9 +72,12 @@ impl Oracle {
 
     /// The commits along first parents, oldest first.
     pub(super) fn line(&mut self, repo: &Repo, from: &str) -> Vec<String> {
-        let log = repo.git(&["log", "--first-parent", "--reverse", "--format=%H", from]);
-        self.learn(repo, from);
-        log.lines().map(str::to_owned).collect()
+        let mut line = vec![from.to_owned()];
+        while let Some(parent) = self.parent(repo, line.last().expect("it has one")) {
+            line.push(parent);
+        }
+        line.reverse();
+        line
     }
 
     /// Every commit that is reached from one.

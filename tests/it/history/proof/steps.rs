@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::oracle::Attributes;
 use super::{KEYS, Proof};
-use crate::support::{DEADLINE, document};
+use crate::support::document;
 
 impl Proof {
     pub(super) async fn step(&mut self) {
@@ -220,8 +220,8 @@ impl Proof {
         if !changed {
             return;
         }
-        let id = self.server.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200).ids();
-        let undo = self.server.request("POST", &format!("/events/{}/undo", id[0])).send().await;
+        let event = self.server.newest_event(key).await;
+        let undo = self.server.undo(&event).await;
         self.note(&format!("change {key} and undo it: {}", undo.status()));
         if undo.status() == 409 {
             let head = self.repo().head();
@@ -365,18 +365,11 @@ impl Proof {
         }
     }
 
-    /// Runs git; a lock that the service holds for a moment is waited for, as a person would.
+    /// Runs git, which may fail.
     fn try_git(&mut self, arguments: &[&str]) -> bool {
-        let started = std::time::Instant::now();
-        loop {
-            let output = self.repo().try_git(arguments);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            if said.contains(".lock") && started.elapsed() < DEADLINE {
-                continue;
-            }
-            self.note(&format!("git {}: {}", arguments.join(" "), output.status));
-            return output.status.success();
-        }
+        let status = self.repo().git_when_free(arguments).status;
+        self.note(&format!("git {}: {status}", arguments.join(" ")));
+        status.success()
     }
 
     #[track_caller]
