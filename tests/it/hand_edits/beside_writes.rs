@@ -31,15 +31,19 @@ async fn a_write_to_an_edited_key_commits_the_edit_first_as_the_person_s_own() {
     assert_eq!(server.repo().read(POSTS), edited.replace("By hand", "By API"));
 }
 
+/// Waits until the answer for `posts` tells of its file.
+async fn the_edit_is_known(server: &TestServer) {
+    eventually("the edit is known", async || {
+        server.read("posts").await.is(200).data().get("meta").is_some().then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_edit_of_comments_alone_is_committed_first_too_as_an_update_without_a_change() {
     let server = TestServer::on("small").await;
     server.repo().save(POSTS, &format!("# Mine\n{}", server.repo().read(POSTS)));
-    eventually("the edit is known", async || {
-        let read = server.read("posts").await.is(200).json();
-        read["data"].get("meta").is_some().then_some(())
-    })
-    .await;
+    the_edit_is_known(&server).await;
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);
     assert_eq!(server.repo().trailer("HEAD^", "Collectory-Action"), ["collection.updated"]);
@@ -81,11 +85,7 @@ async fn deleting_an_edited_key_keeps_the_edit_in_the_history() {
     for content in [named("By hand"), "name: [broken\n".to_owned()] {
         let server = TestServer::on("small").await;
         server.repo().save(POSTS, &content);
-        eventually("the edit is known", async || {
-            let read = server.read("posts").await.is(200).json();
-            read["data"].get("meta").is_some().then_some(())
-        })
-        .await;
+        the_edit_is_known(&server).await;
         server.delete("posts").await.is(204);
         assert_eq!(server.repo().subjects(), ["Delete posts", "Edit posts by hand", "Seed"]);
         assert_eq!(server.repo().git(&["show", "HEAD^:collections/posts.yaml"]), content.trim_end());
@@ -135,7 +135,7 @@ async fn an_edit_that_is_too_large_for_a_collection_is_committed_to_its_last_byt
         let file = format!("collections/{committed}.yaml");
         let edited = large(200_000);
         server.repo().save(&file, &edited);
-        is_a_problem(&server, &file).await;
+        server.problem(&file).await;
         server.delete(committed).await.is(204);
         assert_eq!(server.repo().subjects()[0], format!("Delete {committed}"));
         assert_eq!(server.repo().git(&["show", &format!("HEAD^:{file}")]), edited.trim_end());
@@ -150,7 +150,7 @@ async fn a_second_file_that_is_too_large_is_committed_to_its_last_byte_before_an
     let server = TestServer::on("small").await;
     let (file, edited) = ("collections/posts.yml", large(200_000));
     server.repo().save(file, &edited);
-    is_a_problem(&server, file).await;
+    server.problem(file).await;
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().git(&["show", &format!("HEAD:{file}")]), edited.trim_end());
     assert_eq!((server.repo().read(file), server.repo().status()), (edited, String::new()));
@@ -160,7 +160,7 @@ async fn a_second_file_that_is_too_large_is_committed_to_its_last_byte_before_an
 async fn an_edit_that_is_larger_than_what_is_read_of_a_file_is_a_person_s_to_commit() {
     let server = TestServer::on("small").await;
     server.repo().save(POSTS, &large(1 << 20));
-    is_a_problem(&server, POSTS).await;
+    server.problem(POSTS).await;
     let detail = server.delete("posts").await.is(409).detail();
     assert!(detail.contains(POSTS) && detail.contains("1048576 bytes"), "{detail}");
     assert_eq!(server.repo().subjects(), ["Seed"]);
@@ -209,13 +209,6 @@ async fn what_a_filter_of_git_s_would_change_is_a_person_s_to_commit() {
 /// A file with a comment of so many bytes.
 fn large(comment_bytes: usize) -> String {
     format!("type: document\n#{}\n", "x".repeat(comment_bytes))
-}
-
-async fn is_a_problem(server: &TestServer, path: &str) {
-    eventually("the edit is known", async || {
-        server.get("/problems").await.is(200).ids().iter().any(|id| id == path).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -303,8 +296,7 @@ async fn a_half_done_merge_is_left_exactly_as_it_is() {
     repo.commit("Side");
     repo.git(&["checkout", "--quiet", "main"]);
     repo.write("notes.txt", "main\n");
-    let head = repo.commit("Main");
-    server.serves(&head).await;
+    server.commit_by_hand("Main").await;
     assert!(!repo.try_git(&["merge", "side"]).status.success(), "there is a conflict");
     let before = (repo.read("notes.txt"), repo.git(&["ls-files", "--unmerged"]));
     server.patch("posts", json!({"name": "Meanwhile"})).await.is(200);

@@ -10,8 +10,7 @@ const POSTS: &str = "collections/posts.yaml";
 async fn edited() -> TestServer {
     let server = TestServer::on("small").await;
     server.repo().save(POSTS, &named("Second"));
-    let head = server.repo().commit("Second");
-    server.serves(&head).await;
+    server.commit_by_hand("Second").await;
     server
 }
 
@@ -32,8 +31,7 @@ async fn commits_are_live() {
     matches_head(&server, "Second").await;
     server.repo().remove("collections/pages.yaml");
     server.repo().write("collections/new.yaml", &named("New"));
-    let head = server.repo().commit("More");
-    server.serves(&head).await;
+    server.commit_by_hand("More").await;
     assert_eq!(server.list().await.is(200).ids(), ["images", "new", "posts"]);
 }
 
@@ -158,8 +156,7 @@ async fn housekeeping_changes_nothing() {
         let name = format!("After {}", command[0]);
         server.patch("posts", json!({"name": name})).await.is(200);
         server.repo().save(POSTS, &named("By hand"));
-        let head = server.repo().commit("By hand");
-        server.serves(&head).await;
+        server.commit_by_hand("By hand").await;
         matches_head(&server, "By hand").await;
     }
     assert_eq!(server.list().await.is(200).ids().len(), 3);
@@ -201,7 +198,6 @@ async fn with_a_slow_tick_only_the_watcher_is_needed() {
     let mut server = setup.start().await;
     server.repo().write(POSTS, &named("Watched"));
     server.shows("posts", "name", "Watched").await;
-    let head = server.repo().commit("Watched");
-    server.serves(&head).await;
+    server.commit_by_hand("Watched").await;
     server.leaves("");
 }

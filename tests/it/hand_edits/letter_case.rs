@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::named;
-use crate::support::{ATOMIC, TestServer, document, program, run_to_end};
+use crate::support::{ATOMIC, JSON_API, TestServer, document, program, remove, restoring, run_to_end};
 
 const LOWER: &str = "collections/posts.yaml";
 const UPPER: &str = "collections/Posts.yaml";
@@ -21,15 +21,7 @@ fn is_well(server: &mut TestServer) {
 }
 
 fn add(key: &str) -> Value {
-    json!({"op": "add", "data": {"type": "document-collection", "id": key, "attributes": {"name": "By API"}}})
-}
-
-fn remove(key: &str) -> Value {
-    json!({"op": "remove", "ref": {"type": "document-collection", "id": key}})
-}
-
-fn operations(operations: &[Value]) -> Value {
-    json!({"atomic:operations": operations})
+    crate::support::add(&document(key, json!({"name": "By API"})))
 }
 
 #[tokio::test]
@@ -55,9 +47,9 @@ async fn a_creation_in_other_letter_case_commits_the_removal_first_and_says_so_i
         server.repo().git(&["rm", "--quiet", LOWER]);
         server.loses("posts").await;
         let (path, kind, body) = if is_batch {
-            ("/operations", ATOMIC, operations(&[add("Posts")]))
+            ("/operations", ATOMIC, json!({"atomic:operations": [add("Posts")]}))
         } else {
-            ("/collections", "application/vnd.api+json", document("Posts", json!({})))
+            ("/collections", JSON_API, document("Posts", json!({})))
         };
         let dry = server.request("POST", path).header("Prefer", "dry-run").body(kind, &body).send().await;
         let dry = dry.is(200).json();
@@ -78,13 +70,12 @@ async fn a_creation_in_other_letter_case_commits_the_removal_first_and_says_so_i
 async fn a_batch_renames_in_one_commit_and_what_would_bring_the_old_key_back_is_refused() {
     let mut server = TestServer::on("small").await;
     let first = server.repo().head();
-    let renaming = operations(&[remove("posts"), add("Posts")]);
-    server.request("POST", "/operations").body(ATOMIC, &renaming).send().await.is(200);
+    server.operations(json!([remove("posts"), add("Posts")])).await.is(200);
     assert_eq!(server.repo().commit_count(), 2);
-    let body = json!({"data": {"type": "restore", "attributes": {"revision": first}}});
+    let body = restoring(&first);
     server.request("POST", "/collections/posts/restore").document(&body).send().await.is(409);
-    let deletion = server.get("/collections/posts/events?page[size]=1").await.is(200).ids().remove(0);
-    server.request("POST", &format!("/events/{deletion}/undo")).send().await.is(409);
+    let deletion = server.newest_event("posts").await;
+    server.undo(&deletion).await.is(409);
     server.create(&document("posts", json!({}))).await.is(409);
     assert_eq!(server.repo().commit_count(), 2);
     is_well(&mut server);
@@ -106,8 +97,7 @@ async fn deleting_a_file_saved_beside_a_committed_one_is_refused_and_points_at_n
     server.problem(UPPER).await;
     let (code, source) = server.delete("Posts").await.is(409).error();
     assert_eq!((code.as_str(), source), ("conflict", Value::Null));
-    let removal = operations(&[add("new"), remove("Posts")]);
-    let refused = server.request("POST", "/operations").body(ATOMIC, &removal).send().await.is(409);
+    let refused = server.operations(json!([add("new"), remove("Posts")])).await.is(409);
     assert_eq!(refused.error().1, json!({"pointer": "/atomic:operations/1"}));
     assert_eq!(server.repo().subjects(), ["Seed"]);
     server.leaves("?? collections/Posts.yaml");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::named;
-use crate::support::{TestServer, document, eventually, program, run_to_end};
+use crate::support::{TestServer, document, eventually, program, run_to_end, update};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -52,8 +52,7 @@ async fn the_last_good_version_is_the_edit_that_was_being_served() {
     assert_eq!(read.attributes()["name"], "Good edit");
     assert_eq!(read.json()["data"]["meta"]["uncommitted"], true);
     assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 1);
-    let broken = server.repo().commit("Broken");
-    server.serves(&broken).await;
+    server.commit_by_hand("Broken").await;
     assert_eq!(server.read("posts").await.is(200).json()["data"]["meta"]["uncommitted"], true);
     assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 1, "what is marked is counted");
     server.restart().await;
@@ -130,8 +129,7 @@ async fn a_file_whose_name_is_not_utf_8_is_a_problem_saved_or_committed() {
     let mut check = program(server.repo().path());
     let checked = run_to_end(check.args(["check", "."])).exits(1);
     assert!(checked.stdout.starts_with(&format!("{shown}:1:1: ")), "{}", checked.stdout);
-    let head = server.repo().commit("Commit it");
-    server.serves(&head).await;
+    let head = server.commit_by_hand("Commit it").await;
     server.restart().await;
     assert_eq!(server.problem(shown).await["attributes"]["revision"], head);
     assert_eq!(server.list().await.is(200).json().get("meta"), None);
@@ -173,8 +171,7 @@ async fn an_empty_file_is_never_taken_for_no_settings() {
 async fn a_committed_link_is_a_problem_and_harms_no_other_write() {
     let server = TestServer::on("small").await;
     std::os::unix::fs::symlink("../elsewhere", server.repo().path().join("collections/link.yaml")).unwrap();
-    let head = server.repo().commit("Add a link");
-    server.serves(&head).await;
+    server.commit_by_hand("Add a link").await;
     for round in 0..3 {
         let name = format!("Name {round}");
         let (refused, written) =
@@ -193,8 +190,7 @@ async fn what_is_no_file_and_was_removed_by_hand_is_in_the_way_of_its_own_key_al
     let path = |name: &str| repo.path().join("collections").join(name);
     std::os::unix::fs::symlink("../elsewhere", path("link.yaml")).unwrap();
     repo.write("collections/folder.yaml/inside", "x");
-    let head = repo.commit("Add a link and a folder");
-    server.serves(&head).await;
+    server.commit_by_hand("Add a link and a folder").await;
     std::fs::remove_file(path("link.yaml")).unwrap();
     std::fs::remove_dir_all(path("folder.yaml")).unwrap();
     server.no_problem().await;
@@ -209,8 +205,7 @@ async fn what_is_no_file_and_was_removed_by_hand_is_in_the_way_of_its_own_key_al
     }
     let dry = server.request("POST", "/collections").header("Prefer", "dry-run");
     dry.document(&document("link", json!({}))).send().await.is(409);
-    let gone = repo.commit("Remove both");
-    server.serves(&gone).await;
+    server.commit_by_hand("Remove both").await;
     for key in ["link", "folder"] {
         server.create(&document(key, json!({}))).await.is(201);
     }
@@ -225,8 +220,8 @@ async fn an_answer_to_a_write_tells_of_the_file_beside_it() {
     let read = server.read("posts").await.is(200);
     assert_eq!(updated.data(), read.data());
     assert!(read.data()["meta"]["problem"]["path"].is_string());
-    let update = json!([{"op": "update", "data": document("posts", json!({"name": "Again"}))["data"]}]);
-    let results = server.operations(update).await.is(200).json();
+    let batch = json!([update("posts", json!({"name": "Again"}))]);
+    let results = server.operations(batch).await.is(200).json();
     assert_eq!(results["atomic:results"][0]["data"], server.read("posts").await.is(200).data());
     server.leaves("");
 }

@@ -69,8 +69,7 @@ async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
         let mut server = setup.start().await;
         if from != POSTS {
             server.repo().git(&["mv", POSTS, from]);
-            let head = server.repo().commit("Rename");
-            server.serves(&head).await;
+            server.commit_by_hand("Rename").await;
         }
         server.repo().git(&["mv", from, to]);
         eventually("one is gone and one is new", async || {
@@ -88,9 +87,9 @@ async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
 pub(super) const LONG_PATIENCE: &[&str] = &["--settle-patience-ms", "3000"];
 
 /// Saves `content` over `posts` in one of the ways in which programs do.
-pub(super) type Save = fn(&TestServer, &str);
+type Save = fn(&TestServer, &str);
 
-pub(super) const WAYS: &[(&str, Save)] = &[
+const WAYS: &[(&str, Save)] = &[
     ("in place", |server, content| server.repo().write(POSTS, content)),
     ("temporary file and rename", |server, content| server.repo().save(POSTS, content)),
     ("truncate and write in pieces", |server, content| {
@@ -178,19 +177,23 @@ fn copy_with(server: &TestServer, content: &str, command: &[&str]) {
 #[tokio::test]
 async fn every_way_of_saving_is_seen_and_never_shows_a_gap() {
     let mut server = TestServer::setup("small").flag(LONG_PATIENCE).start().await;
+    saved_in_every_way(&server).await;
+    server.leaves(" M collections/posts.yaml");
+}
+
+/// Saves in every way and waits each time until that is served; meanwhile the list never shows a gap.
+pub(super) async fn saved_in_every_way(server: &TestServer) {
     for (index, (way, save)) in WAYS.iter().enumerate() {
         let name = format!("Saved {index}");
-        save(&server, &named(&name));
+        save(server, &named(&name));
         eventually(&format!("{way} is seen"), async || {
             let list = server.list().await.is(200);
             assert_eq!(list.ids(), ["images", "pages", "posts"], "{way} shows a gap");
-            let shown = list.data()[2]["attributes"]["name"].as_str().map(str::to_owned);
-            (shown.as_deref() == Some(name.as_str())).then_some(())
+            (list.data()[2]["attributes"]["name"] == name).then_some(())
         })
         .await;
         assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0], "{way}");
     }
-    server.leaves(" M collections/posts.yaml");
 }
 
 /// Somebody reads the list all the time while it is saved in every way. The patience is longer than

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::named;
-use super::saving::{LONG_PATIENCE, WAYS};
+use super::saving::{LONG_PATIENCE, saved_in_every_way};
 use crate::support::{Repo, TestServer, eventually};
 
 const POSTS: &str = "collections/posts.yaml";
@@ -16,16 +16,7 @@ async fn deaf(more: &[&str]) -> TestServer {
 #[tokio::test]
 async fn every_way_of_saving_is_found_by_the_tick() {
     let mut server = deaf(LONG_PATIENCE).await;
-    for (index, (way, save)) in WAYS.iter().enumerate() {
-        let name = format!("Saved {index}");
-        save(&server, &named(&name));
-        eventually(&format!("{way} is found"), async || {
-            let list = server.list().await.is(200);
-            assert_eq!(list.ids(), ["images", "pages", "posts"], "{way} shows a gap");
-            (list.data()[2]["attributes"]["name"] == name).then_some(())
-        })
-        .await;
-    }
+    saved_in_every_way(&server).await;
     server.repo().write(POSTS, "name: [\n");
     server.problem(POSTS).await;
     server.repo().remove(POSTS);
@@ -78,8 +69,7 @@ async fn a_linked_work_tree_is_live_like_any_other() {
     let server = TestServer::setup("small").repository(&linked).flag(&["--tick-ms", "3600000"]).start().await;
     server.repo().save(POSTS, &named("By hand"));
     server.shows("posts", "name", "By hand").await;
-    let head = server.repo().commit("By hand");
-    server.serves(&head).await;
+    server.commit_by_hand("By hand").await;
     eventually("it is committed", async || {
         server.list().await.is(200).json().get("meta").is_none().then_some(())
     })
