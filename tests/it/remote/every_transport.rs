@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use super::transports::{By, Reached};
-use super::{Hub, create, is_in_state, touch, unavailable};
-use crate::support::{TestServer, document, eventually};
+use super::{Hub, create, goes_on, is_in_state, tells_of, touch, unavailable};
+use crate::support::{document, eventually};
 
 /// One test for each transport.
 macro_rules! over_every_transport {
@@ -70,7 +70,7 @@ async fn writes_of_two_instances_are_on_the_remote_when_they_are_answered(reache
 }
 
 async fn the_first_writers_of_an_empty_remote_both_get_their_commit(reached: &Reached) {
-    reached.hub.repo.git(&["update-ref", "-d", "refs/heads/main"]);
+    reached.hub.loses_its_branch();
     let (one, other) = (reached.setup().start().await, reached.setup().start().await);
     let (posts, pages) = tokio::join!(create(&one, "posts"), create(&other, "pages"));
     let head = reached.hub.head().unwrap();
@@ -98,7 +98,7 @@ async fn what_was_written_at_one_instance_is_read_at_another(reached: &Reached) 
     let patient = ["--follow", "--min-revision-wait-ms", "30000"];
     let (one, follower) = (reached.setup().start().await, reached.setup().flag(&patient).start().await);
     for round in ["1", "2"] {
-        let written = one.patch("posts", json!({"name": round})).await.is(200).header("collectory-revision");
+        let written = one.rename("posts", round).await;
         for wanted in [written.as_str(), "latest"] {
             let read =
                 follower.request("GET", "/collections/posts").header("Collectory-Min-Revision", wanted);
@@ -134,40 +134,47 @@ async fn a_write_of_which_nobody_knows_is_found_out_later(reached: &Reached) {
     touch(&gate);
     let (code, error) = unavailable(&server, "posts", "Perhaps").await;
     assert_eq!(code, "outcome_unknown");
-    let event = error["meta"]["events"][0].as_str().unwrap().to_owned();
+    let events = error["meta"]["events"].as_array().unwrap();
+    assert_eq!(events.len(), 1, "{error}");
     is_in_state(&server, "unknown").await;
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "First", "reads go on");
+    assert_eq!(unavailable(&server, "pages", "Later").await.0, "remote_unreachable");
     std::fs::remove_file(&gate).unwrap();
     server.shows("posts", "name", "Perhaps").await;
-    let told = server.get(&format!("/events/{event}")).await.is(200).data();
+    let told = server.get(&format!("/events/{}", events[0].as_str().unwrap())).await.is(200).data();
     assert_eq!(told["attributes"]["revision"], hub.head().unwrap());
     goes_on(&server).await;
+    is_in_state(&server, "up").await;
 }
 
 async fn a_remote_that_goes_away_and_comes_back(reached: &Reached) {
     let hub = &reached.hub;
     let server = reached.setup().flag(&["--remote-timeout-ms", "5000"]).start().await;
+    let head = hub.head();
     hub.goes_away();
     assert_eq!(unavailable(&server, "posts", "No").await.0, "remote_unreachable");
-    is_in_state(&server, "down").await;
-    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    assert_eq!(unavailable(&server, "posts", "No").await.0, "remote_unreachable");
+    assert_eq!(server.delete("nobody").await.is(503).error().0, "remote_unreachable");
+    let told = is_in_state(&server, "down").await;
+    assert!(told["lastError"].as_str().unwrap().contains("cannot be reached"), "{told}");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "reads go on");
     hub.comes_back();
+    assert_eq!(hub.head(), head);
     goes_on(&server).await;
+    is_in_state(&server, "up").await;
 }
 
 async fn a_rewound_remote_is_followed_and_restored(reached: &Reached) {
     let hub = &reached.hub;
     let server = reached.setup().start().await;
     let before = hub.head().unwrap();
-    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    let gone = server.rename("posts", "Gone").await;
+    hub.moves_to(&before);
     server.serves(&before).await;
     let foreign = hub.somebody_writes("pages", "Foreign");
-    eventually("what went is told", async || {
-        server.get("/problems").await.is(200).json().to_string().contains(&gone).then_some(())
-    })
-    .await;
+    tells_of(&server, &gone).await;
     server.request("POST", "/remote/restore").send().await.is(200);
-    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{foreign} {gone}"));
+    assert_eq!(hub.parents(), format!("{foreign} {gone}"));
     server.shows("posts", "name", "Gone").await;
 }
 
@@ -183,16 +190,9 @@ async fn what_was_written_before_it_was_pushed_is_merged(reached: &Reached) {
     let theirs = hub.somebody_writes("posts", "Theirs");
     server.start_again().await;
     eventually("both are on the remote", async || {
-        (hub.repo.git(&["log", "-1", "--format=%P", "main"]) == format!("{theirs} {mine}")).then_some(())
+        (hub.parents() == format!("{theirs} {mine}")).then_some(())
     })
     .await;
     let served = server.shows("posts", "name", "Theirs").await;
     assert_eq!(served.attributes()["x-mine"], 1);
-}
-
-async fn goes_on(server: &TestServer) {
-    eventually("writes go on", async || {
-        (server.patch("pages", json!({"name": "After"})).await.status() == 200).then_some(())
-    })
-    .await;
 }

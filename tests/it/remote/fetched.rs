@@ -1,32 +1,24 @@
 //! What others have pushed.
 
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
-use super::{Hub, create, is_in_state};
-use crate::support::{Auth, Client, Heard, Repo, Stream, TestServer, eventually, program, run_to_end};
-
-#[tokio::test]
-async fn a_push_of_a_person_is_served_by_the_next_poll() {
-    let hub = Hub::with("small");
-    let server = hub.polling(50).start().await;
-    let head = hub.somebody_writes("posts", "Foreign");
-    server.serves(&head).await;
-    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Foreign");
-}
+use super::{Hub, create, is_in_state, kept, link, rewound, stopped, tells_of};
+use crate::policy::hash;
+use crate::support::{
+    Auth, Client, Heard, Repo, Stream, TestServer, eventually, eventually_is, program, run_to_end,
+};
 
 #[tokio::test]
 async fn a_remote_that_was_rewound_is_followed_and_what_went_is_kept_and_told() {
     let hub = Hub::with("small");
     let server = hub.polling(50).start().await;
     let before = hub.head().unwrap();
-    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+    let gone = server.rename("posts", "Gone").await;
     let mut stream = Stream::of(server.address(), "/events", "");
     assert!(stream.head.starts_with("http/1.1 200"), "{}", stream.head);
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     server.serves(&before).await;
-    let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
-    assert_eq!(kept, gone);
+    assert_eq!(kept(&server), gone);
     let heard: Vec<String> = std::iter::from_fn(|| stream.next())
         .map(|Heard { event, .. }| event)
         .take_while(|event| event != "reset")
@@ -43,15 +35,12 @@ async fn a_remote_that_was_rewound_is_followed_and_what_went_is_kept_and_told() 
 #[tokio::test]
 async fn a_rewound_remote_is_not_followed_where_somebody_is_to_decide() {
     let hub = Hub::with("small");
-    let server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
-    let before = hub.head().unwrap();
-    server.patch("posts", json!({"name": "Stays"})).await.is(200);
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    let told = is_in_state(&server, "stopped").await;
+    let (server, _, stays) = stopped(&hub).await;
+    let told = link(&server).await;
     assert!(told["lastError"].as_str().unwrap().contains("collectory remote accept"), "{told}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Stays");
     server.patch("posts", json!({"name": "No"})).await.is(503);
-    hub.repo.git(&["update-ref", "refs/heads/main", &server.repo().head()]);
+    hub.moves_to(&stays);
     is_in_state(&server, "up").await;
     server.patch("posts", json!({"name": "Yes"})).await.is(200);
 }
@@ -61,16 +50,16 @@ async fn a_remote_without_the_branch_or_with_another_history_is_never_followed()
     let hub = Hub::with("small");
     let server = hub.polling(50).start().await;
     let before = hub.head().unwrap();
-    hub.repo.git(&["update-ref", "-d", "refs/heads/main"]);
+    hub.loses_its_branch();
     is_in_state(&server, "rewritten").await;
     server.patch("posts", json!({"name": "No"})).await.is(503);
     assert_eq!(hub.head(), None);
     let tree = hub.repo.git(&["rev-parse", &format!("{before}^{{tree}}")]);
     let other = hub.repo.git(&["commit-tree", "-m", "Other", &tree]);
-    hub.repo.git(&["update-ref", "refs/heads/main", &other]);
+    hub.moves_to(&other);
     server.patch("posts", json!({"name": "No"})).await.is(503);
     assert_eq!((server.repo().head(), hub.head()), (before.clone(), Some(other)));
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     is_in_state(&server, "up").await;
 }
 
@@ -80,8 +69,7 @@ async fn commits_that_a_person_makes_here_are_pushed() {
     let server = hub.polling(50).flag(&["--work-tree"]).start().await;
     server.repo().introduce();
     server.repo().write("collections/posts.yaml", "type: document\nname: By hand\n");
-    let commit = server.repo().commit("By hand");
-    server.serves(&commit).await;
+    let commit = server.commit_by_hand("By hand").await;
     server.patch("pages", json!({"name": "By API"})).await.is(200);
     assert!(hub.repo.git(&["rev-list", "main"]).contains(&commit));
     assert!(server.repo().read("collections/pages.yaml").contains("By API"));
@@ -112,9 +100,6 @@ async fn behind_a_policy_a_notice_is_signed_or_from_an_operator() {
     let hub = Hub::with("small");
     let secret = hub.folder.path().join("secret");
     std::fs::write(&secret, "It's a Secret to Everybody\n").unwrap();
-    let hash = |secret: &str| -> String {
-        Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
-    };
     let token = |name: &str, may: &str| {
         format!(
             "- name: {name}\n  email: {name}@example.org\n  hash: sha256:{}\n  may: [{may}]\n  keys: [\"*\"]\n",
@@ -202,11 +187,7 @@ async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--max-staleness-ms", "2000"]).start().await;
     hub.goes_away();
-    let told = eventually("it is not ready", async || {
-        let told = server.get("/readyz").await;
-        (told.status() == 503).then(|| told.checked().json())
-    })
-    .await;
+    let told = eventually_is("it is not ready", 503, async || server.get("/readyz").await).await.json();
     let remote = &told["errors"][0]["meta"]["remote"];
     assert!(remote["state"] == "down" && remote["lastError"].is_string(), "{told}");
     server.read("posts").await.is(200);
@@ -214,43 +195,17 @@ async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
     server.answers().await;
 }
 
-/// A service that has followed a remote which was rewound, and what went.
-async fn rewound(hub: &Hub) -> (TestServer, String) {
-    let server = hub.polling(50).start().await;
-    let before = hub.head().unwrap();
-    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    server.serves(&before).await;
-    eventually("what went is told", async || {
-        let problems = server.get("/problems").await.is(200).data().to_string();
-        problems.contains(&gone).then_some(())
-    })
-    .await;
-    (server, gone)
-}
-
-#[tokio::test]
-async fn a_rewritten_remote_is_accepted_and_is_no_problem_any_more() {
-    let hub = Hub::with("small");
-    let (server, _) = rewound(&hub).await;
-    let head = hub.head().unwrap();
-    let told = server.request("POST", "/remote/accept").send().await.is(200);
-    assert_eq!(told.json()["meta"]["revision"], head);
-    server.no_problem().await;
-    assert_eq!(hub.head(), Some(head));
-}
-
 #[tokio::test]
 async fn what_a_rewritten_remote_has_lost_is_merged_with_what_it_has_now() {
     let hub = Hub::with("small");
-    let (server, gone) = rewound(&hub).await;
+    let (server, gone) = rewound(&hub, &[]).await;
     let foreign = hub.somebody_writes("pages", "Foreign");
     let service = format!("http://{}/", server.address());
     let mut command = program(server.folder());
     let restored = run_to_end(command.args(["remote", "restore", "--to", &service])).exits(0);
     let merge = hub.head().unwrap();
     assert!(restored.stdout.contains(&merge), "{restored:?}");
-    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{foreign} {gone}"));
+    assert_eq!(hub.parents(), format!("{foreign} {gone}"));
     server.serves(&merge).await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
     assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Foreign");
@@ -259,34 +214,9 @@ async fn what_a_rewritten_remote_has_lost_is_merged_with_what_it_has_now() {
 }
 
 #[tokio::test]
-async fn in_the_repository_itself_a_remote_is_set_back_by_force_and_what_it_had_is_kept() {
-    let hub = Hub::with("small");
-    let mut server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
-    let before = hub.head().unwrap();
-    let stays = server.patch("posts", json!({"name": "Stays"})).await.is(200).header("collectory-revision");
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    is_in_state(&server, "stopped").await;
-    let foreign = hub.somebody_writes("pages", "Foreign");
-    server.stop();
-    let repo = server.repo().path().to_str().unwrap().to_owned();
-    let mut command = program(server.folder());
-    let flags = ["remote", "restore", "--force", "--repo", &repo, "--remote", &hub.url()];
-    run_to_end(command.args(flags)).exits(0);
-    assert_eq!(hub.head(), Some(stays));
-    let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
-    assert_eq!(kept, foreign);
-    server.start_again().await;
-    server.patch("posts", json!({"name": "Goes on"})).await.is(200);
-}
-
-#[tokio::test]
 async fn a_remote_that_stopped_writes_is_accepted() {
     let hub = Hub::with("small");
-    let server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
-    let before = hub.head().unwrap();
-    server.patch("posts", json!({"name": "Goes"})).await.is(200);
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    is_in_state(&server, "stopped").await;
+    let (server, before, _) = stopped(&hub).await;
     server.request("POST", "/remote/accept").send().await.is(200);
     server.serves(&before).await;
     server.no_problem().await;
@@ -305,7 +235,7 @@ async fn a_persons_commits_are_merged_with_what_others_have_pushed_meanwhile() {
     let theirs = hub.somebody_writes("theirs", "Theirs");
     server.start_again().await;
     eventually("both are on the remote", async || {
-        let parents = hub.repo.git(&["log", "-1", "--format=%P", "main"]);
+        let parents = hub.parents();
         (parents == format!("{theirs} {mine}")).then_some(())
     })
     .await;
@@ -327,15 +257,11 @@ async fn a_persons_commits_that_were_not_pushed_are_kept_when_a_rewritten_remote
     here.introduce();
     here.write("collections/mine.yaml", "type: document\nname: Mine\n");
     let mine = here.commit("Mine");
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     server.start_again().await;
     server.serves(&before).await;
-    let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
-    assert_eq!(kept, mine);
-    eventually("it is told", async || {
-        server.get("/problems").await.is(200).json().to_string().contains(&mine).then_some(())
-    })
-    .await;
+    assert_eq!(kept(&server), mine);
+    tells_of(&server, &mine).await;
 }
 
 #[tokio::test]
@@ -385,8 +311,11 @@ async fn notes_of_the_remote_that_a_power_cut_left_empty_keep_nobody_from_it() {
 async fn what_an_operator_has_decided_is_answered_when_it_can_be_read() {
     for (decision, name) in [("restore", "Gone"), ("accept", "Posts"), ("restore?force=true", "Gone")] {
         let hub = Hub::with("small");
-        let (server, _) = rewound(&hub).await;
+        let (server, _) = rewound(&hub, &[]).await;
+        let before = hub.head();
         let told = server.request("POST", &format!("/remote/{decision}")).send().await.is(200);
+        assert_eq!(told.json()["meta"]["revision"], hub.head().unwrap(), "{decision}");
+        assert_eq!(hub.head() == before, decision == "accept", "{decision}");
         let read = server.read("posts").await.is(200);
         assert_eq!(told.header("collectory-revision"), read.header("collectory-revision"), "{decision}");
         assert_eq!(read.attributes()["name"], name, "{decision}");
@@ -400,7 +329,7 @@ async fn another_history_that_is_accepted_is_answered_when_it_can_be_read() {
     let server = hub.polling(50).start().await;
     let tree = hub.repo.git(&["mktree"]);
     let other = hub.repo.git(&["commit-tree", "-m", "Other", &tree]);
-    hub.repo.git(&["update-ref", "refs/heads/main", &other]);
+    hub.moves_to(&other);
     is_in_state(&server, "rewritten").await;
     server.request("POST", "/remote/accept").send().await.is(200);
     let read = server.list().await.is(200);

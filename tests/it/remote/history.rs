@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::evidence::Evidence;
-use super::{Hub, link};
-use crate::linearizable::{Answered, Call, Caller, Line as Order, Saves, judge, said};
+use super::{Hub, link, over_git};
+use crate::linearizable::{Answered, Call, Caller, Line as Order, Saves, judge};
 use crate::support::{
-    Auth, Heard, Line, Proxy, Repo, Stream, TestServer, eventually, git_command, git_daemon,
+    Heard, Line, Proxy, Repo, Stream, TestServer, chosen, eventually, git_command, git_daemon,
 };
 
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -43,10 +43,7 @@ impl Instances {
         let (mut servers, mut proxies) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let proxy = Proxy::before(port);
-            let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
-            let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote", &url]);
-            let setup = setup.flag(&["--remote-insecure", "--remote-poll-ms", "100"]);
-            let setup = setup.flag(&["--remote-timeout-ms", "2000", "--heartbeat-ms", "200"]);
+            let setup = over_git(proxy.port, 100, 2_000).flag(&["--heartbeat-ms", "200"]);
             let setup = setup.flag(&["--log-level", "info,collectory::store::remote=debug"]);
             servers.push(setup.start().await);
             proxies.push(proxy);
@@ -219,7 +216,7 @@ fn known_ids(repos: &[&Repo]) -> HashSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote_has_had() {
-    let (seed, seconds) = (said("COLLECTORY_REMOTE_SEED", 1), said("COLLECTORY_REMOTE_SECONDS", 20));
+    let (seed, seconds) = (chosen("COLLECTORY_REMOTE_SEED", 1), chosen("COLLECTORY_REMOTE_SECONDS", 20));
     println!("COLLECTORY_REMOTE_SEED={seed}");
     let hub = Hub::noting_moves("empty");
     let start = hub.repo.head();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Hub, create};
+use super::{Hub, create, tells_of};
 use crate::support::{Repo, TestServer, copy_folder, eventually, program, run_to_end};
 
 /// Every hook that git knows (githooks(5)).
@@ -144,24 +144,20 @@ async fn takes_part(server: &mut TestServer, hub: &Hub) {
     let before = hub.head().unwrap();
     let gone = hub.somebody_writes("posts", "Gone");
     server.serves(&gone).await;
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     server.serves(&before).await;
-    eventually("what went is told", async || {
-        server.get("/problems").await.is(200).json().to_string().contains(&gone).then_some(())
-    })
-    .await;
+    tells_of(server, &gone).await;
     server.request("POST", "/remote/restore").send().await.is(200);
     server.shows("posts", "name", "Gone").await;
 }
 
 async fn nothing_runs(ack: &str, work_tree: bool) {
     let hub = Hub::with("small");
-    let person = hub.person();
-    person.write(".gitattributes", "*.txt text\n");
-    person.write("notes.txt", "notes\n");
-    person.write(".gitmodules", "[submodule \"x\"]\npath = x\nurl = /nowhere\n");
-    person.commit("Attributes");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    hub.somebody_pushes(|person| {
+        person.write(".gitattributes", "*.txt text\n");
+        person.write("notes.txt", "notes\n");
+        person.write(".gitmodules", "[submodule \"x\"]\npath = x\nurl = /nowhere\n");
+    });
     let trap = Trap::new(&hub);
     let decoy_head = trap.decoy.git(&["rev-parse", "main"]);
     let mut setup = hub.polling(50).flag(&["--remote-ack", ack]);

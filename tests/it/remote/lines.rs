@@ -2,33 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::{Hub, is_in_state};
-use crate::support::{
-    Answer, Auth, Daemon, Line, Proxy, Setup, TestServer, document, eventually, git_daemon,
-};
+use super::{Hub, goes_on, is_in_state, over_git};
+use crate::support::{Answer, Daemon, Line, Proxy, TestServer, document, git_daemon};
 
 /// A remote behind git's daemon and a line of its own.
-async fn behind(hub: &Hub, [poll_ms, timeout_ms]: [&str; 2]) -> (Daemon, Proxy, Setup) {
+async fn behind(hub: &Hub, poll_ms: u64, timeout_ms: u64) -> (Daemon, Proxy, TestServer) {
     let daemon = git_daemon(hub.folder.path());
     let proxy = Proxy::before(daemon.1);
-    let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
-    let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
-    let setup = setup.flag(&["--remote", &url, "--remote-insecure", "--remote-poll-ms", poll_ms]);
-    (daemon, proxy, setup.flag(&["--remote-timeout-ms", timeout_ms]))
-}
-
-async fn goes_on(server: &TestServer) {
-    eventually("writes go on", async || {
-        (server.patch("pages", json!({"name": "After"})).await.status() == 200).then_some(())
-    })
-    .await;
+    let server = over_git(proxy.port, poll_ms, timeout_ms).start().await;
+    (daemon, proxy, server)
 }
 
 #[tokio::test]
 async fn a_push_whose_answer_was_lost_is_known_by_its_commits() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, setup) = behind(&hub, ["100", "15000"]).await;
-    let server = setup.start().await;
+    let (_daemon, proxy, server) = behind(&hub, 100, 15_000).await;
     proxy.set(Line::LoseAnswers);
     let answer = server.patch("posts", json!({"name": "Mine"})).await.is(200);
     assert_eq!(hub.head(), Some(answer.header("collectory-revision")));
@@ -48,8 +36,7 @@ fn events(answer: &Value) -> Value {
 #[tokio::test]
 async fn whoever_asks_again_for_what_nobody_knows_is_told_so_until_it_is_known() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, setup) = behind(&hub, ["0", "1500"]).await;
-    let server = setup.start().await;
+    let (_daemon, proxy, server) = behind(&hub, 0, 1_500).await;
     proxy.set(Line::LoseEverything);
     let first = ask(&server).await.is(503);
     assert_eq!(first.error().0, "outcome_unknown");
@@ -71,8 +58,7 @@ async fn whoever_asks_again_for_what_nobody_knows_is_told_so_until_it_is_known()
 #[tokio::test]
 async fn a_line_that_ends_anywhere_or_says_nothing_leaves_nothing_half_done() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, setup) = behind(&hub, ["100", "1500"]).await;
-    let server = setup.start().await;
+    let (_daemon, proxy, server) = behind(&hub, 100, 1_500).await;
     for (round, line) in
         [Line::Refuse, Line::Swallow, Line::CutAfter(10), Line::CutAfter(120), Line::CutAfter(400)]
             .into_iter()

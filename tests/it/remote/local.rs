@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{Hub, State, create, folded, is_in_state, link, state};
-use crate::support::{Good, Heard, Repo, Setup, Stream, TestServer, document, eventually, media};
+use super::{Hub, State, create, folded, is_in_state, link, rewound, state};
+use crate::support::{Good, Heard, Repo, Setup, Signal, Stream, TestServer, document, eventually, media};
 
 impl Hub {
     /// An instance that answers before the remote has a write.
@@ -65,7 +65,7 @@ async fn what_was_not_pushed_when_the_service_was_killed_is_pushed_by_the_next()
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     hub.goes_away();
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     server.kill();
     hub.comes_back();
     server.start_again().await;
@@ -79,10 +79,10 @@ async fn a_push_under_way_when_the_service_stops_is_waited_for() {
     assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
     let mut server = hub.local().start().await;
     hub.hook("pre-receive", &format!("read -r line < {}", gate.display()));
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     // It opens when the hook has come there.
     let mut gate = fs::OpenOptions::new().write(true).open(gate).unwrap();
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     server.logs("shutting down").await;
     gate.write_all(b"go\n").unwrap();
     server.ends(0);
@@ -96,7 +96,7 @@ async fn a_push_that_does_not_end_in_time_ends_with_the_service_and_is_made_by_t
     let mut server = hub.local().flag(&["--shutdown-grace-ms", "1000"]).start().await;
     let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", mark.display());
     hub.hook("pre-receive", &script);
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     let pid = eventually("the push has come to the hook", async || fs::read_to_string(&mark).ok()).await;
     server.stop();
     eventually("the hook has ended", async || {
@@ -115,7 +115,7 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
     hub.goes_away();
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     server.stop();
     // What it learns of the remote that was away, it learns before that is back.
     is_in_state(&other, "down").await;
@@ -124,13 +124,13 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
     let theirs = other.patch("posts", json!({"x-theirs": 1})).await.is(200).header("collectory-revision");
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
-    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{theirs} {mine}"));
+    assert_eq!(hub.parents(), format!("{theirs} {mine}"));
     other.serves(&head).await;
     for server in [&server, &other] {
         let served = server.read("posts").await.is(200).attributes();
         assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
         assert_eq!(names(server, "posts").await[..2], ["api Mine", "api null"], "the merge decided nothing");
-        assert!(server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty());
+        assert_eq!(server.get("/problems").await.is(200).data(), json!([]));
     }
 }
 
@@ -141,13 +141,13 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     let other = hub.polling(100).start().await;
     hub.goes_away();
     server.patch("posts", json!({"name": "Mine", "x-mine": 1})).await.is(200);
-    let mine = server.patch("pages", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("pages", "Mine").await;
     server.stop();
     hub.comes_back();
     let theirs = hub.somebody_writes("posts", "Theirs");
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
-    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{theirs} {mine}"));
+    assert_eq!(hub.parents(), format!("{theirs} {mine}"));
     let message = hub.repo.git(&["log", "-1", "--format=%B", "main"]);
     assert!(message.contains("Collectory-Conflict: posts name"), "{message}");
     let served = server.read("posts").await.is(200).attributes();
@@ -175,10 +175,7 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
         server.shows("posts", "name", name).await;
     }
     for server in [&server, &other] {
-        eventually("the conflict is settled", async || {
-            server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty().then_some(())
-        })
-        .await;
+        server.no_problem().await;
     }
 }
 
@@ -194,20 +191,17 @@ async fn what_both_changed_is_settled_by_another_value_and_the_one_that_stays_ho
     let theirs = hub.somebody_writes("posts", "Theirs");
     server.start_again().await;
     is_pushed(&hub, &server).await;
-    let problem = server.problem("conflict:posts/name").await;
-    let message = problem["attributes"]["message"].as_str().unwrap();
-    assert!(message.ends_with("settle this, and then the one that stays if that is right."), "{message}");
-    other.problem("conflict:posts/name").await;
+    for server in [&server, &other] {
+        server.problem("conflict:posts/name").await;
+    }
     // What changes nothing leaves nothing that others could see.
     server.patch("posts", json!({"name": "Theirs"})).await.is(200);
     server.problem("conflict:posts/name").await;
-    let person = hub.person();
-    person.git(&["pull", "--quiet"]);
-    person.write("collections/posts.yaml", "type: document\nname: Another\n");
-    person.commit("Another");
-    person.git(&["checkout", "--quiet", &theirs, "--", "collections/posts.yaml"]);
-    let settled = person.commit("The one that stays");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let settled = hub.somebody_pushes(|person| {
+        person.write("collections/posts.yaml", "type: document\nname: Another\n");
+        person.commit("Another");
+        person.git(&["checkout", "--quiet", &theirs, "--", "collections/posts.yaml"]);
+    });
     for server in [&server, &other] {
         server.serves(&settled).await;
         assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Theirs");
@@ -226,11 +220,10 @@ async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_s
     server.create(&document("Case", json!({}))).await.is(201);
     server.stop();
     hub.comes_back();
-    let person = hub.person();
-    person.write("collections/kind.yaml", "type: media\n");
-    person.write("collections/case.yaml", "type: document\n");
-    person.commit("Theirs");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    hub.somebody_pushes(|person| {
+        person.write("collections/kind.yaml", "type: media\n");
+        person.write("collections/case.yaml", "type: document\n");
+    });
     server.start_again().await;
     is_pushed(&hub, &server).await;
     let open = ["conflict:kind/type", "conflict:collections/Case.yaml"];
@@ -244,8 +237,7 @@ async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_s
     server.request("PATCH", "/collections/kind").document(&renamed).send().await.is(200);
     server.patch("case", json!({"name": "Settled"})).await.is(200);
     for _ in 0..2 {
-        let problems = server.get("/problems").await.is(200).json();
-        assert_eq!(problems["data"], json!([]));
+        assert_eq!(server.get("/problems").await.is(200).data(), json!([]));
         server.restart().await;
     }
 }
@@ -253,10 +245,7 @@ async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_s
 #[tokio::test]
 async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_under_that_name() {
     let hub = Hub::with("small");
-    let person = hub.person();
-    person.write("collections/moved.yaml", "type: document\nname: Old\n");
-    person.commit("Moved");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    hub.somebody_writes("moved", "Old");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
     hub.goes_away();
@@ -264,11 +253,11 @@ async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_
     server.patch("moved", json!({"directory": "mine"})).await.is(200);
     server.stop();
     hub.comes_back();
-    person.write("collections/both.yml", "type: document\nname: Theirs\nrecursive: true\n");
-    person.git(&["mv", "collections/moved.yaml", "collections/moved.yml"]);
-    person.write("collections/moved.yml", "type: document\nname: Theirs\n");
-    person.commit("Theirs");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    hub.somebody_pushes(|person| {
+        person.write("collections/both.yml", "type: document\nname: Theirs\nrecursive: true\n");
+        person.git(&["mv", "collections/moved.yaml", "collections/moved.yml"]);
+        person.write("collections/moved.yml", "type: document\nname: Theirs\n");
+    });
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
     let files = hub.repo.git(&["ls-tree", "--name-only", "main", "collections/"]);
@@ -287,9 +276,7 @@ async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_
         );
         let moved = server.read("moved").await.is(200).attributes();
         assert_eq!((&moved["name"], &moved["directory"]), (&json!("Theirs"), &json!("mine")));
-        let problems = server.get("/problems").await.is(200).json();
-        let ids: Vec<_> = problems["data"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
-        assert_eq!(ids, ["conflict:both/name"]);
+        assert_eq!(server.get("/problems").await.is(200).ids(), ["conflict:both/name"]);
     }
 }
 
@@ -302,10 +289,7 @@ async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_whereve
     server.patch("posts", json!({"name": "Ours"})).await.is(200);
     server.stop();
     hub.comes_back();
-    let person = hub.person();
-    person.write("collections/posts.yaml", "type: document\nname: [broken\n");
-    let broken = person.commit("Break it");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let broken = hub.somebody_writes("posts", "[broken");
     // It has seen the broken file before the merge.
     other.serves(&broken).await;
     assert_ne!(other.read("posts").await.is(200).attributes()["name"], "Ours");
@@ -321,10 +305,7 @@ async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_whereve
         }
         server.restart().await;
     }
-    person.git(&["pull", "--quiet"]);
-    person.write("collections/other.yaml", "type: document\nname: Other\n");
-    let later = person.commit("Something else");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let later = hub.somebody_writes("other", "Other");
     other.serves(&later).await;
     assert_eq!(other.read("posts").await.is(200).attributes()["name"], "Ours");
 }
@@ -405,7 +386,7 @@ async fn a_reader_of_the_stream_goes_on_over_a_merge_from_either_side() {
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
     hub.goes_away();
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     server.stop();
     hub.comes_back();
     let theirs = hub.somebody_writes("posts", "Theirs");
@@ -540,36 +521,39 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
     let events =
         apart.server.get("/events?filter[origin]=merge&filter[collection]=posts").await.is(200).json();
     let id = events["data"][0]["id"].as_str().unwrap().to_owned();
-    apart.server.request("POST", &format!("/events/{id}/undo")).send().await.is(201);
+    apart.server.undo(&id).await.is(201);
     let served = apart.server.read("posts").await.is(200).attributes();
     assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
+}
+
+/// Somebody pushes to the repository of an instance.
+fn somebody_pushes_here(hub: &Hub, server: &TestServer, change: impl FnOnce(&Repo)) -> String {
+    let here = Repo::at(hub.folder.path().join("here"));
+    server.repo().git(&["clone", "--quiet", ".", here.path().to_str().unwrap()]);
+    here.introduce();
+    change(&here);
+    let commit = here.commit("Here");
+    here.git(&["push", "--quiet", "origin", "HEAD"]);
+    commit
 }
 
 #[tokio::test]
 async fn files_that_are_no_collections_are_merged_as_git_merges_them() {
     let hub = Hub::with("small");
     let lines = |first: &str, last: &str| format!("{first}\n1\n2\n3\n4\n5\n{last}\n");
-    let person = hub.person();
-    person.write("notes.txt", &lines("a", "z"));
-    person.write("both.txt", "a\n");
-    person.commit("Notes");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let both = |first: &str, last: &str, word: &str| {
+        let (notes, both) = (lines(first, last), format!("{word}\n"));
+        move |person: &Repo| {
+            person.write("notes.txt", &notes);
+            person.write("both.txt", &both);
+        }
+    };
+    let before = hub.somebody_pushes(both("a", "z", "a"));
     let mut server = hub.local().start().await;
-    server.serves(&hub.head().unwrap()).await;
+    server.serves(&before).await;
     server.stop();
-    // Somebody pushes to the repository of the instance.
-    let clone = hub.folder.path().join("here");
-    server.repo().git(&["clone", "--quiet", ".", clone.to_str().unwrap()]);
-    let here = Repo::at(clone);
-    here.introduce();
-    here.write("notes.txt", &lines("mine", "z"));
-    here.write("both.txt", "mine\n");
-    let mine = here.commit("Mine");
-    here.git(&["push", "--quiet", "origin", "HEAD"]);
-    person.write("notes.txt", &lines("a", "theirs"));
-    person.write("both.txt", "theirs\n");
-    person.commit("Theirs");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let mine = somebody_pushes_here(&hub, &server, both("mine", "z", "mine"));
+    hub.somebody_pushes(both("a", "theirs", "theirs"));
     server.start_again().await;
     let merge = is_pushed(&hub, &server).await;
     assert_eq!(hub.repo.git(&["rev-parse", &format!("{merge}^2")]), mine);
@@ -586,10 +570,7 @@ async fn a_folder_on_one_side_where_the_other_has_a_collection_takes_nothing_awa
     server.create(&document("shadow", json!({"name": "Mine"}))).await.is(201);
     server.stop();
     hub.comes_back();
-    let person = hub.person();
-    person.write("collections/shadow.yaml/x.txt", "keep me");
-    person.commit("A folder");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    hub.somebody_pushes(|person| person.write("collections/shadow.yaml/x.txt", "keep me"));
     server.start_again().await;
     is_pushed(&hub, &server).await;
     assert_eq!(hub.repo.git(&["show", "main:collections/shadow.yaml/x.txt"]), "keep me");
@@ -598,18 +579,9 @@ async fn a_folder_on_one_side_where_the_other_has_a_collection_takes_nothing_awa
         assert_eq!(server.get(path).await.is(200).attributes()["name"], "Mine", "its last good version");
     }
     server.stop();
-    // Somebody pushes to the repository of the instance.
-    let clone = hub.folder.path().join("here");
-    server.repo().git(&["clone", "--quiet", ".", clone.to_str().unwrap()]);
-    let here = Repo::at(clone);
-    here.introduce();
-    here.write("collections/turned.yaml/x.txt", "mine");
-    let mine = here.commit("A folder here");
-    here.git(&["push", "--quiet", "origin", "HEAD"]);
-    person.git(&["pull", "--quiet"]);
-    person.write("collections/turned.yaml", "type: document\nname: Theirs\n");
-    person.commit("A collection there");
-    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let mine =
+        somebody_pushes_here(&hub, &server, |here| here.write("collections/turned.yaml/x.txt", "mine"));
+    hub.somebody_writes("turned", "Theirs");
     server.start_again().await;
     let merge = is_pushed(&hub, &server).await;
     assert_eq!(hub.repo.git(&["rev-parse", &format!("{merge}^2")]), mine);
@@ -633,7 +605,7 @@ async fn accepting_a_remote_that_was_not_rewritten_takes_no_acknowledged_write_b
     let hub = Hub::with("small");
     let server = hub.local().start().await;
     hub.hook("pre-receive", "echo closed; exit 1");
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     is_in_state(&server, "refused").await;
     let told = server.request("POST", "/remote/accept").send().await.is(200);
     assert_eq!(told.json()["meta"]["revision"], mine);
@@ -647,14 +619,9 @@ async fn accepting_a_remote_that_was_not_rewritten_takes_no_acknowledged_write_b
 #[tokio::test]
 async fn what_waits_to_be_pushed_stays_when_what_a_rewritten_remote_has_lost_is_restored() {
     let hub = Hub::with("small");
-    let server = hub.local().start().await;
-    let before = hub.head().unwrap();
-    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
-    is_pushed(&hub, &server).await;
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    server.serves(&before).await;
+    let (server, gone) = rewound(&hub, &["--remote-ack", "local"]).await;
     takes_merges_only(&hub);
-    let mine = server.patch("pages", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("pages", "Mine").await;
     is_in_state(&server, "refused").await;
     server.request("POST", "/remote/restore").send().await.is(200);
     is_pushed(&hub, &server).await;

@@ -7,52 +7,30 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Hub, State, create, folded, link, state};
-use crate::support::{Auth, Line, Proxy, TestServer, eventually, git_command, git_daemon};
+use super::{Hub, State, create, folded, link, over_git, state};
+use crate::support::{Line, Proxy, TestServer, chosen, eventually, git_command, git_daemon};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-
-/// Numbers that look random and are the same for a seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut next = self.0;
-        next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        next = (next ^ (next >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((next ^ (next >> 31)) % limit as u64) as usize
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "which run of the test is no setting of the service")]
-fn chosen(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 #[tokio::test]
 async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree() {
     let (seed, steps) = (chosen("COLLECTORY_REMOTE_SEED", 1), chosen("COLLECTORY_REMOTE_STEPS", 60));
-    let mut dice = Dice(seed);
+    let mut dice = fastrand::Rng::with_seed(seed);
     let hub = Hub::with("small");
     let daemon = git_daemon(hub.folder.path());
     let proxies = [0; 3].map(|_| Proxy::before(daemon.1));
     let mut servers = Vec::new();
     for (proxy, ack) in proxies.iter().zip(["pushed", "local", "local"]) {
-        let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
-        let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote", &url]);
-        let setup =
-            setup.flag(&["--remote-insecure", "--remote-poll-ms", "100", "--remote-timeout-ms", "2000"]);
-        servers.push(setup.flag(&["--remote-ack", ack]).start().await);
+        servers.push(over_git(proxy.port, 100, 2_000).flag(&["--remote-ack", ack]).start().await);
     }
     for key in KEYS {
         create(&servers[0], key).await;
     }
     let mut acknowledged = Vec::new();
     for step in 0..steps {
-        let at = dice.below(3);
-        match dice.below(12) {
-            0 => person_writes(&hub, KEYS[dice.below(4)], step),
+        let at = dice.usize(..3);
+        match dice.usize(..12) {
+            0 => person_writes(&hub, KEYS[dice.usize(..4)], step),
             1 | 2 => {
                 let lines = [
                     Line::Refuse,
@@ -60,13 +38,13 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
                     Line::CutAfter(200),
                     Line::Delay(Duration::from_millis(5)),
                 ];
-                proxies[at].set(lines[dice.below(4)]);
+                proxies[at].set(lines[dice.usize(..4)]);
             }
             3 | 4 => proxies[at].set(Line::Pass),
             _ => {
-                let attribute = ["name", "x-one", "x-two"][dice.below(3)];
+                let attribute = ["name", "x-one", "x-two"][dice.usize(..3)];
                 let answer =
-                    servers[at].patch(KEYS[dice.below(4)], json!({attribute: format!("{step}")})).await;
+                    servers[at].patch(KEYS[dice.usize(..4)], json!({attribute: format!("{step}")})).await;
                 match answer.status() {
                     200 => acknowledged.push(answer.checked().header("collectory-revision")),
                     // Mode `local` has not heard of the key yet.

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Auth, Repo, Setup, TestServer, document, eventually};
+use crate::support::{Auth, Repo, Setup, TestServer, document, eventually, eventually_is};
 
 /// A remote that is a folder, and somebody who works with it in a clone of their own.
 struct Hub {
@@ -91,18 +91,38 @@ impl Hub {
         Repo::at(path)
     }
 
-    /// Somebody commits a collection file and pushes it.
-    fn somebody_writes(&self, key: &str, name: &str) -> String {
+    /// Somebody changes their clone, commits all that stands there and pushes it.
+    fn somebody_pushes(&self, change: impl FnOnce(&Repo)) -> String {
         let person = self.person();
         person.git(&["pull", "--quiet"]);
-        person.write(&format!("collections/{key}.yaml"), &format!("type: document\nname: {name}\n"));
-        let commit = person.commit(&format!("Write {key}"));
+        change(&person);
+        let commit = person.commit("Change");
         person.git(&["push", "--quiet", "origin", "HEAD"]);
         commit
     }
 
+    /// The same of one collection file.
+    fn somebody_writes(&self, key: &str, name: &str) -> String {
+        let text = format!("type: document\nname: {name}\n");
+        self.somebody_pushes(|person| person.write(&format!("collections/{key}.yaml"), &text))
+    }
+
     fn head(&self) -> Option<String> {
         self.repo.tip("main")
+    }
+
+    /// The parents of the head.
+    fn parents(&self) -> String {
+        self.repo.git(&["log", "-1", "--format=%P", "main"])
+    }
+
+    /// Somebody moves the branch, forward or back.
+    fn moves_to(&self, head: &str) {
+        self.repo.git(&["update-ref", "refs/heads/main", head]);
+    }
+
+    fn loses_its_branch(&self) {
+        self.repo.git(&["update-ref", "-d", "refs/heads/main"]);
     }
 
     /// Has the remote run a script for each push.
@@ -137,6 +157,56 @@ impl Drop for Hub {
             self.repo.fsck();
         }
     }
+}
+
+/// An instance that reaches the remote by git's own protocol, at a port of this machine.
+fn over_git(port: u16, poll_ms: u64, timeout_ms: u64) -> Setup {
+    let url = format!("git://127.0.0.1:{port}/hub.git");
+    let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+    let setup = setup.flag(&["--remote", &url, "--remote-insecure"]);
+    let setup = setup.flag(&["--remote-poll-ms", &poll_ms.to_string()]);
+    setup.flag(&["--remote-timeout-ms", &timeout_ms.to_string()])
+}
+
+/// A service that has followed a remote which was rewound, and told what went: that.
+async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
+    let server = hub.polling(50).flag(flags).start().await;
+    let before = hub.head().unwrap();
+    let gone = server.rename("posts", "Gone").await;
+    eventually("it is pushed", async || (hub.head().as_ref() == Some(&gone)).then_some(())).await;
+    hub.moves_to(&before);
+    server.serves(&before).await;
+    tells_of(&server, &gone).await;
+    (server, gone)
+}
+
+/// A service that does not follow a remote which was rewound, where that is, and what it lacks.
+async fn stopped(hub: &Hub) -> (TestServer, String, String) {
+    let server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
+    let before = hub.head().unwrap();
+    let stays = server.rename("posts", "Stays").await;
+    hub.moves_to(&before);
+    is_in_state(&server, "stopped").await;
+    (server, before, stays)
+}
+
+/// What is kept of rewritten branches.
+fn kept(server: &TestServer) -> String {
+    server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"])
+}
+
+/// Waits until a problem names this.
+async fn tells_of(server: &TestServer, what: &str) {
+    eventually("it is told", async || {
+        server.get("/problems").await.is(200).json().to_string().contains(what).then_some(())
+    })
+    .await;
+}
+
+/// Waits until a write succeeds again.
+async fn goes_on(server: &TestServer) {
+    let write = async || server.patch("pages", json!({"name": "After"})).await;
+    eventually_is("writes go on", 200, write).await;
 }
 
 /// What `/readyz` says of the remote.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::transports::{By, Reached};
 use super::{Hub, create, link};
-use crate::support::{Setup, TestServer, document, eventually};
+use crate::support::{Setup, Signal, TestServer, document, eventually};
 
 /// An instance that pushes once, and then not for a long time.
 fn paced(setup: Setup) -> Setup {
@@ -35,7 +35,7 @@ async fn a_write_that_waits_for_its_turn_holds_up_nothing_else() {
         assert_eq!(link(&server).await["state"], "up");
         server.repo().remove("collections/saved.yaml");
         server.loses("saved").await;
-        server.signal("TERM");
+        server.signal(Signal::TERM);
     };
     let (mine, ()) = tokio::join!(mine, meanwhile);
     let revision = mine.is(200).header("collectory-revision");
@@ -48,7 +48,7 @@ async fn a_lost_race_is_no_push_after_which_others_wait() {
     let reached = Reached::by(By::Daemon, Hub::with("small")).await.unwrap();
     let server = paced(reached.deaf()).start().await;
     let theirs = reached.hub.somebody_writes("pages", "Foreign");
-    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("posts", "Mine").await;
     assert_eq!(reached.hub.repo.git(&["rev-parse", "main", "main~1"]), format!("{mine}\n{theirs}"));
 }
 
@@ -82,7 +82,7 @@ async fn a_person_s_commits_wait_for_their_turn_and_hold_up_nothing() {
     server.shows("saved", "name", "Saved").await;
     server.serves(&commit).await;
     assert_ne!(hub.head().as_ref(), Some(&commit));
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     server.ends(0);
     assert_eq!(hub.head(), Some(commit), "at the end nothing waits for its turn");
 }

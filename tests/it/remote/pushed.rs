@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::transports::{By, Reached};
-use super::{Hub, create, is_in_state, link, touch, unavailable};
+use super::{Hub, create, goes_on, is_in_state, link, unavailable};
 use crate::support::{TOKEN, document, eventually};
 
 #[tokio::test]
@@ -40,49 +40,6 @@ async fn an_instance_begins_with_the_whole_history_of_the_remote_and_goes_on_fro
 }
 
 #[tokio::test]
-async fn two_first_writers_of_an_empty_remote_both_get_their_commit() {
-    let hub = Hub::empty();
-    let (one, other) = (hub.instance().await, hub.instance().await);
-    let (posts, pages) = tokio::join!(create(&one, "posts"), create(&other, "pages"));
-    let head = hub.head().unwrap();
-    assert!(head == posts || head == pages);
-    assert_eq!(hub.repo.git(&["rev-list", "--count", "main"]), "2");
-}
-
-#[tokio::test]
-async fn writes_to_different_keys_never_refuse_each_other() {
-    let hub = Hub::with("small");
-    let (one, other) = (hub.instance().await, hub.instance().await);
-    for round in 0..5 {
-        let (name, there) = (json!({"name": format!("{round}")}), json!({"name": format!("there {round}")}));
-        let (one, other) = tokio::join!(one.patch("posts", name), other.patch("pages", there));
-        one.is(200);
-        other.is(200);
-    }
-    let read = |server, key| async move {
-        let server: &crate::support::TestServer = server;
-        let answer = server.request("GET", key).header("Collectory-Min-Revision", "latest").send().await;
-        answer.is(200).attributes()["name"].clone()
-    };
-    assert_eq!(read(&one, "/collections/pages").await, "there 4");
-    assert_eq!(read(&other, "/collections/posts").await, "4");
-}
-
-#[tokio::test]
-async fn a_lost_race_is_decided_again_preconditions_included() {
-    let hub = Hub::with("small");
-    let server = hub.instance().await;
-    let tag = server.read("posts").await.is(200).header("etag");
-    hub.somebody_writes("posts", "Foreign");
-    let body = document("posts", json!({"name": "Mine"}));
-    let stale = server.request("PATCH", "/collections/posts").header("If-Match", &tag).document(&body);
-    stale.send().await.is(412);
-    server.patch("pages", json!({"name": "Mine"})).await.is(200);
-    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Foreign");
-    assert_eq!(hub.repo.git(&["rev-list", "--count", "--merges", "main"]), "0");
-}
-
-#[tokio::test]
 async fn an_answer_without_a_commit_rests_on_what_the_remote_has_now() {
     let hub = Hub::with("small");
     let server = hub.instance().await;
@@ -90,11 +47,7 @@ async fn an_answer_without_a_commit_rests_on_what_the_remote_has_now() {
     server.create(&document("new", json!({}))).await.is(409);
     hub.somebody_writes("newer", "Foreign");
     server.patch("newer", json!({"name": "Mine"})).await.is(200);
-    let person = hub.person();
-    person.git(&["pull", "--quiet"]);
-    person.remove("collections/newer.yaml");
-    person.commit("Remove newer");
-    person.git(&["push", "--quiet"]);
+    hub.somebody_pushes(|person| person.remove("collections/newer.yaml"));
     server.delete("newer").await.is(404);
     server.patch("pages", json!({"name": "Pages"})).await.is(200);
 }
@@ -112,29 +65,6 @@ async fn a_request_that_one_instance_carried_out_is_not_done_again_by_another() 
     let again = ask(&other).await.is(201);
     assert_eq!(first.header("collectory-revision"), again.header("collectory-revision"));
     assert_eq!(hub.repo.git(&["log", "--format=%s", "-1", "main"]), "Create new");
-}
-
-#[tokio::test]
-async fn a_remote_that_is_away_is_told_and_nothing_is_changed() {
-    let hub = Hub::with("small");
-    let server = hub.setup().flag(&["--remote-timeout-ms", "5000"]).start().await;
-    server.patch("posts", json!({"name": "Before"})).await.is(200);
-    let head = hub.head();
-    hub.goes_away();
-    let (code, _) = unavailable(&server, "posts", "Lost").await;
-    assert_eq!(code, "remote_unreachable");
-    assert_eq!(unavailable(&server, "posts", "Lost").await.0, "remote_unreachable");
-    assert_eq!(server.delete("nobody").await.is(503).error().0, "remote_unreachable");
-    let told = is_in_state(&server, "down").await;
-    assert!(told["lastError"].as_str().unwrap().contains("cannot be reached"), "{told}");
-    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Before", "reads go on");
-    hub.comes_back();
-    assert_eq!(hub.head(), head);
-    eventually("writes go on", async || {
-        (server.patch("posts", json!({"name": "After"})).await.status() == 200).then_some(())
-    })
-    .await;
-    is_in_state(&server, "up").await;
 }
 
 #[tokio::test]
@@ -181,10 +111,7 @@ async fn what_the_remote_refuses_is_told_in_its_words_and_tried_no_more_for_a_wh
     is_in_state(&server, "refused").await;
     assert_eq!((server.repo().head(), hub.head()), (head.clone(), Some(head)));
     hub.no_hook("pre-receive");
-    eventually("writes go on", async || {
-        (server.patch("posts", json!({"name": "After"})).await.status() == 200).then_some(())
-    })
-    .await;
+    goes_on(&server).await;
     is_in_state(&server, "up").await;
 }
 
@@ -201,31 +128,6 @@ async fn writes_that_change_nothing_are_no_probes_of_a_remote_that_refuses() {
         (server.patch("posts", json!({"name": "After"})).await.status() == 200).then_some(())
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_write_of_which_nobody_knows_is_told_so_and_found_out_later() {
-    let hub = Hub::with("small");
-    let gate = hub.repo.path().join("gate");
-    // It takes the push after the instance has given up waiting for an answer.
-    let script = format!("while [ -e {0} ]; do sleep 0.05; done; exit 0", gate.display());
-    let server = hub.setup().flag(&["--remote-timeout-ms", "1500"]).start().await;
-    server.patch("posts", json!({"name": "First"})).await.is(200);
-    hub.hook("pre-receive", &script);
-    touch(&gate);
-    let (code, error) = unavailable(&server, "posts", "Perhaps").await;
-    assert_eq!(code, "outcome_unknown");
-    let events = error["meta"]["events"].as_array().unwrap();
-    assert_eq!(events.len(), 1, "{error}");
-    is_in_state(&server, "unknown").await;
-    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "First", "reads go on");
-    assert_eq!(unavailable(&server, "pages", "Later").await.0, "remote_unreachable");
-    std::fs::remove_file(&gate).unwrap();
-    server.shows("posts", "name", "Perhaps").await;
-    let event = server.get(&format!("/events/{}", events[0].as_str().unwrap())).await.is(200).data();
-    assert_eq!(event["attributes"]["revision"], hub.head().unwrap());
-    server.patch("pages", json!({"name": "Later"})).await.is(200);
-    is_in_state(&server, "up").await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Hub, create};
-use crate::support::{Heard, Stream, TestServer};
+use crate::support::{Heard, Stream, TestServer, restoring};
 
 #[tokio::test]
 async fn a_read_waits_for_the_revision_that_it_wants_and_no_longer() {
@@ -109,14 +109,14 @@ async fn an_instance_that_lags_behind_asks_before_it_refuses_to_take_back() {
     create(&other, "first").await;
     let undo = async || {
         let event = newest(&other).await;
-        lagging.request("POST", &format!("/events/{event}/undo")).send().await
+        lagging.undo(&event).await
     };
     undo().await.is(204);
     let revision = create(&other, "second").await;
-    let body = json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    let body = restoring(&revision);
     lagging.request("POST", "/collections/second/restore").document(&body).send().await.is(200);
-    let revision = other.patch("posts", json!({"name": "Later"})).await.is(200).header("collectory-revision");
-    let body = json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    let revision = other.rename("posts", "Later").await;
+    let body = restoring(&revision);
     lagging.request("POST", "/collections/posts/restore").document(&body).send().await.is(200);
     lagging.request("POST", "/collections/nobody/restore").document(&body).send().await.is(404);
     create(&other, "third").await;

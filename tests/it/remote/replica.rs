@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{Hub, link};
-use crate::support::{Auth, Hosted, Repo, Setup, TOKEN, TestServer, eventually, serve_http};
+use super::{Hub, goes_on, kept, link};
+use crate::support::{Auth, Hosted, Repo, Setup, TOKEN, TestServer, eventually, eventually_is, serve_http};
 
 /// A remote, its replica, and how both are reached at one address.
 struct Replicated {
@@ -44,19 +44,18 @@ async fn an_instance_does_not_go_back_to_what_a_replica_still_shows() {
     let remote = Replicated::new();
     let server = remote.setup().start().await;
     server.patch("posts", json!({"name": "First"})).await.is(200);
-    let head = server.patch("posts", json!({"name": "Second"})).await.is(200).header("collectory-revision");
+    let head = server.rename("posts", "Second").await;
     assert_eq!(remote.hub.head().as_ref(), Some(&head));
-    let latest = server.request("GET", "/collections/posts").header("Collectory-Min-Revision", "latest");
-    latest.send().await.is(503);
+    let latest = async || {
+        let read = server.request("GET", "/collections/posts");
+        read.header("Collectory-Min-Revision", "latest").send().await
+    };
+    latest().await.is(503);
     assert_eq!(server.read("posts").await.is(200).header("collectory-revision"), head);
     server.delete("nobody").await.is(404);
-    assert_eq!(server.repo().git(&["for-each-ref", "refs/collectory/kept/"]), "");
+    assert_eq!(kept(&server), "");
     remote.catches_up();
-    eventually("the replica is believed again", async || {
-        let latest = server.request("GET", "/collections/posts").header("Collectory-Min-Revision", "latest");
-        (latest.send().await.status() == 200).then_some(())
-    })
-    .await;
+    eventually_is("the replica is believed again", 200, latest).await;
     server.no_problem().await;
     assert_eq!(link(&server).await["state"], "up");
 }
@@ -65,15 +64,12 @@ async fn an_instance_does_not_go_back_to_what_a_replica_still_shows() {
 async fn a_write_that_rests_on_what_a_replica_shows_is_not_applied_before_it_has_caught_up() {
     let remote = Replicated::new();
     let (one, other) = (remote.setup().start().await, remote.setup().start().await);
-    let first = one.patch("posts", json!({"name": "First"})).await.is(200).header("collectory-revision");
+    let first = one.rename("posts", "First").await;
     let refused = other.patch("posts", json!({"name": "Stale"})).await.is(503);
     assert_eq!(refused.error().0, "remote_unreachable");
     assert_eq!(remote.hub.head(), Some(first));
     remote.catches_up();
-    eventually("writes go on", async || {
-        (other.patch("pages", json!({"name": "After"})).await.status() == 200).then_some(())
-    })
-    .await;
+    goes_on(&other).await;
     assert_eq!(other.read("posts").await.is(200).attributes()["name"], "First");
 }
 
@@ -82,15 +78,11 @@ async fn a_remote_that_was_rewound_on_both_sides_is_followed() {
     let remote = Replicated::new();
     let before = remote.hub.head().unwrap();
     let server = remote.setup().start().await;
-    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+    let gone = server.rename("posts", "Gone").await;
     remote.catches_up();
     remote.replica.git(&["update-ref", "refs/heads/main", &before]);
     assert_eq!(server.read("posts").await.is(200).header("collectory-revision"), gone);
-    remote.hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    remote.hub.moves_to(&before);
     server.serves(&before).await;
-    eventually("what went is kept", async || {
-        let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
-        (kept == gone).then_some(())
-    })
-    .await;
+    eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
 }

@@ -5,19 +5,13 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Hub, is_in_state, link, touch};
-use crate::support::{
-    Answer, Auth, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end,
-};
+use super::{Hub, is_in_state, kept, link, over_git, rewound, stopped, touch};
+use crate::support::{Answer, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
 
 /// Where it is noted up to where the branch here contains the remote's.
 fn base_of(server: &TestServer) -> PathBuf {
     let git_dir = server.repo().git(&["rev-parse", "--absolute-git-dir"]);
     PathBuf::from(git_dir).join("collectory/remote/refs/collectory/base")
-}
-
-fn kept(server: &TestServer) -> String {
-    server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"])
 }
 
 #[tokio::test]
@@ -29,9 +23,7 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
         let note = base_of(&server);
         let stale = eventually("the base is noted", async || fs::read(&note).ok()).await;
         let gone = match is_ours {
-            true => {
-                server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision")
-            }
+            true => server.rename("posts", "Gone").await,
             false => hub.somebody_writes("posts", "Gone"),
         };
         server.serves(&gone).await;
@@ -40,7 +32,7 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
         assert_eq!(hub.head().as_ref(), Some(&gone));
         server.kill();
         fs::write(&note, &stale).unwrap();
-        hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+        hub.moves_to(&before);
         server.start_again().await;
         server.serves(&before).await;
         assert_eq!(hub.head(), Some(before), "{ack}");
@@ -49,19 +41,16 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
 }
 
 /// An instance over git's daemon, where what was begun goes on when the other end is gone.
-async fn behind_a_daemon(hub: &Hub, timeout_ms: &str) -> (Daemon, TestServer) {
+async fn behind_a_daemon(hub: &Hub, timeout_ms: u64) -> (Daemon, TestServer) {
     let daemon = git_daemon(hub.folder.path());
-    let url = format!("git://127.0.0.1:{}/hub.git", daemon.1);
-    let flags = ["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100"];
-    let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&flags);
-    let server = setup.flag(&["--remote-timeout-ms", timeout_ms]).start().await;
+    let server = over_git(daemon.1, 100, timeout_ms).start().await;
     (daemon, server)
 }
 
 #[tokio::test]
 async fn a_push_that_had_no_answer_and_may_yet_land_is_not_said_to_be_refused() {
     let hub = Hub::with("small");
-    let (_daemon, server) = behind_a_daemon(&hub, "60000").await;
+    let (_daemon, server) = behind_a_daemon(&hub, 60_000).await;
     let [gate, first] = ["gate", "first"].map(|name| hub.repo.path().join(name));
     touch(&gate);
     // The first is held up, and all others are refused meanwhile.
@@ -88,7 +77,7 @@ fn held_up(hub: &Hub) -> PathBuf {
 #[tokio::test]
 async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_once_and_served() {
     let hub = Hub::with("small");
-    let (_daemon, server) = behind_a_daemon(&hub, "1500").await;
+    let (_daemon, server) = behind_a_daemon(&hub, 1_500).await;
     let ask = async || {
         let asked = server.request("PATCH", "/collections/posts").header("Idempotency-Key", "once");
         asked.document(&document("posts", json!({"name": "Late"}))).send().await
@@ -101,7 +90,7 @@ async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_onc
     let tree = hub.repo.git(&["rev-parse", "main^{tree}"]);
     let other = hub.repo.git(&["commit-tree", "-m", "Other", "-p", &before, &tree]);
     for head in [&other, &before] {
-        hub.repo.git(&["update-ref", "refs/heads/main", head]);
+        hub.moves_to(head);
         server.serves(head).await;
     }
     fs::remove_file(gate).unwrap();
@@ -117,12 +106,7 @@ async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_onc
 async fn what_a_rewound_remote_had_is_no_problem_any_more_when_somebody_has_pushed_it_again() {
     for is_merged in [false, true] {
         let hub = Hub::with("small");
-        let server = hub.polling(50).start().await;
-        let before = hub.head().unwrap();
-        let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
-        hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-        server.serves(&before).await;
-        eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
+        let (server, gone) = rewound(&hub, &[]).await;
         if is_merged {
             let person = hub.person();
             person.git(&["fetch", "--quiet", server.repo().path().to_str().unwrap(), &gone]);
@@ -130,7 +114,7 @@ async fn what_a_rewound_remote_had_is_no_problem_any_more_when_somebody_has_push
             person.git(&["merge", "--quiet", "-m", "Take it back", &gone]);
             person.git(&["push", "--quiet", "origin", "HEAD"]);
         } else {
-            hub.repo.git(&["update-ref", "refs/heads/main", &gone]);
+            hub.moves_to(&gone);
         }
         server.serves(&hub.head().unwrap()).await;
         server.no_problem().await;
@@ -147,11 +131,10 @@ async fn a_follower_pushes_nothing_whatever_becomes_of_the_remote() {
     server.serves(&before).await;
     server.repo().introduce();
     server.repo().write("collections/mine.yaml", "type: document\nname: Mine\n");
-    let mine = server.repo().commit("Mine");
-    server.serves(&mine).await;
+    server.commit_by_hand("Mine").await;
     hub.somebody_writes("theirs", "Theirs");
     is_in_state(&server, "stopped").await;
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     is_in_state(&server, "up").await;
     assert_eq!(hub.head(), Some(before));
 }
@@ -159,11 +142,7 @@ async fn a_follower_pushes_nothing_whatever_becomes_of_the_remote() {
 #[tokio::test]
 async fn what_is_replaced_by_force_is_kept_before_it_goes() {
     let hub = Hub::with("small");
-    let mut server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
-    let before = hub.head().unwrap();
-    let stays = server.patch("posts", json!({"name": "Stays"})).await.is(200).header("collectory-revision");
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    is_in_state(&server, "stopped").await;
+    let (mut server, _, stays) = stopped(&hub).await;
     let foreign = hub.somebody_writes("pages", "Foreign");
     server.stop();
     let repo = server.repo().path().to_str().unwrap().to_owned();
@@ -182,6 +161,9 @@ async fn what_is_replaced_by_force_is_kept_before_it_goes() {
     touch(&found.with_extension("takes"));
     restore().exits(0);
     assert_eq!((hub.head(), kept(&server)), (Some(stays), foreign));
+    hub.no_hook("pre-receive");
+    server.start_again().await;
+    server.patch("posts", json!({"name": "Goes on"})).await.is(200);
 }
 
 #[tokio::test]
@@ -190,7 +172,7 @@ async fn what_a_person_committed_since_the_service_ended_leaves_the_work_tree_wi
     let mut server = hub.polling(50).flag(&["--work-tree", "--remote-rewrite", "stop"]).start().await;
     let before = hub.head().unwrap();
     server.create(&document("gone", json!({}))).await.is(201);
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     is_in_state(&server, "stopped").await;
     server.stop();
     let repo = server.repo();
@@ -203,18 +185,6 @@ async fn what_a_person_committed_since_the_service_ended_leaves_the_work_tree_wi
     assert_eq!((repo.head(), kept(&server)), (before, mine));
     assert!(repo.status().is_empty(), "{:?}", repo.status());
     assert!(!repo.has("collections/gone.yaml") && !repo.has("collections/mine.yaml"));
-}
-
-/// A service that has followed a remote which was rewound, and what went.
-async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
-    let server = hub.polling(50).flag(flags).start().await;
-    let before = hub.head().unwrap();
-    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
-    eventually("it is pushed", async || (hub.head().as_ref() == Some(&gone)).then_some(())).await;
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
-    server.serves(&before).await;
-    eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
-    (server, gone)
 }
 
 /// Has somebody else be faster than so many pushes of what went.
@@ -289,7 +259,7 @@ async fn what_is_restored_waits_for_the_push_that_is_under_way() {
     let hold =
         format!("mkdir {by} || touch {of}; while [ -e {at} ]; do sleep 0.05; done; rmdir {by}; exit 0");
     hub.hook("pre-receive", &hold);
-    let mine = server.patch("pages", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let mine = server.rename("pages", "Mine").await;
     eventually("it is being pushed", async || busy.exists().then_some(())).await;
     let opened = async {
         server.logs("what is here was merged").await;

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::Hub;
-use crate::support::{Auth, TestServer, eventually};
+use crate::support::{Auth, Signal, TestServer, eventually};
 
 /// Ends a service while a write waits; answers the code that the write is answered, and the log.
 async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
@@ -15,7 +15,7 @@ async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
             ready["meta"]["writes"].as_str().is_some_and(|why| why.contains("writes wait")).then_some(())
         })
         .await;
-        server.signal("TERM");
+        server.signal(Signal::TERM);
     };
     let (answer, ()) = tokio::join!(asked, stopped);
     let code = answer.is(503).error().0;

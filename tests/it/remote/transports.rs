@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{Hub, link};
+use super::{Hub, goes_on, link};
 use crate::support::{
     AUTHORIZATION, Auth, Daemon, Hosted, Setup, TOKEN, TestServer, eventually, git_daemon, serve_head,
     serve_http, sshd,
@@ -76,6 +76,16 @@ impl Reached {
     }
 }
 
+/// What is told of a service that has not reached the remote yet.
+async fn why_not_ready(server: &TestServer) -> String {
+    eventually("it says why it is not ready", async || {
+        let told = server.get("/readyz").await;
+        let told = (told.status() == 503).then(|| told.checked().json().to_string());
+        told.filter(|told| told.contains("remote"))
+    })
+    .await
+}
+
 #[expect(clippy::print_stderr, reason = "the test runner shows it")]
 fn say(text: &str) {
     eprintln!("{text}");
@@ -91,10 +101,7 @@ async fn a_token_is_read_for_each_use_and_seen_by_nobody() {
     server.patch("posts", json!({"name": "No"})).await.is(503);
     let told = link(&server).await.to_string();
     fs::write(&token, TOKEN).unwrap();
-    eventually("writes go on", async || {
-        (server.patch("posts", json!({"name": "Yes"})).await.status() == 200).then_some(())
-    })
-    .await;
+    goes_on(&server).await;
     let log = server.stop();
     assert!(!log.contains(TOKEN) && !log.contains("wrong") && !told.contains("wrong"), "{told}\n{log}");
 }
@@ -111,13 +118,7 @@ async fn no_other_host_than_the_remote_s_is_given_the_token() {
     let setup =
         TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote-insecure", "--remote", &url]);
     let server = setup.flag(&["--remote-token-file", &token.display().to_string()]).start_unchecked();
-    let told = eventually("it says why it is not ready", async || {
-        let told = server.get("/readyz").await;
-        (told.status() == 503)
-            .then(|| told.checked().json().to_string())
-            .filter(|told| told.contains("remote"))
-    })
-    .await;
+    let told = why_not_ready(&server).await;
     let heard = eventually("the other host was asked", async || {
         let heard = heard.lock().unwrap().clone();
         (heard.len() > 1).then_some(heard)
@@ -161,12 +162,6 @@ async fn a_host_that_is_not_known_is_not_trusted() {
     let Some(reached) = Reached::by(By::Ssh, Hub::with("small")).await else { return };
     fs::write(reached.hub.folder.path().join("known_hosts"), "").unwrap();
     let stranger = reached.setup().start_unchecked();
-    let told = eventually("it says why it is not ready", async || {
-        let told = stranger.get("/readyz").await;
-        (told.status() == 503)
-            .then(|| told.checked().json().to_string())
-            .filter(|told| told.contains("remote"))
-    })
-    .await;
+    let told = why_not_ready(&stranger).await;
     assert!(!told.contains("user"), "{told}");
 }

@@ -9,16 +9,6 @@ use super::{Hub, create, is_in_state, unavailable};
 use crate::support::{Repo, TestServer, document, eventually};
 
 impl Hub {
-    /// A person commits and pushes all that stands in their clone.
-    fn somebody_pushes(&self, change: impl FnOnce(&Repo)) -> String {
-        let person = self.person();
-        person.git(&["pull", "--quiet"]);
-        change(&person);
-        let commit = person.commit("Change");
-        person.git(&["push", "--quiet", "origin", "HEAD"]);
-        commit
-    }
-
     async fn with_work_tree(&self) -> TestServer {
         let server = self.polling(50).flag(&["--work-tree"]).start().await;
         server.serves(&self.head().unwrap()).await;
@@ -218,7 +208,7 @@ async fn what_came_while_the_service_was_killed_or_is_rewound_comes_into_the_wor
     server.serves(&after).await;
     is_clean(&server).await;
     assert_eq!(server.repo().read("README.md"), "two\n");
-    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    hub.moves_to(&before);
     server.serves(&before).await;
     is_clean(&server).await;
     assert_eq!(server.repo().read("README.md"), "one\n");
@@ -269,14 +259,14 @@ async fn the_first_commit_of_a_person_makes_the_branch_of_an_empty_remote_and_ne
                 server.stop();
             }
             let head = hub.head().unwrap();
-            hub.repo.git(&["update-ref", "-d", "refs/heads/main"]);
+            hub.loses_its_branch();
             if !is_running {
                 server.start_again().await;
             }
             is_in_state(&server, "rewritten").await;
             server.patch("first", json!({"name": "No"})).await.is(503);
             assert_eq!(hub.head(), None, "a branch that is gone is nobody's to make but an operator's");
-            hub.repo.git(&["update-ref", "refs/heads/main", &head]);
+            hub.moves_to(&head);
             is_in_state(&server, "up").await;
         }
     }
