@@ -25,7 +25,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) fn passed_on_socket() -> io::Result<Option<Socket>> {
     const FIRST: usize = 0;
     let mut passed_on = ListenFd::from_env();
-    if passed_on.len() <= FIRST {
+    if passed_on.len() == 0 {
         return Ok(None);
     }
     let tcp = passed_on.take_tcp_listener(FIRST).map(|taken| taken.map(Socket::Tcp));

@@ -18,6 +18,9 @@ use crate::store::{SHALLOW, StoreError};
 /// How much of a subject and of a reason is told; what is longer is cut, and says so.
 const REASON_BYTES_MAX: usize = 16 << 10;
 
+/// What an event did, and whether that is so for good.
+pub(crate) type ToldEffect = (Effect, bool);
+
 impl View {
     /// One event.
     ///
@@ -141,7 +144,7 @@ impl View {
     }
 
     /// What an event did to the attributes, and whether that is so for good.
-    pub(crate) fn effect(&self, event: u32) -> Result<(Effect, bool), StoreError> {
+    pub(crate) fn effect(&self, event: u32) -> Result<ToldEffect, StoreError> {
         let row = self.index.event(event);
         if let Some(join) = self.index.forks().join(row.commit) {
             let decided = self.decided(event, join)?;
@@ -163,7 +166,7 @@ impl View {
     pub(crate) fn good_after(
         &self,
         row: &EventRow,
-    ) -> Result<Result<Option<Arc<Collection>>, (Effect, bool)>, StoreError> {
+    ) -> Result<Result<Option<Arc<Collection>>, ToldEffect>, StoreError> {
         let Some(version) = row.after else { return Ok(Ok(None)) };
         Ok(match self.shared.read(self.index.key(row.key), version)? {
             Reading::Good(good) => Ok(Some(good.collection)),
