@@ -143,11 +143,11 @@ fn a_new_attribute_stands_behind_the_one_that_precedes_it() {
         }
     }
     for (comma, changed, new) in [
-        ("", ("x-b", int(1)), "x-a: a, x-b: 1\n  ,\n  name: n"),
-        (" # own", ("x-b", int(1)), "x-a: a, x-b: 1 # own\n  ,\n  name: n"),
-        ("", ("x-a", Value::Null), "name: n"),
+        ("", ("x-b", int(1)), "x-a: a, x-b: 1\n  ,\n  name: me"),
+        (" # own", ("x-b", int(1)), "x-a: a, x-b: 1 # own\n  ,\n  name: me"),
+        ("", ("x-a", Value::Null), "name: me"),
     ] {
-        let old = format!("{{\n  type: document,\n  x-a: a{comma}\n  ,\n  name: n\n}}\n");
+        let old = format!("{{\n  type: document,\n  x-a: a{comma}\n  ,\n  name: me\n}}\n");
         check(&old, &[changed], &format!("{{\n  type: document,\n  {new}\n}}\n"));
     }
     check("  type: document\n", &[("name", "x".into())], "  type: document\n  name: x\n");
