@@ -80,7 +80,7 @@ pub(crate) async fn ask(
     for client in 0..clients {
         tasks.spawn(async move {
             let mut connection = Connection::open(address).await;
-            let (mut asked, mut done, mut refusal) = (0, 0, None);
+            let (mut asked, mut done, mut refusal) = (0, 0_usize, None);
             while started.elapsed() < time {
                 match connection.ask(request(client, asked).as_bytes()).await {
                     (200, _) => done += 1,
