@@ -206,9 +206,9 @@ impl Following {
         Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
 
-    /// Notes how far the receiver is; where that fails it is told again after the next start.
+    /// Notes how far the receiver is; where that fails it is told again after the next start. It is shown once it is
+    /// noted, so that no kill takes back what somebody has seen.
     async fn note(&self, position: Option<Position>) {
-        self.change(|state| (state.position, state.is_begun, state.failure) = (position, true, None));
         let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
         let noted =
@@ -221,6 +221,7 @@ impl Following {
                 "cannot note how far a webhook is"
             );
         }
+        self.change(|state| (state.position, state.is_begun, state.failure) = (position, true, None));
     }
 
     /// A name may hold anything, and a file's may not.

@@ -524,7 +524,7 @@ async fn a_merge_that_fails_shows_the_past_to_those_only_who_may_audit() {
 
 #[tokio::test]
 async fn a_rehearsal_shows_what_a_hand_edit_has_replaced_to_those_only_who_may_audit() {
-    let server = TestServer::setup("small")
+    let mut server = TestServer::setup("small")
         .auth(Auth::Policy(audited("may: [read, write, audit]\n    keys: [\"*\"]")))
         .start()
         .await;
@@ -544,6 +544,7 @@ async fn a_rehearsal_shows_what_a_hand_edit_has_replaced_to_those_only_who_may_a
         assert_eq!(commits[0].to_string().contains("content/posts"), is_shown, "{told}");
         assert!(commits[1].to_string().contains("+recursive: false"), "{told}");
     }
+    server.leaves(" M collections/posts.yaml");
 }
 
 #[tokio::test]
