@@ -103,7 +103,7 @@ fn messages(bytes: &[u8]) {
 /// What is offered can be kept, whatever the source was.
 fn imports(bytes: &[u8]) {
     let options =
-        exchange::Options { keep_files: true, media_key: key(), schemas: exchange::Schemas::default() };
+        exchange::ImportOptions { keep_files: true, media_key: key(), schemas: exchange::Schemas::default() };
     let Ok(parsed) = exchange::parse(bytes, None) else { return };
     let Ok(source) = parsed.read(&options, &Catalog::default()) else { return };
     for candidate in source.candidates {

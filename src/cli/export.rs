@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use crate::cli::past::{AsOf, Place};
+use crate::cli::past::{AsOfArgs, HistoryArgs};
 use crate::cli::{Done, Failure};
 use crate::domain::Catalog;
 use crate::exchange::export;
@@ -26,10 +26,10 @@ pub(super) struct Export {
     json: bool,
 
     #[command(flatten)]
-    as_of: AsOf,
+    as_of: AsOfArgs,
 
     #[command(flatten)]
-    place: Place,
+    place: HistoryArgs,
 }
 
 const EXAMPLES: &str = "\

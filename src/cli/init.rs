@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use uuid::Uuid;
 
-use crate::cli::flags::repository::Folder;
+use crate::cli::flags::repository::FolderArgs;
 use crate::cli::{Done, Failure, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::file_name;
@@ -40,7 +40,7 @@ pub(crate) struct Init {
     repository: PathBuf,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FolderArgs,
 
     /// Sign the example with the SSH key in this file, as `serve --signing-key` does.
     #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]

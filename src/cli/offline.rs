@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 
 use crate::cli::Failure;
-use crate::cli::flags::repository::{Folder, Signing};
+use crate::cli::flags::repository::{FolderArgs, Signing};
 use crate::config::ServeConfig;
 use crate::service::{Offline, StartError};
 use crate::store::StoreError;
@@ -12,7 +12,7 @@ use crate::store::StoreError;
 pub(super) fn configured(
     mut config: ServeConfig,
     branch: Option<String>,
-    folder: &Folder,
+    folder: &FolderArgs,
     signing: &Signing,
 ) -> ServeConfig {
     config.repository.branch = branch;

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use crate::cli::flags::client::{ChangeReport, Client};
-use crate::cli::flags::repository::{Folder, Repository, Signing};
+use crate::cli::flags::repository::{FolderArgs, Repository, Signing};
 use crate::cli::{Done, Failure, answer, note, offline};
 use crate::config::ServeConfig;
 use crate::domain::{Key, Revision};
@@ -66,7 +66,7 @@ struct How {
     repository: Repository,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FolderArgs,
 
     #[command(flatten)]
     signing: Signing,

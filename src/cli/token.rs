@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 
 use crate::cli::token::file::PolicyFile;
-use crate::cli::token::new::New;
+use crate::cli::token::new::NewTokenArgs;
 use crate::cli::{Done, Failure, answer, counted, note};
 use crate::domain::{Grant, Token as Known};
 use crate::format::policy;
@@ -27,7 +27,7 @@ pub(crate) struct Token {
     command: Option<Command>,
 
     #[command(flatten)]
-    new: New,
+    new: NewTokenArgs,
 
     /// The policy file.
     #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE", global = true)]
@@ -76,7 +76,7 @@ impl Token {
     }
 }
 
-fn add(file: &PolicyFile, new: New) -> Result<Done, Failure> {
+fn add(file: &PolicyFile, new: NewTokenArgs) -> Result<Done, Failure> {
     let secret = new::secret()?;
     let token = new.token(&secret)?;
     file.edit(|old| policy::add(old, &token).with_context(|| format!("cannot add to {file}")))?;

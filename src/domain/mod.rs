@@ -34,8 +34,8 @@ mod revision;
 
 pub use crate::domain::access::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
 pub use crate::domain::change::{
-    Catalog, Command, Event, Exact, Held, REASON_BYTES_MAX, Refusal, Restore, Reverses, Segment, Violation,
-    decide,
+    Catalog, Command, Event, Exact, HasCollection, REASON_BYTES_MAX, Refusal, Restore, Reverses, Segment,
+    Violation, decide,
 };
 pub(crate) use crate::domain::collection::shown;
 pub use crate::domain::collection::{

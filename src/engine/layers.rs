@@ -22,18 +22,18 @@ use crate::store::{BlobId, Damage, Special, StoreError};
 
 /// What one of the two files of a key is.
 #[derive(Debug, Clone)]
-pub(crate) struct File {
+pub(crate) struct KeyFile {
     /// The name inside the collections folder.
     pub(crate) name: String,
     /// What it holds.
-    pub(crate) content: Content,
+    pub(crate) content: FileContent,
     /// Whether it stands in the work tree only.
     pub(crate) uncommitted: bool,
 }
 
 /// What a file holds.
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+pub(crate) enum FileContent {
     /// A collection.
     Good(Good),
     /// Something that can't be read as one.
@@ -77,12 +77,12 @@ pub(crate) struct Resolved {
     /// Whether the served version is an older one than the file.
     pub(crate) stale: bool,
     /// What is wrong with which file, the one that counts first.
-    pub(crate) wrong: Vec<Wrong>,
+    pub(crate) wrong: Vec<BrokenFile>,
 }
 
 impl Resolved {
     /// What readers get where a file is wrong.
-    pub(crate) fn serving(&self, wrong: &Wrong) -> Serving {
+    pub(crate) fn serving(&self, wrong: &BrokenFile) -> Serving {
         match &self.served {
             Some((name, _)) if *name == wrong.name && !self.stale => Serving::AsWritten,
             Some(_) => Serving::LastGood,
@@ -93,7 +93,7 @@ impl Resolved {
 
 /// A file of which something is wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wrong {
+pub(crate) struct BrokenFile {
     /// The name inside the collections folder.
     pub(crate) name: String,
     /// Where and what; at least one.
@@ -116,13 +116,13 @@ pub(crate) struct LastGood {
 /// `last_good` is asked only when the file that counts is broken.
 pub(crate) fn resolve(
     key: &Key,
-    yaml: Option<File>,
-    yml: Option<File>,
+    yaml: Option<KeyFile>,
+    yml: Option<KeyFile>,
     last_good: impl FnOnce() -> Option<LastGood>,
 ) -> Resolved {
     let mut wrong = Vec::new();
     if let (Some(first), Some(second)) = (&yaml, &yml) {
-        wrong.push(Wrong {
+        wrong.push(BrokenFile {
             name: second.name.clone(),
             faults: vec![Fault::at_start(format!(
                 "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
@@ -136,18 +136,19 @@ pub(crate) fn resolve(
         return Resolved { served: None, uncommitted: false, stale: false, wrong };
     };
     let faults = match file.content {
-        Content::Good(good) => {
+        FileContent::Good(good) => {
             if !good.lacking.is_empty() {
                 let faults = good.lacking.clone();
-                wrong.insert(0, Wrong { name: file.name.clone(), faults, uncommitted: file.uncommitted });
+                wrong
+                    .insert(0, BrokenFile { name: file.name.clone(), faults, uncommitted: file.uncommitted });
             }
             let served = Some((file.name, good));
             return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
         }
-        Content::Broken(faults) => faults,
-        Content::Special(what) => vec![not_read(what)],
+        FileContent::Broken(faults) => faults,
+        FileContent::Special(what) => vec![not_read(what)],
     };
-    wrong.insert(0, Wrong { name: file.name, faults, uncommitted: file.uncommitted });
+    wrong.insert(0, BrokenFile { name: file.name, faults, uncommitted: file.uncommitted });
     match last_good() {
         Some(LastGood { name, good, uncommitted }) => {
             Resolved { served: Some((name, good)), uncommitted, stale: true, wrong }
@@ -220,32 +221,33 @@ mod tests {
         Good { blob: BlobId::of(name.as_bytes()), collection, lacking: Vec::new() }
     }
 
-    fn file(name: &str, content: Content, uncommitted: bool) -> Option<File> {
-        Some(File { name: name.to_owned(), content, uncommitted })
+    fn file(name: &str, content: FileContent, uncommitted: bool) -> Option<KeyFile> {
+        Some(KeyFile { name: name.to_owned(), content, uncommitted })
     }
 
-    fn broken() -> Content {
-        Content::Broken(vec![Fault { line: 2, column: 3, message: "bad".into() }])
+    fn broken() -> FileContent {
+        FileContent::Broken(vec![Fault { line: 2, column: 3, message: "bad".into() }])
     }
 
     #[test]
     fn a_valid_file_is_served_as_it_is() {
-        let resolved = resolve(&key(), None, file("posts.yml", Content::Good(good("a")), true), || panic!());
+        let resolved =
+            resolve(&key(), None, file("posts.yml", FileContent::Good(good("a")), true), || panic!());
         assert_eq!(resolved.served, Some(("posts.yml".into(), good("a"))));
         assert!(resolved.uncommitted && !resolved.stale && resolved.wrong.is_empty());
     }
 
     #[test]
     fn of_two_files_the_yaml_one_is_served_and_the_other_is_a_problem() {
-        let yaml = file("posts.yaml", Content::Good(good("a")), false);
-        let yml = file("posts.yml", Content::Good(good("b")), true);
+        let yaml = file("posts.yaml", FileContent::Good(good("a")), false);
+        let yml = file("posts.yml", FileContent::Good(good("b")), true);
         let resolved = resolve(&key(), yaml, yml, || panic!());
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("a"))));
         assert!(!resolved.stale, "the file that counts is fine");
         assert_eq!(resolved.wrong[0].name, "posts.yml");
         assert!(resolved.wrong[0].uncommitted);
-        let yaml = file("posts.yaml", Content::Good(good("a")), true);
-        let yml = file("posts.yml", Content::Good(good("b")), false);
+        let yaml = file("posts.yaml", FileContent::Good(good("a")), true);
+        let yml = file("posts.yml", FileContent::Good(good("b")), false);
         let resolved = resolve(&key(), yaml, yml, || panic!());
         assert!(resolved.wrong[0].uncommitted, "the commit has one file only");
     }
@@ -261,7 +263,7 @@ mod tests {
 
     #[test]
     fn of_a_file_that_may_not_be_read_it_is_told_what_to_do() {
-        let unreadable = file("posts.yaml", Content::Special(Special::Unreadable), true);
+        let unreadable = file("posts.yaml", FileContent::Special(Special::Unreadable), true);
         let told = resolve(&key(), unreadable, None, || None).wrong.remove(0).faults.remove(0).message;
         assert!(told.contains("can't be read") && told.contains("chmod"), "{told}");
         assert!(!told.contains("only regular files"), "it may well be one: {told}");
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_file_that_never_was_good_is_a_problem_and_nothing_else() {
-        for content in [broken(), Content::Special(Special::Link)] {
+        for content in [broken(), FileContent::Special(Special::Link)] {
             let resolved = resolve(&key(), file("posts.yaml", content, false), None, || None);
             assert_eq!(resolved.served, None);
             assert_eq!(resolved.wrong.len(), 1);

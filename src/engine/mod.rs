@@ -49,7 +49,7 @@ use std::thread;
 use tokio::sync::mpsc;
 
 pub use crate::engine::handle::Handle;
-pub use crate::engine::history::{Change, Mark, Shown, SyncToken, VisibleKeys};
+pub use crate::engine::history::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
 use crate::engine::idempotency::Ledger;
 pub use crate::engine::idempotency::Retention;
 pub use crate::engine::metrics::Metrics;
@@ -58,7 +58,7 @@ pub use crate::engine::options::{Options, WriterOptions};
 pub use crate::engine::pacing::Paced;
 pub use crate::engine::plan::three_way::Collections;
 pub use crate::engine::projection::problem::{Conflict, Conflicted, Gone, Problem, Rewritten, Serving};
-pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
+pub use crate::engine::projection::{Entry, Projection, PublishedHead, Snapshot};
 pub use crate::engine::remote::{Decision, Remote, Undecided};
 pub use crate::engine::signal::{Hint, Signal};
 pub use crate::engine::submission::answer::{Outcome, Preview, Written};

@@ -2,17 +2,17 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::Source;
+use super::ImportSource;
 use crate::domain::{Key, Kind};
 use crate::format::Fault;
-use crate::format::foreign::Node;
+use crate::format::foreign::ForeignNode;
 
 /// Reads a document whose data is one resource or a list of them.
-pub(super) fn read(root: &Node) -> Result<Source, Fault> {
+pub(super) fn read(root: &ForeignNode) -> Result<ImportSource, Fault> {
     let Some(data) = root.given("data") else {
         return Err(root.at.fault("a document of the API has its collections in `data`"));
     };
-    let mut source = Source::default();
+    let mut source = ImportSource::default();
     source.partial = partial(root, data);
     source.sparse = sparse(root);
     match data.items() {
@@ -24,8 +24,8 @@ pub(super) fn read(root: &Node) -> Result<Source, Fault> {
 
 /// Why the document can't be all there is: it says that it is a page, that something was filtered out, or has one
 /// collection without a list.
-fn partial(root: &Node, data: &Node) -> Option<Fault> {
-    let told = |node: &Node, what| {
+fn partial(root: &ForeignNode, data: &ForeignNode) -> Option<Fault> {
+    let told = |node: &ForeignNode, what| {
         node.at.fault(format!(
             "this is {what}, and --prune would delete all the others; give it the whole list, without page[...] and filter[...]"
         ))
@@ -40,13 +40,13 @@ fn partial(root: &Node, data: &Node) -> Option<Fault> {
 }
 
 /// Why attributes may be missing.
-fn sparse(root: &Node) -> Option<Fault> {
+fn sparse(root: &ForeignNode) -> Option<Fault> {
     let told = "this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]";
     asked(root, "fields[").map(|node| node.at.fault(told))
 }
 
 /// The document's address, if a parameter of its query begins so.
-fn asked<'a>(root: &'a Node, prefix: &str) -> Option<&'a Node> {
+fn asked<'a>(root: &'a ForeignNode, prefix: &str) -> Option<&'a ForeignNode> {
     let this = root.get("links")?.get("self")?;
     let address = this.get("href").unwrap_or(this).as_text()?;
     let (_, query) = address.split_once('?')?;
@@ -54,7 +54,7 @@ fn asked<'a>(root: &'a Node, prefix: &str) -> Option<&'a Node> {
     query.split('&').any(is_asked).then_some(this)
 }
 
-fn take(source: &mut Source, resource: &Node) {
+fn take(source: &mut ImportSource, resource: &ForeignNode) {
     let Some(id) = resource.get("id").filter(|id| id.as_text().is_some()) else {
         return source.faults.push(resource.at.fault("a resource has an `id`, the key of the collection"));
     };
@@ -63,7 +63,7 @@ fn take(source: &mut Source, resource: &Node) {
         Ok(key) => key,
         Err(error) => return source.faults.push(id.at.fault(format!("{text}: {error}"))),
     };
-    let kind = resource.get("type").and_then(Node::as_text).and_then(kind_of);
+    let kind = resource.get("type").and_then(ForeignNode::as_text).and_then(kind_of);
     let Some(kind) = kind else {
         let message = format!("{key}: its `type` is `document-collection` or `media-collection`");
         return source.faults.push(resource.at.fault(message));

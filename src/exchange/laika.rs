@@ -1,9 +1,9 @@
 //! Laika's settings file: `.contentbase/settings.json`, its YAML form, or the settings object.
 
-use super::{Options, Source};
+use super::{ImportOptions, ImportSource};
 use crate::domain::{Attribute, Key, Kind, Shorthand, Value};
 use crate::format::Fault;
-use crate::format::foreign::Node;
+use crate::format::foreign::ForeignNode;
 
 /// Where attributes go that no collection of ours has.
 pub(super) const EXTRA: &str = "x-laika";
@@ -12,8 +12,8 @@ pub(super) const EXTRA: &str = "x-laika";
 pub(super) const SCHEMA: &str = "x-schema";
 
 /// Reads the settings of a content store.
-pub(super) fn read(root: &Node, options: &Options) -> Result<Source, Fault> {
-    let mut source = Source::default();
+pub(super) fn read(root: &ForeignNode, options: &ImportOptions) -> Result<ImportSource, Fault> {
+    let mut source = ImportSource::default();
     let Some(collections) = root.given("collections") else { return Ok(source) };
     if !collections.is_map() {
         return Err(collections
@@ -29,13 +29,13 @@ pub(super) fn read(root: &Node, options: &Options) -> Result<Source, Fault> {
     Ok(source)
 }
 
-fn take(source: &mut Source, name: &Node, settings: &Node, options: &Options) {
+fn take(source: &mut ImportSource, name: &ForeignNode, settings: &ForeignNode, options: &ImportOptions) {
     let text = name.as_text().unwrap_or_default();
     let key = match Key::parse(text) {
         Ok(key) => key,
         Err(error) => return source.faults.push(name.at.fault(format!("{text}: {error}"))),
     };
-    let told = |node: &Node, message: &str| node.at.fault(format!("{key}: {message}"));
+    let told = |node: &ForeignNode, message: &str| node.at.fault(format!("{key}: {message}"));
     if !settings.is_map() {
         return source.faults.push(told(name, "expected its attributes, such as `type: document`"));
     }
@@ -44,7 +44,7 @@ fn take(source: &mut Source, name: &Node, settings: &Node, options: &Options) {
             .faults
             .push(told(inner, "its `key` is another one; the name of its entry is what counts"));
     }
-    let Some(kind) = settings.get("type").and_then(Node::as_text).and_then(Kind::parse) else {
+    let Some(kind) = settings.get("type").and_then(ForeignNode::as_text).and_then(Kind::parse) else {
         let at = settings.get("type").unwrap_or(name);
         return source.faults.push(told(at, "its `type` is `document` or `media`"));
     };
@@ -54,7 +54,7 @@ fn take(source: &mut Source, name: &Node, settings: &Node, options: &Options) {
 }
 
 /// The attributes, those that Laika has and we don't in a map of their own.
-fn attributes(kind: Kind, settings: &Node, schema: Option<(String, Value)>) -> Vec<(String, Value)> {
+fn attributes(kind: Kind, settings: &ForeignNode, schema: Option<(String, Value)>) -> Vec<(String, Value)> {
     let all = settings.entries().filter_map(|(name, value)| Some((name.as_text()?, value)));
     let all = all.filter(|(name, _)| *name != "key" && !(*name == SCHEMA && schema.is_some()));
     let (known, extra): (Vec<_>, Vec<_>) = all.partition(|(name, _)| is_known(kind, name));
@@ -73,7 +73,7 @@ fn attributes(kind: Kind, settings: &Node, schema: Option<(String, Value)>) -> V
     attributes
 }
 
-fn values(entries: Vec<(&str, &Node)>) -> Vec<(String, Value)> {
+fn values(entries: Vec<(&str, &ForeignNode)>) -> Vec<(String, Value)> {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value.to_value())).collect()
 }
 

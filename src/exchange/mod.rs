@@ -22,11 +22,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::plan::{Existing, Line, Plan, Step, There, plan};
-pub(crate) use self::source::{Candidate, Options, Source};
+pub(crate) use self::plan::{Existing, ImportPlan, PlanLine, PlanStep, There, plan};
+pub(crate) use self::source::{Candidate, ImportOptions, ImportSource};
 use crate::domain::{Catalog, Value};
 use crate::format::Fault;
-use crate::format::foreign::{self, Node};
+use crate::format::foreign::{self, ForeignNode};
 
 /// The most bytes of a Decap configuration.
 const CONFIG_BYTES_MAX: usize = 1024 * 1024;
@@ -44,7 +44,7 @@ pub(crate) enum Form {
 
 /// A file that can be read, and its form.
 pub(crate) struct Parsed {
-    root: Node,
+    root: ForeignNode,
     form: Form,
 }
 
@@ -77,7 +77,7 @@ impl Parsed {
     /// # Errors
     ///
     /// Says why nothing can be read; faults of single collections stand in the [`Source`].
-    pub(crate) fn read(&self, options: &Options, there: &Catalog) -> Result<Source, Fault> {
+    pub(crate) fn read(&self, options: &ImportOptions, there: &Catalog) -> Result<ImportSource, Fault> {
         match self.form {
             Form::Laika => laika::read(&self.root, options),
             Form::Decap => decap::read(&self.root, options, there),
@@ -91,7 +91,7 @@ impl Parsed {
 /// # Errors
 ///
 /// Says why it is none.
-pub(crate) fn served(bytes: &[u8]) -> Result<Source, Fault> {
+pub(crate) fn served(bytes: &[u8]) -> Result<ImportSource, Fault> {
     json::read(&foreign::read(bytes)?.ok_or_else(|| Fault::at_start("there is nothing in it"))?)
 }
 
@@ -108,12 +108,12 @@ pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, Fault> {
 pub(crate) type Schemas = BTreeMap<String, Value>;
 
 /// What settings look like.
-fn detect(root: &Node) -> Option<Form> {
+fn detect(root: &ForeignNode) -> Option<Form> {
     const DECAP: [&str; 5] = ["backend", "media_folder", "publish_mode", "local_backend", "singletons"];
     let collections = root.given("collections");
     if root.get("data").is_some() {
         Some(Form::Json)
-    } else if collections.is_some_and(Node::is_map) {
+    } else if collections.is_some_and(ForeignNode::is_map) {
         Some(Form::Laika)
     } else if collections.is_some_and(|it| it.items().is_some())
         || DECAP.iter().any(|name| root.get(name).is_some())

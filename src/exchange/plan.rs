@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::{Candidate, Source};
+use super::{Candidate, ImportSource};
 use crate::domain::{Attribute, Catalog, Collection, Command, Key, Patch, Refusal, Value, changes};
 use crate::format::Fault;
 
@@ -33,7 +33,7 @@ pub(crate) struct There {
 
 /// What happens to one key.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     /// The collection is made.
     Create(Arc<Collection>),
     /// These attributes change.
@@ -48,18 +48,18 @@ pub(crate) enum Step {
 
 /// One line of a plan.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct PlanLine {
     /// The key, or the name of what has none.
     pub(crate) name: String,
     /// What happens.
-    pub(crate) step: Step,
+    pub(crate) step: PlanStep,
 }
 
 /// What an import would do.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct ImportPlan {
     /// One line a key, in the order of the keys.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<PlanLine>,
     /// What stands in the way, the faults of the source included.
     pub(crate) faults: Vec<Fault>,
 }
@@ -70,32 +70,38 @@ pub(crate) struct Plan {
 /// # Errors
 ///
 /// Refuses to take away what a source says that it does not tell.
-pub(crate) fn plan(source: Source, there: &There, existing: Existing, prune: bool) -> Result<Plan, Fault> {
+pub(crate) fn plan(
+    source: ImportSource,
+    there: &There,
+    existing: Existing,
+    prune: bool,
+) -> Result<ImportPlan, Fault> {
     if let Some(fault) = source.partial.filter(|_| prune) {
         return Err(fault);
     }
     if let Some(fault) = source.sparse.filter(|_| prune || existing == Existing::Replace) {
         return Err(fault);
     }
-    let mut plan = Plan { lines: Vec::new(), faults: source.faults };
+    let mut plan = ImportPlan { lines: Vec::new(), faults: source.faults };
     let keys: HashSet<Key> = source.candidates.iter().map(|it| it.collection.key().clone()).collect();
     for candidate in &source.candidates {
         match step(candidate, there, existing) {
-            Ok(step) => plan.lines.push(Line { name: candidate.collection.key().to_string(), step }),
+            Ok(step) => plan.lines.push(PlanLine { name: candidate.collection.key().to_string(), step }),
             Err(message) => plan.faults.push(candidate.at.fault(message)),
         }
     }
     if prune && plan.faults.is_empty() {
         let gone = there.catalog.iter().map(|it| it.key()).filter(|key| !keys.contains(*key));
-        plan.lines.extend(gone.map(|key| Line { name: key.to_string(), step: Step::Delete }));
+        plan.lines.extend(gone.map(|key| PlanLine { name: key.to_string(), step: PlanStep::Delete }));
     }
-    plan.lines.extend(source.skipped.into_iter().map(|(name, why)| Line { name, step: Step::Skip(why) }));
+    plan.lines
+        .extend(source.skipped.into_iter().map(|(name, why)| PlanLine { name, step: PlanStep::Skip(why) }));
     plan.lines.sort_by(|one, two| one.name.cmp(&two.name));
     plan.faults.sort_by_key(|fault| (fault.line, fault.column));
     Ok(plan)
 }
 
-fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step, String> {
+fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<PlanStep, String> {
     let wanted = &candidate.collection;
     let key = wanted.key();
     if let Some(other) = there.catalog.in_other_case(key) {
@@ -104,14 +110,14 @@ fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step
     if let Some(problem) = there.broken.get(key) {
         let why = format!("its file can't be read: {problem}");
         return match existing {
-            Existing::Skip => Ok(Step::Skip(why)),
+            Existing::Skip => Ok(PlanStep::Skip(why)),
             Existing::Fail | Existing::Merge | Existing::Replace => {
                 Err(format!("{key}: {why}; mend it, delete it, or leave it as it is with --existing skip"))
             }
         };
     }
     let Some(before) = there.catalog.get(key.as_str()) else {
-        let create = || Step::Create(Arc::clone(wanted));
+        let create = || PlanStep::Create(Arc::clone(wanted));
         return if there.is_served { complete(wanted).map(|()| create()) } else { Ok(create()) };
     };
     if before.kind() != wanted.kind() {
@@ -126,10 +132,10 @@ fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step
         .map(|it| (it.attribute, it.to.unwrap_or(Value::Null)))
         .collect();
     if changed.is_empty() {
-        return Ok(Step::Unchanged);
+        return Ok(PlanStep::Unchanged);
     }
     match existing {
-        Existing::Skip => Ok(Step::Skip("it is there already".to_owned())),
+        Existing::Skip => Ok(PlanStep::Skip("it is there already".to_owned())),
         Existing::Fail => Err(format!(
             "{key}: it is there already with another {}; --existing merge, replace or skip says what becomes of it",
             names(&changed)
@@ -138,7 +144,7 @@ fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Step
             if changed.iter().any(|(name, _)| name == Attribute::UnpublishedStatuses.as_str()) {
                 complete(&after)?;
             }
-            Ok(Step::Update(Patch::new(changed)))
+            Ok(PlanStep::Update(Patch::new(changed)))
         }
     }
 }
@@ -162,18 +168,18 @@ pub(crate) fn names(changed: &[(String, Value)]) -> String {
     changed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-impl Plan {
+impl ImportPlan {
     /// The changes, in the order of the keys.
     pub(crate) fn commands(&self) -> Vec<Command> {
-        let command = |line: &Line| {
+        let command = |line: &PlanLine| {
             let key = || Key::parse(&line.name).ok();
             match &line.step {
-                Step::Create(collection) => Some(Command::Create(Collection::clone(collection))),
-                Step::Update(patch) => {
+                PlanStep::Create(collection) => Some(Command::Create(Collection::clone(collection))),
+                PlanStep::Update(patch) => {
                     Some(Command::Update { key: key()?, kind: None, patch: patch.clone() })
                 }
-                Step::Delete => Some(Command::Delete { key: key()?, kind: None }),
-                Step::Unchanged | Step::Skip(_) => None,
+                PlanStep::Delete => Some(Command::Delete { key: key()?, kind: None }),
+                PlanStep::Unchanged | PlanStep::Skip(_) => None,
             }
         };
         self.lines.iter().filter_map(command).collect()
@@ -181,15 +187,15 @@ impl Plan {
 }
 
 /// A line as people read it.
-impl std::fmt::Display for Line {
+impl std::fmt::Display for PlanLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name.escape_debug();
         match &self.step {
-            Step::Create(_) => write!(f, "create {name}"),
-            Step::Update(patch) => write!(f, "update {name}: {}", names(patch.written())),
-            Step::Unchanged => write!(f, "unchanged {name}"),
-            Step::Skip(why) => write!(f, "skip {name}: {why}"),
-            Step::Delete => write!(f, "delete {name}"),
+            PlanStep::Create(_) => write!(f, "create {name}"),
+            PlanStep::Update(patch) => write!(f, "update {name}: {}", names(patch.written())),
+            PlanStep::Unchanged => write!(f, "unchanged {name}"),
+            PlanStep::Skip(why) => write!(f, "skip {name}: {why}"),
+            PlanStep::Delete => write!(f, "delete {name}"),
         }
     }
 }

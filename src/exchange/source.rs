@@ -10,7 +10,7 @@ use crate::format::{self, FILE_BYTES_MAX, Fault};
 
 /// How a source is read.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ImportOptions {
     /// Whether a Decap collection of single files becomes one of documents where they lie in one folder.
     pub(crate) keep_files: bool,
     /// The key of the media collection that Decap's `media_folder` becomes.
@@ -30,7 +30,7 @@ pub(crate) struct Candidate {
 
 /// What a source offers.
 #[derive(Debug, Default)]
-pub(crate) struct Source {
+pub(crate) struct ImportSource {
     /// The collections that can be taken over, with distinct keys, letter case aside.
     pub(crate) candidates: Vec<Candidate>,
     /// What has no place here, by name and reason.
@@ -49,7 +49,7 @@ pub(crate) struct Source {
     numbers: HashMap<Key, u32>,
 }
 
-impl Source {
+impl ImportSource {
     /// Takes a collection over, or tells what is wrong with it; `locate` says where an attribute stands.
     pub(super) fn take(
         &mut self,

@@ -18,17 +18,17 @@ use crate::format;
 use crate::format::tests::any_collection;
 use crate::random::cases;
 
-fn options(keep_files: bool) -> Options {
-    Options { keep_files, media_key: Key::parse("media").unwrap(), schemas: Schemas::new() }
+fn options(keep_files: bool) -> ImportOptions {
+    ImportOptions { keep_files, media_key: Key::parse("media").unwrap(), schemas: Schemas::new() }
 }
 
 /// What a text offers to a repository that has nothing yet.
-fn source_of(text: &str) -> Source {
+fn source_of(text: &str) -> ImportSource {
     parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap()
 }
 
 /// All that comes of a file: the plan, what is told with its place, and the files.
-fn outcome(bytes: &[u8], options: &Options) -> String {
+fn outcome(bytes: &[u8], options: &ImportOptions) -> String {
     let source = match parse(bytes, None).and_then(|parsed| parsed.read(options, &Catalog::default())) {
         Ok(source) => source,
         Err(fault) => return told(&fault),
@@ -40,7 +40,7 @@ fn outcome(bytes: &[u8], options: &Options) -> String {
     out.push_str(&notes);
     out.extend(plan.faults.iter().map(told));
     for line in &plan.lines {
-        if let Step::Create(collection) = &line.step {
+        if let PlanStep::Create(collection) = &line.step {
             let file = format::write(collection);
             let read = format::read(collection.key(), &file).expect("what is written can be read");
             assert_eq!(read, **collection);
@@ -103,7 +103,7 @@ fn news(text: &str, there: &Catalog) -> Vec<String> {
         Ok(plan) => plan,
         Err(fault) => return vec![format!("{}in:\n{text}", told(&fault))],
     };
-    let lines = plan.lines.iter().filter(|line| !matches!(line.step, Step::Unchanged));
+    let lines = plan.lines.iter().filter(|line| !matches!(line.step, PlanStep::Unchanged));
     plan.faults.iter().map(told).chain(lines.map(|line| format!("{line}\n{text}"))).collect()
 }
 

@@ -11,11 +11,11 @@ mod line;
 use std::ops::Range;
 
 use crate::domain::VALUE_DEPTH_MAX;
-use crate::format::diagnose::line::{Line, LineFault};
+use crate::format::diagnose::line::{LineFault, SourceLine};
 use crate::format::lookalike::{SIGNS, closing_quote};
-use crate::format::place::{Place, place};
+use crate::format::place::{LocatedFault, place};
 use crate::format::scalar::Style;
-use crate::format::tree::{Failure, Found, Node, Parsed};
+use crate::format::tree::{Failure, FaultAt, Node, Parsed};
 use crate::format::{PROBLEMS_PER_FILE_MAX, scalar, tree};
 
 /// What is wrong in a text that is no YAML, and what can be read of the rest.
@@ -26,14 +26,14 @@ pub(crate) struct Diagnosis {
     pub(crate) parsed: Parsed,
     /// What is wrong, by places in the text as it was then: lines hold, and columns of lines that are
     /// not replaced.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<LocatedFault>,
     /// Which lines, from 0, were replaced.
     mended: Vec<Range<usize>>,
 }
 
 /// A mistake, and lines that can be read in place of the faulty ones.
 struct Mistake {
-    found: Found,
+    found: FaultAt,
     /// Whole lines, the last line end not included.
     lines: Range<usize>,
     /// What stands there instead; blank lines follow it.
@@ -66,7 +66,7 @@ pub(crate) fn read(text: &str) -> Diagnosis {
 }
 
 /// The first mistake of a text that is no YAML; `None` of one that is.
-pub(crate) fn first(text: &str) -> Option<Place> {
+pub(crate) fn first(text: &str) -> Option<LocatedFault> {
     let mistake = foreign(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
     Some(place(text, mistake.found))
 }
@@ -103,21 +103,21 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
         .or_else(|| Some(in_brackets(text, failure.open.or(brackets.last().copied())?, failure)))
         .or_else(|| misplaced(text, failure))
         .unwrap_or_else(|| {
-            let line = Line::at(text, last_line(text, failure.at));
+            let line = SourceLine::at(text, last_line(text, failure.at));
             let message =
                 "this can't be understood here; write `name: value`, and a text with signs in quotes";
             line.mistake(line.first(), message)
         })
 }
 
-impl Line<'_> {
+impl SourceLine<'_> {
     /// A mistake for which nothing is read in place of the line.
     fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
         self.fault(LineFault { at, message: message.into(), instead: String::new() })
     }
 
     fn fault(&self, LineFault { at, message, instead }: LineFault) -> Mistake {
-        Mistake { found: Found { at, message }, lines: self.span(), instead }
+        Mistake { found: FaultAt { at, message }, lines: self.span(), instead }
     }
 }
 
@@ -128,7 +128,9 @@ fn foreign(text: &str) -> Option<Mistake> {
         (c == '\r' && !text[at + 1..].starts_with('\n')) || (c != '\r' && scalar::is_foreign(c))
     });
     if let Some(at) = directive.filter(|at| stray.is_none_or(|(stray, _)| *at < stray)) {
-        return Some(Line::at(text, at).mistake(at, "directives (lines that begin with %) are not allowed"));
+        return Some(
+            SourceLine::at(text, at).mistake(at, "directives (lines that begin with %) are not allowed"),
+        );
     }
     let (at, c) = stray?;
     let message = match c {
@@ -140,7 +142,7 @@ fn foreign(text: &str) -> Option<Mistake> {
             )
         }
     };
-    let line = Line::at(text, at);
+    let line = SourceLine::at(text, at);
     let instead = line.text.replace(|c| c == '\r' || scalar::is_foreign(c), " ");
     Some(line.fault(LineFault { at, message, instead }))
 }
@@ -149,26 +151,27 @@ fn foreign(text: &str) -> Option<Mistake> {
 fn conflict(text: &str) -> Option<Mistake> {
     const BEGIN: &str = "<<<<<<< ";
     let at = if text.starts_with(BEGIN) { 0 } else { text.find(&format!("\n{BEGIN}"))? + 1 };
-    let end = text[at..].find("\n>>>>>>>").map_or(text.len(), |end| Line::at(text, at + end + 1).span().end);
+    let end =
+        text[at..].find("\n>>>>>>>").map_or(text.len(), |end| SourceLine::at(text, at + end + 1).span().end);
     let base = if text[at..end].contains("\n|||||||") { "`|||||||`, " } else { "" };
     let message = format!(
         "git could not merge this: keep what is right, and remove the lines with `<<<<<<<`, {base}`=======` and `>>>>>>>`"
     );
-    Some(Mistake { found: Found { at, message }, lines: at..end, instead: String::new() })
+    Some(Mistake { found: FaultAt { at, message }, lines: at..end, instead: String::new() })
 }
 
 /// The lines from behind what was understood to where the parser stumbled.
-fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = Line<'t>> {
-    let first = Line::at(text, failure.behind).start;
-    let last = Line::at(text, last_line(text, failure.at)).start;
+fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = SourceLine<'t>> {
+    let first = SourceLine::at(text, failure.behind).start;
+    let last = SourceLine::at(text, last_line(text, failure.at)).start;
     let starts = text[first..].match_indices('\n').map(move |(at, _)| first + at + 1);
     let starts = std::iter::once(first).chain(starts);
-    starts.take_while(move |start| *start <= last.max(first)).map(|start| Line::at(text, start))
+    starts.take_while(move |start| *start <= last.max(first)).map(|start| SourceLine::at(text, start))
 }
 
 /// The first of the lines in doubt that has a mistake in itself.
 fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
-    let bracket = failure.open.map(|open| Line::at(text, open).start);
+    let bracket = failure.open.map(|open| SourceLine::at(text, open).start);
     window(text, failure)
         .find_map(|line| {
             // What stands in brackets has no lines of its own, but what the first one begins with.
@@ -178,7 +181,7 @@ fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
         })
         // Of a line that a tab indents the parser says that the one above has no value.
         .or_else(|| {
-            let next = Line::at(text, Line::at(text, failure.at).span().end + 2);
+            let next = SourceLine::at(text, SourceLine::at(text, failure.at).span().end + 2);
             next.indented_oddly().map(|fault| next.fault(fault))
         })
 }
@@ -212,20 +215,20 @@ fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
 
 /// The first bracket too many.
 fn too_deep(text: &str, at: usize) -> Option<Mistake> {
-    let line = Line::at(text, at);
+    let line = SourceLine::at(text, at);
     Some(line.fault(LineFault { at, message: tree::too_deep(), instead: line.blank_value() }))
 }
 
 /// What is wrong behind an open bracket.
 fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
-    let first = Line::at(text, open);
+    let first = SourceLine::at(text, open);
     let bracket = &text[open..=open];
     let closing = if bracket == "[" { "]" } else { "}" };
-    let line = Line::at(text, last_line(text, failure.at));
+    let line = SourceLine::at(text, last_line(text, failure.at));
     let at_end = text[failure.at.min(text.len())..].trim().is_empty();
     let next = line.start > first.start && line.begins_attribute() && line.indent() <= first.indent();
     let lines = |end: usize| first.start..end.max(first.span().end);
-    let found = |at: usize, message: String| Found { at, message };
+    let found = |at: usize, message: String| FaultAt { at, message };
     if at_end || next {
         let end = if at_end { text.trim_end().len() } else { line.start - 1 };
         let message = format!(
@@ -249,7 +252,7 @@ fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
 
 /// What is wrong with the item in brackets at which the parser stumbled.
 fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
-    let line = Line::at(text, failure.at);
+    let line = SourceLine::at(text, failure.at);
     let from = failure.behind.max(open + 1).max(line.start).min(failure.at);
     let of_item = line.item(from - line.start, failure.at - line.start);
     of_item.map(|(at, message)| (line.start + at, message)).or_else(|| {
@@ -260,8 +263,8 @@ fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
 
 /// A line that is indented as nothing around it.
 fn misplaced(text: &str, failure: &Failure) -> Option<Mistake> {
-    let line = Line::at(text, last_line(text, failure.at));
-    let above: Vec<Line<'_>> = line.above(text).collect();
+    let line = SourceLine::at(text, last_line(text, failure.at));
+    let above: Vec<SourceLine<'_>> = line.above(text).collect();
     let last = above.first()?;
     let instead = |indent: usize| format!("{:indent$}{}", "", line.text.trim_start());
     let indented = |message: String, indent: usize| {
@@ -277,7 +280,7 @@ fn misplaced(text: &str, failure: &Failure) -> Option<Mistake> {
         );
     }
     let fits = above.iter().any(|other| other.indent() == line.indent());
-    let nearest = above.iter().map(Line::indent).filter(|indent| *indent > line.indent()).min()?;
+    let nearest = above.iter().map(SourceLine::indent).filter(|indent| *indent > line.indent()).min()?;
     if fits {
         return None;
     }

@@ -1,20 +1,20 @@
 //! Bytes of a text to lines and columns.
 
 use crate::format::Fault;
-use crate::format::tree::Found;
+use crate::format::tree::FaultAt;
 
 /// The most characters of a message: it may quote what somebody wrote, and is told in logs, answers and on screens.
 const MESSAGE_CHARS_MAX: usize = 400;
 
 /// A fault with its line and column, both from 0; the column in characters.
-pub(crate) struct Place {
+pub(crate) struct LocatedFault {
     pub(crate) line: usize,
     pub(crate) column: usize,
     pub(crate) message: String,
 }
 
-impl From<Place> for Fault {
-    fn from(Place { line, column, message }: Place) -> Self {
+impl From<LocatedFault> for Fault {
+    fn from(LocatedFault { line, column, message }: LocatedFault) -> Self {
         Self { line: line + 1, column: column + 1, message: shortened(message) }
     }
 }
@@ -28,20 +28,20 @@ fn shortened(mut message: String) -> String {
 }
 
 /// Where something was found.
-pub(crate) fn place(text: &str, found: Found) -> Place {
+pub(crate) fn place(text: &str, found: FaultAt) -> LocatedFault {
     places(text, vec![found]).swap_remove(0)
 }
 
 /// Where each was found, in the order of the text, which is walked through once.
-pub(crate) fn places(text: &str, mut found: Vec<Found>) -> Vec<Place> {
+pub(crate) fn places(text: &str, mut found: Vec<FaultAt>) -> Vec<LocatedFault> {
     found.sort_by_key(|found| found.at);
     let (mut from, mut line, mut column) = (0, 0, 0);
-    let place = |Found { at, message }| {
+    let place = |FaultAt { at, message }| {
         for c in text.get(from..at).unwrap_or_default().chars() {
             (line, column) = if c == '\n' { (line + 1, 0) } else { (line, column + 1) };
         }
         from = at;
-        Place { line, column, message }
+        LocatedFault { line, column, message }
     };
     found.into_iter().map(place).collect()
 }

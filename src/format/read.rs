@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, shown};
 use crate::format::diagnose::Diagnosis;
-use crate::format::place::{Place, place, places};
+use crate::format::place::{LocatedFault, place, places};
 use crate::format::read::locate::{located, start_of, suspected};
 use crate::format::scalar::Style;
-use crate::format::tree::{Content, Entry, Found, Layout, Node, Parsed};
+use crate::format::tree::{FaultAt, Layout, MapEntry, Node, NodeContent, Parsed};
 use crate::format::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX, diagnose, plain, scalar, tree};
 
 /// The byte order mark that some editors put at the start of a file.
@@ -36,7 +36,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
         let at = error.valid_up_to();
         let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
         let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
-        place(text, Found { at, message }).into()
+        place(text, FaultAt { at, message }).into()
     })
 }
 
@@ -101,13 +101,13 @@ pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node)
 
 /// Whether the type may have stood in a line that could not be read, or under a name in the wrong quotes.
 fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
-    let is_suspect = |entry: &Entry| entry.name().contains("type") && suspected(&entry.key).is_some();
+    let is_suspect = |entry: &MapEntry| entry.name().contains("type") && suspected(&entry.key).is_some();
     text.lines().enumerate().any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
         || diagnosis.parsed.root.iter().flat_map(Node::entries).any(is_suspect)
 }
 
 /// All that is wrong: in the lines that could not be read, in the form, and in the attributes.
-fn wrong(diagnosis: Diagnosis, attributes: Vec<Found>) -> (Vec<Place>, Option<Node>) {
+fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<LocatedFault>, Option<Node>) {
     let Diagnosis { text, parsed: Parsed { root, faults: form, .. }, .. } = &diagnosis;
     let is_block = root.as_ref().is_none_or(|root| root.layout() == Some(Layout::Block));
     let form = places(text, form.clone());
@@ -115,7 +115,7 @@ fn wrong(diagnosis: Diagnosis, attributes: Vec<Found>) -> (Vec<Place>, Option<No
     let told: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
     let attributes = places(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
     let readable = attributes.chain(form).filter(|it| !diagnosis.is_mended(it.line));
-    let mut wrong: Vec<Place> = readable.collect();
+    let mut wrong: Vec<LocatedFault> = readable.collect();
     wrong.extend(diagnosis.places);
     (wrong, diagnosis.parsed.root)
 }
@@ -139,7 +139,7 @@ pub(crate) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
 }
 
 /// Of entries with the same name the first: of the others it is told that they stand there twice.
-fn distinct(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+fn distinct(entries: &[MapEntry]) -> impl Iterator<Item = &MapEntry> {
     let mut names = HashSet::new();
     entries.iter().filter(move |entry| names.insert(entry.name()))
 }
@@ -159,7 +159,7 @@ fn unknown_type(value: &Node) -> String {
 }
 
 /// The first faults by position, one for each.
-fn faults(mut places: Vec<Place>) -> Vec<Fault> {
+fn faults(mut places: Vec<LocatedFault>) -> Vec<Fault> {
     places.sort_by_key(|it| (it.line, it.column));
     places.dedup_by_key(|it| (it.line, it.column));
     places.into_iter().take(PROBLEMS_PER_FILE_MAX).map(Fault::from).collect()
@@ -175,24 +175,24 @@ enum Wanted {
 
 /// Reads the attributes and notes what is wrong with them.
 struct Reader {
-    faults: Vec<Found>,
+    faults: Vec<FaultAt>,
     /// The way to the value that is being read.
     path: Vec<Segment>,
 }
 
 impl Reader {
     fn note(&mut self, at: usize, message: impl Into<String>) {
-        self.faults.push(Found { at, message: message.into() });
+        self.faults.push(FaultAt { at, message: message.into() });
     }
 
     fn collection(&mut self, key: &Key, root: &Node) -> Option<Collection> {
         match &root.content {
-            Content::Map(..) => {}
-            Content::Scalar(text, Style::Plain) if text.is_empty() => {
+            NodeContent::Map(..) => {}
+            NodeContent::Scalar(text, Style::Plain) if text.is_empty() => {
                 self.note(0, EMPTY);
                 return None;
             }
-            Content::Scalar(..) | Content::List(..) => {
+            NodeContent::Scalar(..) | NodeContent::List(..) => {
                 let found = if root.items().is_empty() { "a single value" } else { "a list" };
                 self.note(
                     root.span.start,
@@ -243,7 +243,7 @@ impl Reader {
         attributes.collect()
     }
 
-    fn member(&mut self, entry: &Entry, wanted: Wanted) -> (String, Value) {
+    fn member(&mut self, entry: &MapEntry, wanted: Wanted) -> (String, Value) {
         let name = entry.name().to_owned();
         self.path.push(Segment::Name(name.clone()));
         if let Some((text, Style::Plain)) = entry.key.as_scalar() {
@@ -275,9 +275,11 @@ impl Reader {
 
     fn value(&mut self, node: &Node, wanted: Wanted) -> Value {
         match &node.content {
-            Content::Scalar(text, Style::Plain) => self.plain(text, node.span.start, wanted),
-            Content::Scalar(text, Style::Single | Style::Double | Style::Block) => Value::from(text.as_str()),
-            Content::List(items, _) => {
+            NodeContent::Scalar(text, Style::Plain) => self.plain(text, node.span.start, wanted),
+            NodeContent::Scalar(text, Style::Single | Style::Double | Style::Block) => {
+                Value::from(text.as_str())
+            }
+            NodeContent::List(items, _) => {
                 let items = items.iter().enumerate().map(|(index, item)| {
                     self.path.push(Segment::Index(index));
                     let value = self.value(item, wanted);
@@ -286,7 +288,7 @@ impl Reader {
                 });
                 Value::List(items.collect())
             }
-            Content::Map(entries, _) => {
+            NodeContent::Map(entries, _) => {
                 Value::Map(distinct(entries).map(|entry| self.member(entry, wanted)).collect())
             }
         }

@@ -18,7 +18,7 @@ use crate::http::request::call::Call;
 use crate::http::request::head::Head;
 use crate::http::request::id::RequestId;
 use crate::http::routes::{health, table};
-use crate::http::server::{Answers, Line};
+use crate::http::server::{Answers, ClientConnection};
 use crate::http::{Routes, Shared};
 use crate::telemetry::metrics::{Exposition, Format};
 
@@ -65,7 +65,7 @@ impl Answers for Admin {
     fn answer(
         &self,
         request: Request<Incoming>,
-        line: Arc<Line>,
+        line: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         let (head, _) = Head::parted(request, line);
         let this = self.clone();

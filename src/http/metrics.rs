@@ -72,14 +72,14 @@ impl Metrics {
     }
 
     /// Begins to count a request of a route.
-    pub(crate) fn begin(&self, route: &'static str, method: &Method) -> Place {
-        let place = Place { route: self.route_index(route), method: method_index(method) };
+    pub(crate) fn begin(&self, route: &'static str, method: &Method) -> RequestSeries {
+        let place = RequestSeries { route: self.route_index(route), method: method_index(method) };
         self.at(place).in_flight.add_one();
         place
     }
 
     /// The request was answered, after so long.
-    pub(crate) fn answered(&self, place: Place, status: StatusCode, took: Duration) {
+    pub(crate) fn answered(&self, place: RequestSeries, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
         self.at(place).answered[class].observe(took);
     }
@@ -87,11 +87,11 @@ impl Metrics {
     /// The server has refused a request before it came to any route.
     pub(crate) fn refused(&self, method: Option<&Method>, status: StatusCode) {
         let method = method.map_or(METHODS.len() - 1, method_index);
-        self.answered(Place { route: self.route_index(NOWHERE), method }, status, Duration::ZERO);
+        self.answered(RequestSeries { route: self.route_index(NOWHERE), method }, status, Duration::ZERO);
     }
 
     /// The request is over, answered or not.
-    pub(crate) fn end(&self, place: Place) {
+    pub(crate) fn end(&self, place: RequestSeries) {
         self.at(place).in_flight.take_one();
     }
 
@@ -101,7 +101,7 @@ impl Metrics {
         self.routes.iter().position(is_it).unwrap_or(self.routes.len() - 1)
     }
 
-    fn at(&self, place: Place) -> &Requests {
+    fn at(&self, place: RequestSeries) -> &Requests {
         &self.requests[place.route][place.method]
     }
 
@@ -165,7 +165,7 @@ impl Metrics {
 
 /// Where a request is counted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RequestSeries {
     route: usize,
     method: usize,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warp::http::HeaderName;
 
 use crate::domain::Revision;
-use crate::engine::{Head, Projection, SubmitError};
+use crate::engine::{Projection, PublishedHead, SubmitError};
 use crate::http::header::field;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::reply::Reply;
@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What an answer has to contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum MinRevision {
     /// Whatever is the newest everywhere when it is asked for.
     Latest,
     /// This revision.
@@ -36,7 +36,7 @@ pub(crate) enum Wanted {
 ///
 /// 404 for a revision that is not on the branch, 503 when it does not come in time; what the hook answers to a
 /// stranger.
-pub(crate) async fn wait(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
+pub(crate) async fn wait(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     call.identity().await?;
     reach_in_time(call, wanted).await
 }
@@ -46,17 +46,17 @@ pub(crate) async fn wait(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError
 /// # Errors
 ///
 /// 400 for what is neither a revision nor `latest`.
-pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
+pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<MinRevision>, ApiError> {
     let Some(value) = field(call.headers(), &MIN_REVISION) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     if text == "latest" {
-        return Ok(Some(Wanted::Latest));
+        return Ok(Some(MinRevision::Latest));
     }
     let revision = text.parse().map_err(|_| {
         let detail = "it names a revision by all its 40 digits, or says `latest`";
         ErrorObject::new(Code::INVALID_DATA, detail).header("Collectory-Min-Revision")
     })?;
-    Ok(Some(Wanted::Revision(revision)))
+    Ok(Some(MinRevision::Revision(revision)))
 }
 
 /// Has the remote asked for a revision that somebody has got elsewhere and that is not known here, and waits a while
@@ -65,7 +65,7 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     if call.context.remote.is_none() || call.identity().await.is_err() {
         return;
     }
-    drop(reach_in_time(call, Wanted::Revision(revision)).await);
+    drop(reach_in_time(call, MinRevision::Revision(revision)).await);
 }
 
 /// The same for a cursor or a token of a sibling: each begins with the revision that it comes from.
@@ -95,21 +95,21 @@ pub(crate) async fn confirmed<F: Future<Output = Result<Reply, ApiError>> + Send
     if remote.is_none_or(|remote| remote.ahead().is_some()) {
         return Err(refusal);
     }
-    if reach_in_time(call, Wanted::Latest).await.is_err() {
+    if reach_in_time(call, MinRevision::Latest).await.is_err() {
         return Err(SubmitError::RemoteUnreachable.into());
     }
     if served(&call.context.projection) == before { Err(refusal) } else { attempt().await }
 }
 
 /// Waits until what is served contains what is wanted, as long as a read waits for that.
-async fn reach_in_time(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
+async fn reach_in_time(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
     tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
 }
 
-async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
+async fn reach(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     let remote = call.context.remote.as_ref().map(|shared| &shared.remote);
-    if let Wanted::Revision(revision) = wanted {
+    if let MinRevision::Revision(revision) = wanted {
         if is_served(call, revision).await? {
             return Ok(());
         }
@@ -124,7 +124,7 @@ async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
     while let Some(head) = seen {
         heads.mark_unchanged();
         // What is served may be what a remote that was rewound has lost, and contain its head all the same.
-        let is_exact = wanted == Wanted::Latest && remote.ahead().is_none_or(|ahead| ahead == 0);
+        let is_exact = wanted == MinRevision::Latest && remote.ahead().is_none_or(|ahead| ahead == 0);
         let is_there = match is_exact {
             true => served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)),
             false => is_served(call, head).await?,
@@ -139,8 +139,8 @@ async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
         }
     }
     match wanted {
-        Wanted::Revision(revision) if !is_served(call, revision).await? => Err(not_there(revision)),
-        Wanted::Revision(_) | Wanted::Latest => Ok(()),
+        MinRevision::Revision(revision) if !is_served(call, revision).await? => Err(not_there(revision)),
+        MinRevision::Revision(_) | MinRevision::Latest => Ok(()),
     }
 }
 
@@ -155,8 +155,8 @@ async fn is_served(call: &Call<'_>, revision: Revision) -> Result<bool, ApiError
 
 fn served(projection: &Projection) -> Option<Revision> {
     match *projection.heads().borrow() {
-        Head::At(head) => head,
-        Head::Unread | Head::Ended => None,
+        PublishedHead::At(head) => head,
+        PublishedHead::Unread | PublishedHead::Ended => None,
     }
 }
 

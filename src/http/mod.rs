@@ -68,7 +68,7 @@ use crate::http::request::call::Call;
 use crate::http::request::caught::{Panicked, caught};
 use crate::http::request::head::Head;
 use crate::http::request::id::{RequestId, traceparent};
-use crate::http::server::{Answers, Line};
+use crate::http::server::{Answers, ClientConnection};
 use crate::http::ui::Ui;
 use crate::telemetry::{Answered, Limit};
 
@@ -79,7 +79,9 @@ pub use crate::http::authorize::{
 };
 pub use crate::http::browser::sites::Hosts;
 pub use crate::http::context::webhooks::{Webhook, Webhooks};
-pub use crate::http::context::{Access, Clock, Context, Guard, Place, Settings, SharedBranch, Telemetry};
+pub use crate::http::context::{
+    AccessRules, AnswerOptions, Clock, Context, Guard, ServedFrom, SharedBranch, Telemetry,
+};
 pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
 
@@ -163,13 +165,13 @@ impl Routes {
     fn respond<B>(
         &self,
         request: Request<B>,
-        line: Arc<Line>,
+        connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
     where
         B: hyper::body::Body + Send + Sync + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (head, body) = Head::parted(request, line);
+        let (head, body) = Head::parted(request, connection);
         let (shared, head) = (Arc::clone(&self.shared), Arc::new(head));
         async move {
             if !head.has_body {
@@ -188,9 +190,9 @@ impl Answers for Routes {
     fn answer(
         &self,
         request: Request<Incoming>,
-        line: Arc<Line>,
+        connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
-        self.respond(request, line)
+        self.respond(request, connection)
     }
 
     fn refused(

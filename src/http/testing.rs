@@ -16,8 +16,8 @@ use crate::engine::{
 };
 use crate::http::browser::cors::Cors;
 use crate::http::{
-    Access, Action, AllowAll, Allowed, Authorizer, Authorizing, Clock, Context, Denied, Guard, Hosts, Place,
-    RequestHead, Routes, Settings, Telemetry, Webhooks,
+    AccessRules, Action, AllowAll, Allowed, AnswerOptions, Authorizer, Authorizing, Clock, Context, Denied,
+    Guard, Hosts, RequestHead, Routes, ServedFrom, Telemetry, Webhooks,
 };
 use crate::shutdown::Shutdown;
 
@@ -106,19 +106,19 @@ fn open(handle: Handle, projection: Projection) -> Context {
         remote: None,
         shutdown: Shutdown::default(),
         clock: Clock::system(),
-        access: Access {
+        access: AccessRules {
             guard: Guard::with(AllowAll),
             cors: Cors::default(),
             hosts: Hosts::default(),
             secured: false,
         },
-        settings: Settings {
+        settings: AnswerOptions {
             limits: Limits::default(),
             base_path: BasePath::default(),
             require_if_match: false,
             compress: false,
             ui: true,
-            place: Place::default(),
+            place: ServedFrom::default(),
         },
         telemetry: Telemetry::default(),
     }

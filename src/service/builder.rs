@@ -10,7 +10,8 @@ use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Hint, Signal};
 use crate::http::server::{Answers, Bound, Server, Socket, Tls};
 use crate::http::{
-    self, Access, Admin, Authorizer, Clock, Context, Guard, Hosts, Place, Routes, Settings, Telemetry,
+    self, AccessRules, Admin, AnswerOptions, Authorizer, Clock, Context, Guard, Hosts, Routes, ServedFrom,
+    Telemetry,
 };
 use crate::service::options::{engine_options, history_options, journal_options, watch_options};
 use crate::service::running::Running;
@@ -186,7 +187,7 @@ impl ServiceBuilder<Guarded> {
         let journal = open(&config, url.as_ref())?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
-        let place = Place {
+        let place = ServedFrom {
             repository: config.repository.dir.display().to_string(),
             branch: journal.branch().to_owned(),
             folder: config.repository.folder.clone(),
@@ -235,13 +236,13 @@ impl ServiceBuilder<Guarded> {
             remote: link.clone().map(|link| remote::shared(&config, link)).transpose()?,
             shutdown: shutdown.clone(),
             clock: Clock::system(),
-            access: Access {
+            access: AccessRules {
                 guard,
                 cors: config.http.cors_origins.iter().cloned().collect(),
                 hosts: hosts(&config, &bound),
                 secured: tls.is_some(),
             },
-            settings: Settings {
+            settings: AnswerOptions {
                 limits: config.limits.clone(),
                 base_path: config.http.base_path.clone(),
                 require_if_match: config.http.require_if_match,
@@ -258,7 +259,7 @@ impl ServiceBuilder<Guarded> {
         let routes = Routes::new(context);
         if let Some((admin, http)) = admin.zip(of_requests) {
             tracing::info!(at = %admin.bound(), "metrics are at {}", http::METRICS);
-            let exposition = metrics::exposition(metrics::Sources {
+            let exposition = metrics::exposition(metrics::MetricSources {
                 http,
                 engine: counted,
                 store: of_store,

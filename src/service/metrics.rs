@@ -12,7 +12,7 @@ use crate::http;
 use crate::store;
 use crate::store::git::Statistics;
 use crate::store::remote::{Counters, Link, LinkState};
-use crate::telemetry::metrics::{Exposition, Page, show_process};
+use crate::telemetry::metrics::{Exposition, Scrape, show_process};
 use crate::telemetry::{Limit, Reached};
 use crate::webhooks::Webhooks;
 
@@ -23,7 +23,7 @@ const REVISION: &str = match option_env!("COLLECTORY_BUILD_REVISION") {
 };
 
 /// The parts of a running service that count.
-pub(super) struct Sources {
+pub(super) struct MetricSources {
     pub(super) http: Arc<http::Metrics>,
     pub(super) engine: Arc<engine::Metrics>,
     pub(super) store: Arc<store::Metrics>,
@@ -38,7 +38,7 @@ pub(super) struct Sources {
 }
 
 /// Shows all of it.
-pub(super) fn exposition(sources: Sources) -> Exposition {
+pub(super) fn exposition(sources: MetricSources) -> Exposition {
     Exposition::new(move |page| {
         requests(page, &sources.http);
         commits(page, &sources);
@@ -65,7 +65,7 @@ pub(super) fn exposition(sources: Sources) -> Exposition {
     })
 }
 
-fn requests(page: &mut Page<'_>, http: &http::Metrics) {
+fn requests(page: &mut Scrape<'_>, http: &http::Metrics) {
     page.counters("collectory_http_requests", "Requests that were answered.", |series| {
         for http::OfRequests { route, method, status, durations } in http.requests() {
             let labels = [("route", route), ("method", method), ("status", status)];
@@ -92,7 +92,7 @@ fn requests(page: &mut Page<'_>, http: &http::Metrics) {
     });
 }
 
-fn commits(page: &mut Page<'_>, sources: &Sources) {
+fn commits(page: &mut Scrape<'_>, sources: &MetricSources) {
     let engine = &sources.engine;
     page.counters("collectory_commits", "Commits that came to the served branch.", |series| {
         for (origin, times) in [
@@ -120,7 +120,7 @@ fn commits(page: &mut Page<'_>, sources: &Sources) {
     });
 }
 
-fn hand_edits(page: &mut Page<'_>, engine: &engine::Metrics) {
+fn hand_edits(page: &mut Scrape<'_>, engine: &engine::Metrics) {
     let kinds = [("saved", &engine.saved), ("committed", &engine.committed)];
     let help = "Hand edits that came to be served: files saved, and moves of the branch by others.";
     page.counters("collectory_hand_edits", help, |series| {
@@ -132,7 +132,7 @@ fn hand_edits(page: &mut Page<'_>, engine: &engine::Metrics) {
     });
 }
 
-fn served(page: &mut Page<'_>, snapshot: &Snapshot, history: &History) {
+fn served(page: &mut Scrape<'_>, snapshot: &Snapshot, history: &History) {
     let faults: usize = snapshot.problems.values().map(|problem| problem.faults.len()).sum();
     let problems = faults + snapshot.rewritten.len();
     page.gauge("collectory_collections", "Collections that are served.", snapshot.catalog().len() as f64);
@@ -142,7 +142,7 @@ fn served(page: &mut Page<'_>, snapshot: &Snapshot, history: &History) {
     page.gauge("collectory_revision_timestamp_seconds", "When the served revision was committed.", at);
 }
 
-fn readers(page: &mut Page<'_>, sources: &Sources) {
+fn readers(page: &mut Scrape<'_>, sources: &MetricSources) {
     let (http, webhooks) = (&sources.http, &sources.webhooks);
     page.gauge("collectory_subscribers", "Readers of streams.", http.subscribers() as f64);
     let help = "Readers of streams that were too slow, or may not read on.";
@@ -161,7 +161,7 @@ fn readers(page: &mut Page<'_>, sources: &Sources) {
     page.gauge("collectory_webhook_lag_events", "Events that the slowest receiver was not told yet.", lag);
 }
 
-fn repository(page: &mut Page<'_>, sources: &Sources) {
+fn repository(page: &mut Scrape<'_>, sources: &MetricSources) {
     let Statistics { packs, bytes, loose_objects, .. } = Statistics::of(&sources.objects);
     page.gauge("collectory_repository_packs", "Packs of the repository.", packs as f64);
     page.gauge("collectory_repository_bytes", "Bytes of packs and their indexes.", bytes as f64);
@@ -171,7 +171,7 @@ fn repository(page: &mut Page<'_>, sources: &Sources) {
     page.counter("collectory_maintenance_runs", "Tasks of the housekeeping that were carried out.", runs);
 }
 
-fn remote(page: &mut Page<'_>, link: &Link) {
+fn remote(page: &mut Scrape<'_>, link: &Link) {
     let (status, counters) = (link.status(), &link.counters);
     let is_up = f64::from(u8::from(status.state == LinkState::Up));
     page.gauge("collectory_remote_up", "Whether the remote was reached and takes what is pushed.", is_up);

@@ -14,8 +14,8 @@ use crate::service::peers::Peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository, is_branch_name};
 use crate::store::remote::{
-    Access, Ack, Decision, Git, Link, Named, RemoteJournal, RemoteUrl, Settings, Transport, check_version,
-    default_branch,
+    Ack, Decision, Git, Link, NamedBy, RemoteJournal, RemoteSecrets, RemoteSettings, RemoteUrl, Transport,
+    check_version, default_branch,
 };
 
 /// The branch of a remote that tells no other.
@@ -113,15 +113,15 @@ pub(crate) fn link(
 ) -> Result<Arc<Link>, StartError> {
     let remote = &config.remote;
     let branch = match remote.branch.as_ref().or(config.repository.branch.as_ref()) {
-        Some(_) => Named::BySomebody(remote.branch.as_deref().unwrap_or_else(|| journal.branch())),
-        None => Named::ByRemote(journal.branch()),
+        Some(_) => NamedBy::BySomebody(remote.branch.as_deref().unwrap_or_else(|| journal.branch())),
+        None => NamedBy::ByRemote(journal.branch()),
     };
     let git = Git::open(journal.common_dir(), url, branch, access(remote)).map_err(StoreError::from)?;
     let ack = match remote.ack {
         RemoteAck::Pushed => Ack::Pushed,
         RemoteAck::Local => Ack::Local { ahead_max: remote.ahead_commits_max },
     };
-    let settings = Settings {
+    let settings = RemoteSettings {
         ack,
         folder: config.repository.folder.clone(),
         merger: Box::new(Collections::new(&config.repository.folder)),
@@ -178,9 +178,9 @@ pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revisio
     Ok(RemoteJournal::new(journal, link, config.limits.writes.races_max).decide(decision)?)
 }
 
-fn access(remote: &RemoteConfig) -> Access {
+fn access(remote: &RemoteConfig) -> RemoteSecrets {
     let absolute = |path: &std::path::PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    Access {
+    RemoteSecrets {
         key: remote.access.key.as_ref().map(absolute),
         known_hosts: remote.access.known_hosts.as_ref().map(absolute),
         token_file: remote.access.token_file.as_ref().map(absolute),

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::engine::history::History;
-use crate::engine::{Engine, Head, Hint, Signal};
+use crate::engine::{Engine, Hint, PublishedHead, Signal};
 use crate::shutdown::Unfinished;
 use crate::store::remote::Poll;
 use crate::watch::Watch;
@@ -73,7 +73,7 @@ impl Running {
             () = self.watch.ended() => "watch",
         };
         // The others end with the writer, and may be seen to before it is.
-        let is_writer = *self.engine.projection.heads().borrow() == Head::Ended;
+        let is_writer = *self.engine.projection.heads().borrow() == PublishedHead::Ended;
         if is_writer { "writer" } else { thread }
     }
 

@@ -21,7 +21,7 @@ pub const SHALLOW: &str = "this is a shallow clone, so its history is cut off an
 
 /// Revisions along first parents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct FirstParents {
     /// The revisions, newest first.
     pub revisions: Vec<Revision>,
     /// The known revision that the oldest of them stands on; `None` when it is a root commit.
@@ -30,7 +30,7 @@ pub struct Line {
 
 /// One commit and what it did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct CommitChanges {
     /// The commit.
     pub commit: Commit,
     /// What differs in the collections folder from the first parent, or from nothing, by name.
@@ -94,12 +94,19 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
 
     /// The revisions from `from` (the newest, included) along first parents until one that is
     /// known (excluded), the root or, as if that were cut off, one that can't be read (excluded).
-    fn first_parents(&self, from: Revision, is_known: &dyn Fn(&Revision) -> bool)
-    -> Result<Line, StoreError>;
+    fn first_parents(
+        &self,
+        from: Revision,
+        is_known: &dyn Fn(&Revision) -> bool,
+    ) -> Result<FirstParents, StoreError>;
 
     /// Reads these commits and what each changed, on all cores when they are many, and hands each
     /// with its index to `each`, in no order. Neighbours along first parents are cheapest.
-    fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError>;
+    fn steps(
+        &self,
+        revisions: &[Revision],
+        each: &(dyn Fn(usize, CommitChanges) + Sync),
+    ) -> Result<(), StoreError>;
 
     /// The files of the folder at a revision whose names are wanted, by name, restricted as
     /// [`Step::changes`] is. The folder's tree is read once and no content is.

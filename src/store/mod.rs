@@ -27,7 +27,7 @@ use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision, object_id};
 pub use crate::store::metrics::Metrics;
-pub use archive::{Archive, Line, NameError, RawSignature, SHALLOW, Step};
+pub use archive::{Archive, CommitChanges, FirstParents, NameError, RawSignature, SHALLOW};
 use error::AtPath;
 pub use error::{Damage, StoreError};
 pub use kept::Kept;

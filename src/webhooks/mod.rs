@@ -33,7 +33,7 @@ use crate::shutdown::Shutdown;
 use crate::store::Archive;
 use crate::webhooks::delivery::Sender;
 pub use crate::webhooks::metrics::Metrics;
-use crate::webhooks::receiver::{Following, State};
+use crate::webhooks::receiver::{Following, ReceiverState};
 
 /// Reads the list of receivers, now; what is wrong with it is told with its place.
 pub type ReadReceivers = Box<dyn Fn() -> Result<Vec<Receiver>, String> + Send + Sync>;
@@ -61,7 +61,7 @@ pub struct Webhooks {
 /// A receiver that events are delivered to.
 struct Running {
     receiver: Receiver,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ReceiverState>>,
     stop: CancellationToken,
 }
 

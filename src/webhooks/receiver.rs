@@ -23,7 +23,7 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is known of a receiver.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ReceiverState {
     /// The place up to which it was told.
     position: Option<Position>,
     /// Whether that is known yet.
@@ -40,12 +40,12 @@ pub(crate) struct Following {
     pub(crate) history: History,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) sender: Sender,
-    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<ReceiverState>>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 /// How far a receiver is in a history, for the API.
-pub(crate) fn status(receiver: &Receiver, state: &Mutex<State>, view: Option<&View>) -> Webhook {
+pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Option<&View>) -> Webhook {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let view = view.filter(|_| state.is_begun);
     Webhook {
@@ -181,7 +181,7 @@ impl Following {
     }
 
     fn failed(&self, why: &str) {
-        let is_news = |state: &State| state.failure.as_ref().is_none_or(|(_, known)| known != why);
+        let is_news = |state: &ReceiverState| state.failure.as_ref().is_none_or(|(_, known)| known != why);
         self.change(|state| {
             if is_news(state) {
                 tracing::warn!(webhook = self.receiver.name, why, "a webhook can't be delivered");
@@ -190,7 +190,7 @@ impl Following {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ReceiverState)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 

@@ -12,10 +12,10 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use crate::cli::check::hints::hint;
-use crate::cli::check::read_only::{ReadOnlyJournal, View, staged};
+use crate::cli::check::read_only::{ReadOnlyJournal, SurveyView, staged};
 use crate::cli::check::subject::Subject;
 use crate::cli::flags::output::Output;
-use crate::cli::flags::repository::{Folder, Repository};
+use crate::cli::flags::repository::{FolderArgs, Repository};
 use crate::cli::{Done, Failure, answer, counted, json_line, note};
 use crate::engine::{self, MirrorOptions, Problem, Snapshot};
 use crate::http::Clock;
@@ -43,7 +43,7 @@ pub(crate) struct Check {
     repository: Repository,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FolderArgs,
 
     /// Read what is staged for the next commit, as a pre-commit hook does.
     #[arg(long, env = "COLLECTORY_STAGED", conflicts_with = "rev")]
@@ -79,7 +79,7 @@ impl Check {
         let view = self.view(&subject, &mut journal)?;
         self.require_folder(&subject, &mut journal, &view)?;
         let wanted = self.wanted(&subject, work_tree.as_deref())?;
-        if let (View::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
+        if let (SurveyView::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
             self.hint_at(&hints::names(&root.join(&self.folder.path)));
         }
         let journal = Box::new(ReadOnlyJournal { journal, view });
@@ -159,15 +159,20 @@ impl Check {
 
     /// A folder that is not there has a wrong name, unless nothing is committed yet; what is about to be
     /// committed may have nothing to do with it.
-    fn require_folder(&self, subject: &Subject, journal: &mut GitJournal, view: &View) -> anyhow::Result<()> {
+    fn require_folder(
+        &self,
+        subject: &Subject,
+        journal: &mut GitJournal,
+        view: &SurveyView,
+    ) -> anyhow::Result<()> {
         let head = match view {
-            View::Staged(_) => None,
-            View::Revision(revision) => Some(*revision),
-            View::WorkTree => journal.head()?,
+            SurveyView::Staged(_) => None,
+            SurveyView::Revision(revision) => Some(*revision),
+            SurveyView::WorkTree => journal.head()?,
         };
         let Some(head) = head else { return Ok(()) };
         let is_there = match (view, journal.work_tree_root()) {
-            (View::WorkTree, Some(root)) => root.join(&self.folder.path).is_dir(),
+            (SurveyView::WorkTree, Some(root)) => root.join(&self.folder.path).is_dir(),
             _ => !journal.commits().changes(None, Some(head))?.is_empty(),
         };
         if !is_there {
@@ -176,22 +181,22 @@ impl Check {
         Ok(())
     }
 
-    fn view(&self, subject: &Subject, journal: &mut GitJournal) -> anyhow::Result<View> {
+    fn view(&self, subject: &Subject, journal: &mut GitJournal) -> anyhow::Result<SurveyView> {
         let repository = &subject.repository;
         if let Some(name) = &self.rev {
             let revision = rev_parse(journal.git_dir(), name).context("cannot ask git for the commit")?;
             return revision
-                .map(View::Revision)
+                .map(SurveyView::Revision)
                 .with_context(|| format!("there is no commit `{name}` in {}", repository.display()));
         }
         if !self.staged {
-            return Ok(View::WorkTree);
+            return Ok(SurveyView::WorkTree);
         }
         if journal.work_tree_root().is_none() {
             bail!("{} is bare, nothing is ever staged there", repository.display());
         }
         let index = self.index.clone().unwrap_or_else(|| journal.git_dir().join("index"));
-        Ok(View::Staged(staged(journal, &index, &self.folder.path)?))
+        Ok(SurveyView::Staged(staged(journal, &index, &self.folder.path)?))
     }
 }
 
@@ -212,7 +217,10 @@ fn annotation(problem: &Problem, number: usize) -> String {
 
 /// What a service would serve: the head, and over it the saved files.
 pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
-    Ok(engine::survey(Box::new(ReadOnlyJournal { journal, view: View::WorkTree }), mirror_options(folder))?)
+    Ok(engine::survey(
+        Box::new(ReadOnlyJournal { journal, view: SurveyView::WorkTree }),
+        mirror_options(folder),
+    )?)
 }
 
 /// There is nobody to be patient for: every file is taken as it stands.

@@ -49,7 +49,7 @@ fn content(journal: &mut GitJournal, blob: BlobId) -> anyhow::Result<Vec<u8>> {
 }
 
 /// What of the repository is looked at.
-pub(crate) enum View {
+pub(crate) enum SurveyView {
     /// The head, and over it the saved files.
     WorkTree,
     /// The head, and over it what is staged.
@@ -61,14 +61,14 @@ pub(crate) enum View {
 /// A journal to look at, from one side; nothing is ever written through it.
 pub(crate) struct ReadOnlyJournal {
     pub(crate) journal: GitJournal,
-    pub(crate) view: View,
+    pub(crate) view: SurveyView,
 }
 
 impl Journal for ReadOnlyJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
         match &self.view {
-            View::Revision(revision) => Ok(Some(*revision)),
-            View::WorkTree | View::Staged(_) => self.journal.head(),
+            SurveyView::Revision(revision) => Ok(Some(*revision)),
+            SurveyView::WorkTree | SurveyView::Staged(_) => self.journal.head(),
         }
     }
 
@@ -84,11 +84,13 @@ impl Journal for ReadOnlyJournal {
     ) -> Result<WorkTree, StoreError> {
         match &self.view {
             // What is saved is saved, also while git holds its locks.
-            View::WorkTree => self.journal.work_tree(head, paths, true),
-            View::Staged(edits) => {
+            SurveyView::WorkTree => self.journal.work_tree(head, paths, true),
+            SurveyView::Staged(edits) => {
                 Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })
             }
-            View::Revision(revision) => Ok(WorkTree::Away(format!("the commit {revision} is looked at"))),
+            SurveyView::Revision(revision) => {
+                Ok(WorkTree::Away(format!("the commit {revision} is looked at")))
+            }
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Repository {
 
 /// Which folder of it has the collection files.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Folder {
+pub(crate) struct FolderArgs {
     /// The folder of the collection files inside the repository.
     #[arg(id = "folder", long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
           value_parser = NonEmptyStringValueParser::new())]

@@ -11,12 +11,12 @@ use serde_json::json;
 
 use crate::cli::flags::client::Client;
 use crate::cli::flags::output::Output;
-use crate::cli::flags::repository::{Folder, Signing};
-use crate::cli::import::reading::Reading;
+use crate::cli::flags::repository::{FolderArgs, Signing};
+use crate::cli::import::reading::SourceArgs;
 use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
 use crate::config::REPOSITORY_DEFAULT;
 use crate::domain::Command;
-use crate::exchange::{self, Existing, Line, Parsed, Plan, Step, There};
+use crate::exchange::{self, Existing, ImportPlan, Parsed, PlanLine, PlanStep, There};
 
 /// Take over the settings of Laika, Decap CMS or another Collectory
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ told on standard error as file:line:column: message, and nothing is written then
 changes nothing.")]
 pub(super) struct Import {
     #[command(flatten)]
-    reading: Reading,
+    reading: SourceArgs,
 
     /// What becomes of collections that are there already with other settings.
     #[arg(long, env = "COLLECTORY_EXISTING", value_name = "WHAT", value_enum, default_value_t = Existing::Fail)]
@@ -83,7 +83,7 @@ struct Target {
     branch: Option<String>,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FolderArgs,
 
     #[command(flatten)]
     signing: Signing,
@@ -121,7 +121,7 @@ impl Import {
         &self,
         parsed: &Parsed,
         there: &There,
-        write: impl FnOnce(Vec<Command>, &Plan) -> Result<Option<String>, Failure>,
+        write: impl FnOnce(Vec<Command>, &ImportPlan) -> Result<Option<String>, Failure>,
     ) -> Result<Done, Failure> {
         let Some(source) = self.reading.read(parsed, &there.catalog)? else { return Ok(Done::FoundProblems) };
         let plan = match exchange::plan(source, there, self.existing, self.prune) {
@@ -145,7 +145,7 @@ impl Import {
     }
 
     /// Tells the faults of a plan; answers whether they keep it from being carried out.
-    fn is_stopped(&self, plan: &Plan) -> bool {
+    fn is_stopped(&self, plan: &ImportPlan) -> bool {
         for fault in &plan.faults {
             self.reading.tell(fault);
         }
@@ -156,8 +156,8 @@ impl Import {
         is_stopped
     }
 
-    fn show(&self, plan: &Plan) -> io::Result<()> {
-        let line = |line: &Line| match self.output.is_json() {
+    fn show(&self, plan: &ImportPlan) -> io::Result<()> {
+        let line = |line: &PlanLine| match self.output.is_json() {
             true => json_line(&object(line)).into_owned(),
             false => plain(&line.to_string()),
         };
@@ -171,16 +171,16 @@ impl Import {
 }
 
 /// A line of the plan for a program.
-fn object(line: &Line) -> String {
+fn object(line: &PlanLine) -> String {
     let mut object = match &line.step {
-        Step::Create(_) => json!({"action": "create"}),
-        Step::Update(patch) => {
+        PlanStep::Create(_) => json!({"action": "create"}),
+        PlanStep::Update(patch) => {
             let changed: Vec<&str> = patch.written().iter().map(|(name, _)| name.as_str()).collect();
             json!({"action": "update", "attributes": changed})
         }
-        Step::Unchanged => json!({"action": "unchanged"}),
-        Step::Skip(why) => json!({"action": "skip", "reason": why}),
-        Step::Delete => json!({"action": "delete"}),
+        PlanStep::Unchanged => json!({"action": "unchanged"}),
+        PlanStep::Skip(why) => json!({"action": "skip", "reason": why}),
+        PlanStep::Delete => json!({"action": "delete"}),
     };
     object["key"] = json!(line.name);
     object.to_string()

@@ -8,13 +8,13 @@ use anyhow::{Context as _, bail};
 
 use crate::cli::{Failure, plain};
 use crate::domain::{Catalog, Key, Value};
-use crate::exchange::{self, Form, Options, Parsed, Source};
+use crate::exchange::{self, Form, ImportOptions, ImportSource, Parsed};
 use crate::format::Fault;
 use crate::format::foreign::SOURCE_BYTES_MAX;
 
 /// Where settings come from, in which form.
 #[derive(Debug, clap::Args)]
-pub(super) struct Reading {
+pub(super) struct SourceArgs {
     /// The file; `-` is standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
@@ -60,7 +60,7 @@ enum Files {
     Keep,
 }
 
-impl Reading {
+impl SourceArgs {
     /// Parses the file; `None` if it can't be read, and that is told.
     pub(super) fn parse(&self) -> Result<Option<Parsed>, Failure> {
         let form = match self.from {
@@ -78,10 +78,10 @@ impl Reading {
     }
 
     /// Reads the collections of the file over what is there; `None` if that can't be, and that is told.
-    pub(super) fn read(&self, parsed: &Parsed, there: &Catalog) -> anyhow::Result<Option<Source>> {
+    pub(super) fn read(&self, parsed: &Parsed, there: &Catalog) -> anyhow::Result<Option<ImportSource>> {
         let Some(schemas) = self.schemas()? else { return Ok(None) };
         let keep_files = self.files == Files::Keep;
-        let options = Options { keep_files, media_key: self.media_key.clone(), schemas };
+        let options = ImportOptions { keep_files, media_key: self.media_key.clone(), schemas };
         let Some(source) = self.or_tell(parsed.read(&options, there)) else { return Ok(None) };
         for Fault { line, column, message } in &source.notes {
             self.tell(&Fault { line: *line, column: *column, message: format!("note: {message}") });

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use crate::cli::note;
 use crate::cli::past::{Done, Failure, Source, key, shown};
 use crate::domain::Key;
-use crate::engine::history::{Action, At, EventTable, Filter, Origin, Page, Side};
+use crate::engine::history::{Action, EventPageQuery, EventTable, Filter, Origin, PageStart, TimeBound};
 use crate::http::resources;
 
 /// How many events are read at a time.
@@ -83,8 +83,8 @@ impl Log {
         let view = self.source.place.view()?;
         let bound = |text: Option<&str>, side| text.map(|text| view.bound(text, side)).transpose();
         let filter = Filter {
-            since: bound(self.since.as_deref(), Side::Since)?,
-            until: bound(self.until.as_deref(), Side::Until)?,
+            since: bound(self.since.as_deref(), TimeBound::Since)?,
+            until: bound(self.until.as_deref(), TimeBound::Until)?,
             collections: self.keys,
             follow: self.follow,
             attributes: self.attribute,
@@ -96,12 +96,12 @@ impl Log {
         shown(|screen| {
             let mut table = if self.source.output.is_csv() { Some(EventTable::new()?) } else { None };
             let mut left = self.max_count.unwrap_or(usize::MAX);
-            let mut at = At::Newest;
-            if view.events(&filter, &Page::first(1))?.events.is_empty() {
+            let mut at = PageStart::Newest;
+            if view.events(&filter, &EventPageQuery::first(1))?.events.is_empty() {
                 note("no events");
             }
             while left > 0 {
-                let page = view.events(&filter, &Page { size: left.min(PAGE_LEN), at })?;
+                let page = view.events(&filter, &EventPageQuery { size: left.min(PAGE_LEN), at })?;
                 for event in &page.events {
                     match &mut table {
                         Some(table) => table.push(event, event.commit.message.reason.as_deref())?,
@@ -114,7 +114,7 @@ impl Log {
                 }
                 left -= page.events.len();
                 let Some(last) = page.cursors.last().filter(|_| page.has_older) else { break };
-                at = At::After(*last);
+                at = PageStart::After(*last);
             }
             Ok(())
         })

@@ -19,12 +19,12 @@ use std::sync::Arc;
 use chrono::SecondsFormat;
 
 use crate::cli::flags::output::Output;
-use crate::cli::flags::repository::{Folder, Repository};
+use crate::cli::flags::repository::{FolderArgs, Repository};
 pub(crate) use crate::cli::past::blame::Blame;
 pub(crate) use crate::cli::past::diff::Diff;
 pub(crate) use crate::cli::past::log::Log;
 pub(crate) use crate::cli::past::show::Show;
-pub(crate) use crate::cli::past::state::{AsOf, Get, List};
+pub(crate) use crate::cli::past::state::{AsOfArgs, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::{Done, Failure, json_line, plain};
 use crate::domain::{Change, Key, Reverses};
@@ -37,12 +37,12 @@ const LONG_READING_LEN: usize = 10_000;
 
 /// Which history.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct HistoryArgs {
     #[command(flatten)]
     repository: Repository,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FolderArgs,
 
     /// The e-mail address that the service commits under, if it was given another one.
     #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
@@ -54,13 +54,13 @@ pub(crate) struct Place {
 #[derive(Debug, clap::Args)]
 struct Source {
     #[command(flatten)]
-    place: Place,
+    place: HistoryArgs,
 
     #[command(flatten)]
     output: Output,
 }
 
-impl Place {
+impl HistoryArgs {
     /// Reads the history as the branch stands now.
     pub(crate) fn view(&self) -> anyhow::Result<View> {
         let journal = self.journal(Access::Read)?;

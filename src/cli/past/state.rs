@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::cli::check;
-use crate::cli::past::{Done, Failure, Place, Screen, Source, Style, key, plain, shown};
+use crate::cli::past::{Done, Failure, HistoryArgs, Screen, Source, Style, key, plain, shown};
 use crate::domain::{Catalog, Key};
 use crate::engine::{Entry, Snapshot};
 use crate::exchange::export;
@@ -40,7 +40,7 @@ Examples:
 
 /// Which moment.
 #[derive(Debug, clap::Args)]
-pub(crate) struct AsOf {
+pub(crate) struct AsOfArgs {
     /// As it was at this revision: a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
     #[arg(long = "as-of", visible_alias = "at", env = "COLLECTORY_AS_OF", value_name = "R")]
     revision: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) struct AsOf {
 #[derive(Debug, clap::Args)]
 struct State {
     #[command(flatten)]
-    as_of: AsOf,
+    as_of: AsOfArgs,
 
     /// The same as --format csv: a table for a spreadsheet, one collection a line.
     #[arg(long, env = "COLLECTORY_CSV", conflicts_with = "json")]
@@ -91,9 +91,9 @@ impl Get {
     }
 }
 
-impl AsOf {
+impl AsOfArgs {
     /// What is served, or was.
-    pub(crate) fn snapshot(&self, place: &Place) -> anyhow::Result<Arc<Snapshot>> {
+    pub(crate) fn snapshot(&self, place: &HistoryArgs) -> anyhow::Result<Arc<Snapshot>> {
         match &self.revision {
             None => check::served(place.journal(Access::Survey)?, &place.folder.path),
             Some(revision) => {

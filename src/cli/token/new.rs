@@ -11,7 +11,7 @@ use crate::http::Clock;
 
 /// Whom a new token is for, and for what.
 #[derive(Debug, clap::Args)]
-pub(crate) struct New {
+pub(crate) struct NewTokenArgs {
     /// Who the token is for: the author of the commits that are made with it.
     #[arg(required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
@@ -82,7 +82,7 @@ fn expiry_from(text: &str, now: DateTime<Utc>) -> Result<Expiry, String> {
     Ok(expiry)
 }
 
-impl New {
+impl NewTokenArgs {
     pub(crate) const fn is_named(&self) -> bool {
         self.name.is_some()
     }

@@ -8,12 +8,12 @@ use imbl::ordmap::DiffItem;
 use crate::domain::{Collection, Key};
 
 /// Whatever a catalog can hold: something cheap to clone that carries a collection.
-pub trait Held: Clone {
+pub trait HasCollection: Clone {
     /// The collection.
     fn collection(&self) -> &Arc<Collection>;
 }
 
-impl Held for Arc<Collection> {
+impl HasCollection for Arc<Collection> {
     fn collection(&self) -> &Arc<Collection> {
         self
     }
@@ -37,7 +37,7 @@ impl<T> Default for Catalog<T> {
     }
 }
 
-impl<T: Held> Catalog<T> {
+impl<T: HasCollection> Catalog<T> {
     /// The collection with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&T> {
@@ -114,7 +114,7 @@ impl<T: Held> Catalog<T> {
     }
 }
 
-impl<T: Held> FromIterator<T> for Catalog<T> {
+impl<T: HasCollection> FromIterator<T> for Catalog<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut catalog = Self::default();
         for item in items {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::change::catalog::Held;
+use crate::domain::change::catalog::HasCollection;
 use crate::domain::{Catalog, Collection, Command, Event, Key, Refusal};
 
 /// Decides what a command means for the catalog as it stands.
@@ -18,7 +18,7 @@ use crate::domain::{Catalog, Collection, Command, Event, Key, Refusal};
 ///
 /// Returns the [`Refusal`] to show the client. Every refusal is about the command; trouble with
 /// the disk is a `StoreError` and belongs to the caller.
-pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option<Event>, Refusal> {
+pub fn decide<T: HasCollection>(catalog: &Catalog<T>, command: &Command) -> Result<Option<Event>, Refusal> {
     let find = |key: &Key| -> Result<Arc<Collection>, Refusal> {
         let item = catalog.get(key.as_str()).ok_or_else(|| Refusal::UnknownKey(key.clone()))?;
         Ok(Arc::clone(item.collection()))
@@ -49,7 +49,7 @@ pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option
     }
 }
 
-fn create<T: Held>(catalog: &Catalog<T>, collection: &Arc<Collection>) -> Result<Event, Refusal> {
+fn create<T: HasCollection>(catalog: &Catalog<T>, collection: &Arc<Collection>) -> Result<Event, Refusal> {
     let key = collection.key();
     if catalog.get(key.as_str()).is_some() {
         return Err(Refusal::KeyTaken(key.clone()));

@@ -10,7 +10,7 @@ mod decide;
 mod event;
 mod refusal;
 
-pub use crate::domain::change::catalog::{Catalog, Held};
+pub use crate::domain::change::catalog::{Catalog, HasCollection};
 pub use crate::domain::change::command::{Command, Exact, REASON_BYTES_MAX, Restore, Reverses};
 pub use crate::domain::change::decide::decide;
 pub use crate::domain::change::event::Event;

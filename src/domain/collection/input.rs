@@ -29,7 +29,7 @@ impl Patch {
 }
 
 /// Attributes from outside; a shorthand without a directory stands for `null`.
-pub(super) struct Input {
+pub(super) struct AttributeInput {
     pub(super) kind: Kind,
     pub(super) set: Vec<(Attribute, Value)>,
     pub(super) shorthands: Vec<(Shorthand, Option<Value>)>,
@@ -37,7 +37,7 @@ pub(super) struct Input {
     violations: Vec<Violation>,
 }
 
-impl Input {
+impl AttributeInput {
     pub(super) fn of_new(kind: Kind, written: impl IntoIterator<Item = (String, Value)>) -> Self {
         Self::check(kind, written, |attribute| matches!(attribute, Attribute::Extension(_)))
     }

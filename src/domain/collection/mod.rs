@@ -17,7 +17,7 @@ mod value;
 pub use crate::domain::collection::attribute::{Attribute, Extension, Shorthand};
 pub use crate::domain::collection::diff::{Change, changes};
 pub use crate::domain::collection::directory::Directory;
-use crate::domain::collection::input::Input;
+use crate::domain::collection::input::AttributeInput;
 pub use crate::domain::collection::input::Patch;
 pub use crate::domain::collection::kind::Kind;
 pub use crate::domain::collection::media_type::MediaType;
@@ -58,7 +58,7 @@ impl Collection {
         kind: Kind,
         written: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, Vec<Violation>> {
-        Self::with(key, Input::of_new(kind, written).named().valid()?)
+        Self::with(key, AttributeInput::of_new(kind, written).named().valid()?)
     }
 
     /// The same of what a file has, which need not name its statuses: [`lacking`](Self::lacking)
@@ -72,7 +72,7 @@ impl Collection {
         kind: Kind,
         written: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, Vec<Violation>> {
-        Self::with(key, Input::of_new(kind, written).valid()?)
+        Self::with(key, AttributeInput::of_new(kind, written).valid()?)
     }
 
     /// The rules that a file may break and a request may not: each status has a `name`.
@@ -81,7 +81,7 @@ impl Collection {
         nameless(&self.attributes)
     }
 
-    fn with(key: Key, mut input: Input) -> Result<Self, Vec<Violation>> {
+    fn with(key: Key, mut input: AttributeInput) -> Result<Self, Vec<Violation>> {
         for (shorthand, directory) in input.shorthands {
             if let Some(directory) = directory {
                 add_status(&mut input.set, shorthand, directory);
@@ -139,7 +139,7 @@ impl Collection {
     ///
     /// Returns every rule that the patch breaks, at least one.
     pub fn patched(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
-        self.changed(Input::of_patch(self.kind, patch).named().valid()?)
+        self.changed(AttributeInput::of_patch(self.kind, patch).named().valid()?)
     }
 
     /// The same with values that it had before, which a file may have given it.
@@ -149,10 +149,10 @@ impl Collection {
     /// Returns every rule that the patch breaks, at least one, but for those of
     /// [`lacking`](Self::lacking).
     pub fn reverted(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
-        self.changed(Input::of_patch(self.kind, patch).valid()?)
+        self.changed(AttributeInput::of_patch(self.kind, patch).valid()?)
     }
 
-    fn changed(&self, input: Input) -> Result<Self, Vec<Violation>> {
+    fn changed(&self, input: AttributeInput) -> Result<Self, Vec<Violation>> {
         let explicit: Vec<String> = match value_of(&input.set, &Attribute::UnpublishedStatuses) {
             Some(Value::Map(entries)) => entries.iter().map(|(status, _)| status.clone()).collect(),
             _ => Vec::new(),

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::domain::Key;
-use crate::engine::history::event::Fault;
+use crate::engine::history::event::PastFault;
 use crate::store::{Damage, SHALLOW, StoreError};
 
 /// Why a question about the past has no answer.
@@ -59,7 +59,7 @@ pub enum HistoryError {
     NotFetched(String),
     /// The repository has lost a content that the answer would rest on.
     #[error("{0}")]
-    Lost(Fault),
+    Lost(PastFault),
     /// The repository can't be read.
     #[error(transparent)]
     Store(StoreError),

@@ -56,17 +56,17 @@ pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
 pub(crate) use crate::engine::history::event::table::EventTable;
 pub use crate::engine::history::event::verify::{Maker, Rules, Verdict};
-pub use crate::engine::history::event::{Action, Effect, EventRecord, Fault, Origin, Position};
+pub use crate::engine::history::event::{Action, Effect, EventRecord, Origin, PastFault, Position};
 #[cfg(test)]
 pub(crate) use crate::engine::history::event::{EventCommit, EventMessage};
 pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, Options};
 pub use crate::engine::history::past::AsOf;
-pub use crate::engine::history::past::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
+pub use crate::engine::history::past::sync_token::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
 pub use crate::engine::history::past::undo::UndoRefusal;
 pub(crate) use crate::engine::history::query::glance::LastChange;
-pub use crate::engine::history::query::page::{At, EventPage, Filter, Page, Seeing};
-pub use crate::engine::history::query::time::Side;
+pub use crate::engine::history::query::page::{EventPage, EventPageQuery, Filter, PageStart, Seeing};
+pub use crate::engine::history::query::time::TimeBound;
 use crate::engine::layers::{Good, damage, not_a_file};
 use crate::engine::pacing::Pacing;
 use crate::format;
@@ -75,7 +75,7 @@ use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
-use crate::engine::history::recent::Recent;
+use crate::engine::history::recent::RecentlyUsed;
 use crate::engine::history::seen::Seen;
 
 /// How many parsed versions of collections are kept at hand.
@@ -89,14 +89,14 @@ const CATALOGS_KEPT: usize = 4;
 
 /// What all views share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedHistory {
     archive: Arc<dyn Archive>,
     options: Options,
-    versions: Recent<(Key, Version), Reading>,
+    versions: RecentlyUsed<(Key, Version), PastReading>,
     /// By the oldest commit too: what a commit did is told from what came before it.
-    records: Recent<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
+    records: RecentlyUsed<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
     /// By the oldest commit too: a broken file is shown as it was in an older one.
-    catalogs: Recent<(Option<Revision>, Revision), Arc<AsOf>>,
+    catalogs: RecentlyUsed<(Option<Revision>, Revision), Arc<AsOf>>,
     /// How those who follow along are told.
     pacing: Arc<Pacing>,
     /// Tells the thread that follows the head to look again though that is where it was.
@@ -105,9 +105,9 @@ pub(crate) struct Shared {
 
 /// What a file of the past holds.
 #[derive(Debug, Clone)]
-pub(crate) enum Reading {
+pub(crate) enum PastReading {
     Good(Good),
-    Broken(Fault),
+    Broken(PastFault),
     /// The repository can't read it, for now.
     Lost(Lost),
 }
@@ -115,19 +115,19 @@ pub(crate) enum Reading {
 /// A content that the repository does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Lost {
-    pub(crate) fault: Fault,
+    pub(crate) fault: PastFault,
     /// Whether it was never here: a remote has promised it to this partial clone.
     pub(crate) is_promised: bool,
 }
 
-impl Reading {
+impl PastReading {
     /// Whether it is the same for good.
     const fn stays(&self) -> bool {
         self.lost().is_none()
     }
 
     /// Why the repository can't read it, if that is so.
-    const fn lost(&self) -> Option<&Fault> {
+    const fn lost(&self) -> Option<&PastFault> {
         match self {
             Self::Lost(lost) => Some(&lost.fault),
             Self::Good(_) | Self::Broken(_) => None,
@@ -146,14 +146,14 @@ fn collection_of(standing: &Option<Standing>) -> Option<&Collection> {
     standing.as_ref().map(|standing| &*standing.good.collection)
 }
 
-impl Shared {
+impl SharedHistory {
     fn new(archive: Arc<dyn Archive>, options: Options) -> Self {
         Self {
             archive,
             options,
-            versions: Recent::new(VERSIONS_KEPT),
-            records: Recent::new(RECORDS_KEPT),
-            catalogs: Recent::new(CATALOGS_KEPT),
+            versions: RecentlyUsed::new(VERSIONS_KEPT),
+            records: RecentlyUsed::new(RECORDS_KEPT),
+            catalogs: RecentlyUsed::new(CATALOGS_KEPT),
             pacing: Arc::default(),
             look_again: Notify::new(),
         }
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// What a file holds.
-    fn read(&self, key: &Key, version: Version) -> Result<Reading, StoreError> {
+    fn read(&self, key: &Key, version: Version) -> Result<PastReading, StoreError> {
         if let Some(reading) = self.versions.get(&(key.clone(), version)) {
             return Ok(reading);
         }
@@ -174,46 +174,46 @@ impl Shared {
                 Ok(bytes) => self.parse(key, version, blob, &bytes),
                 Err(error) => self.lost(key, version, error)?,
             },
-            TreeEntry::Special(what) => Reading::Broken(self.fault(key, version, not_a_file(what))),
+            TreeEntry::Special(what) => PastReading::Broken(self.fault(key, version, not_a_file(what))),
         };
         self.keep(key, version, &reading);
         Ok(reading)
     }
 
     /// Keeps a reading at hand, unless an intact copy may come back.
-    fn keep(&self, key: &Key, version: Version, reading: &Reading) {
+    fn keep(&self, key: &Key, version: Version, reading: &PastReading) {
         if reading.stays() {
             self.versions.put((key.clone(), version), reading.clone());
         }
     }
 
-    fn parse(&self, key: &Key, version: Version, blob: BlobId, bytes: &[u8]) -> Reading {
+    fn parse(&self, key: &Key, version: Version, blob: BlobId, bytes: &[u8]) -> PastReading {
         // An event tells the first fault; whoever mends the file reads `/problems`.
         Good::read(key, blob, bytes).map_or_else(
-            |faults| Reading::Broken(self.first_fault(&version.name(key), faults)),
-            Reading::Good,
+            |faults| PastReading::Broken(self.first_fault(&version.name(key), faults)),
+            PastReading::Good,
         )
     }
 
     /// What a file holds whose content the repository has lost; an error about more stays one.
-    fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<Reading, StoreError> {
+    fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<PastReading, StoreError> {
         let stays = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
         let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
         match damage(&error).map(|fault| self.fault(key, version, fault)) {
-            Some(fault) if stays => Ok(Reading::Broken(fault)),
-            Some(fault) => Ok(Reading::Lost(Lost { fault, is_promised })),
+            Some(fault) if stays => Ok(PastReading::Broken(fault)),
+            Some(fault) => Ok(PastReading::Lost(Lost { fault, is_promised })),
             None => Err(error),
         }
     }
 
-    fn fault(&self, key: &Key, version: Version, fault: format::Fault) -> Fault {
+    fn fault(&self, key: &Key, version: Version, fault: format::Fault) -> PastFault {
         self.first_fault(&version.name(key), vec![fault])
     }
 
     /// The first of a file's faults, which is the one that the past tells.
-    fn first_fault(&self, name: &str, mut faults: Vec<format::Fault>) -> Fault {
+    fn first_fault(&self, name: &str, mut faults: Vec<format::Fault>) -> PastFault {
         let format::Fault { line, column, message } = faults.swap_remove(0);
-        Fault { path: self.path(name), line, column, message }
+        PastFault { path: self.path(name), line, column, message }
     }
 
     fn content(&self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
@@ -236,7 +236,7 @@ impl Shared {
 /// Questions read from the disk: ask them where waiting is no harm (`spawn_blocking`).
 #[derive(Debug, Clone)]
 pub struct View {
-    shared: Arc<Shared>,
+    shared: Arc<SharedHistory>,
     index: Arc<Index>,
     asker: Option<Asker>,
 }
@@ -253,7 +253,7 @@ impl Asker {
 }
 
 impl View {
-    const fn new(shared: Arc<Shared>, index: Arc<Index>) -> Self {
+    const fn new(shared: Arc<SharedHistory>, index: Arc<Index>) -> Self {
         Self { shared, index, asker: None }
     }
 
@@ -372,9 +372,9 @@ impl View {
         for event in self.index.of_key_until(row.key, row.commit) {
             let Some(version) = self.index.event(event).after else { break };
             match self.shared.read(self.index.key(row.key), version)? {
-                Reading::Good(good) => return Ok(Ok(Some(Standing { version, good }))),
-                Reading::Lost(lost) => return Ok(Err(lost)),
-                Reading::Broken(_) => {}
+                PastReading::Good(good) => return Ok(Ok(Some(Standing { version, good }))),
+                PastReading::Lost(lost) => return Ok(Err(lost)),
+                PastReading::Broken(_) => {}
             }
         }
         Ok(Ok(None))
@@ -386,8 +386,8 @@ impl View {
         for event in self.index.of_key_until(key, commit) {
             let Some(version) = self.index.event(event).after else { return Ok(None) };
             match self.shared.read(self.index.key(key), version)? {
-                Reading::Good(good) => return Ok(Some(Standing { version, good })),
-                Reading::Broken(_) | Reading::Lost(_) => {}
+                PastReading::Good(good) => return Ok(Some(Standing { version, good })),
+                PastReading::Broken(_) | PastReading::Lost(_) => {}
             }
         }
         Ok(None)

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// What was made or asked for last, by name: at least `len` things, at most twice as many.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub(crate) struct RecentlyUsed<K, V> {
     len: usize,
     /// The younger and the older half; what is asked for becomes young again.
     halves: Mutex<(HashMap<K, V>, HashMap<K, V>)>,
 }
 
-impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
+impl<K: Eq + Hash + Clone, V: Clone> RecentlyUsed<K, V> {
     pub(crate) fn new(len: usize) -> Self {
         Self { len, halves: Mutex::default() }
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays() {
-        let recent = Recent::new(4);
+        let recent = RecentlyUsed::new(4);
         for n in 0..100 {
             recent.put(n, n);
             assert_eq!(recent.get(&0), Some(0));

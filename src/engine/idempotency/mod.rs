@@ -30,14 +30,14 @@ const MEMORY_PER_BYTE: usize = 10;
 
 /// What became of a request that was granted.
 #[derive(Debug, Clone)]
-pub(crate) enum Made {
+pub(crate) enum RecordedOutcome {
     /// A commit.
     Commit(Revision),
     /// Nothing had to be changed.
     Nothing(Vec<Outcome>),
 }
 
-impl Made {
+impl RecordedOutcome {
     /// What it keeps in memory, about: versions of collections that nobody else may have any more.
     fn bytes(&self) -> usize {
         match self {
@@ -51,11 +51,11 @@ impl Made {
 }
 
 /// What is known of a name.
-pub(crate) enum Known {
+pub(crate) enum NameStatus {
     /// Nothing.
     New,
     /// The same request was granted.
-    Granted(Made),
+    Granted(RecordedOutcome),
     /// Another request was granted under the name.
     Other,
 }
@@ -98,7 +98,7 @@ struct Records {
 struct Record {
     fingerprint: Fingerprint,
     at: DateTime<Utc>,
-    made: Made,
+    made: RecordedOutcome,
 }
 
 impl Records {
@@ -139,12 +139,12 @@ impl Ledger {
     }
 
     /// What is known of a request.
-    pub(crate) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> Known {
+    pub(crate) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> NameStatus {
         match self.records().by_scope.get(&scope) {
-            Some(record) if self.is_over(record.at) => Known::New,
-            Some(record) if record.fingerprint == fingerprint => Known::Granted(record.made.clone()),
-            Some(_) => Known::Other,
-            None => Known::New,
+            Some(record) if self.is_over(record.at) => NameStatus::New,
+            Some(record) if record.fingerprint == fingerprint => NameStatus::Granted(record.made.clone()),
+            Some(_) => NameStatus::Other,
+            None => NameStatus::New,
         }
     }
 
@@ -156,7 +156,13 @@ impl Ledger {
     }
 
     /// Records what was granted.
-    pub(crate) fn record(&self, scope: Scope, fingerprint: Fingerprint, at: DateTime<Utc>, made: Made) {
+    pub(crate) fn record(
+        &self,
+        scope: Scope,
+        fingerprint: Fingerprint,
+        at: DateTime<Utc>,
+        made: RecordedOutcome,
+    ) {
         let mut records = self.records();
         records.by_age.push_back((at, scope));
         records.insert(scope, Record { fingerprint, at, made });
@@ -257,7 +263,7 @@ impl Ledger {
             }
         }
         for (scope, fingerprint, at, revision) in found.into_iter().rev() {
-            self.record(scope, fingerprint, at, Made::Commit(revision));
+            self.record(scope, fingerprint, at, RecordedOutcome::Commit(revision));
         }
         self.records().read = Some(head);
         Ok(())
@@ -301,14 +307,19 @@ mod tests {
     }
 
     fn knows(ledger: &Ledger, key: &str) -> bool {
-        matches!(ledger.look_up(scope(key), Fingerprint::of(&[b"x"])), Known::Granted(_))
+        matches!(ledger.look_up(scope(key), Fingerprint::of(&[b"x"])), NameStatus::Granted(_))
     }
 
     #[test]
     fn the_oldest_are_forgotten_when_there_are_too_many() {
         let ledger = ledger(2);
         for key in ["a", "b", "c"] {
-            ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), Made::Nothing(Vec::new()));
+            ledger.record(
+                scope(key),
+                Fingerprint::of(&[b"x"]),
+                at(1_000),
+                RecordedOutcome::Nothing(Vec::new()),
+            );
         }
         assert_eq!([knows(&ledger, "a"), knows(&ledger, "b"), knows(&ledger, "c")], [false, true, true]);
     }
@@ -322,7 +333,7 @@ mod tests {
             let key = crate::domain::Key::parse("large").unwrap();
             let collection = crate::domain::Collection::new(key, crate::domain::Kind::Document, attributes);
             let entry = crate::engine::Entry::committed(Arc::new(collection.unwrap()));
-            Made::Nothing(vec![Outcome::Unchanged(Arc::new(entry))])
+            RecordedOutcome::Nothing(vec![Outcome::Unchanged(Arc::new(entry))])
         };
         for number in 0..100 {
             ledger.record(scope(&number.to_string()), Fingerprint::of(&[b"x"]), at(1_000), large());
@@ -337,7 +348,12 @@ mod tests {
     fn what_is_older_than_the_retention_is_new_again() {
         let ledger = ledger(10);
         for (key, when) in [("old", 900), ("young", 901)] {
-            ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(when), Made::Nothing(Vec::new()));
+            ledger.record(
+                scope(key),
+                Fingerprint::of(&[b"x"]),
+                at(when),
+                RecordedOutcome::Nothing(Vec::new()),
+            );
         }
         assert_eq!([knows(&ledger, "old"), knows(&ledger, "young")], [false, true]);
     }
@@ -345,8 +361,8 @@ mod tests {
     #[test]
     fn another_request_under_the_name_is_noticed() {
         let ledger = ledger(10);
-        ledger.record(scope("a"), Fingerprint::of(&[b"x"]), at(1_000), Made::Nothing(Vec::new()));
-        assert!(matches!(ledger.look_up(scope("a"), Fingerprint::of(&[b"y"])), Known::Other));
+        ledger.record(scope("a"), Fingerprint::of(&[b"x"]), at(1_000), RecordedOutcome::Nothing(Vec::new()));
+        assert!(matches!(ledger.look_up(scope("a"), Fingerprint::of(&[b"y"])), NameStatus::Other));
         assert_ne!(Fingerprint::of(&[b"ab", b""]), Fingerprint::of(&[b"a", b"b"]));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{self, key_of, names_of};
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
-use crate::engine::idempotency::{Known, Ledger, Made};
+use crate::engine::idempotency::{Ledger, NameStatus, RecordedOutcome};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::Entry;
 use crate::engine::refuse;
@@ -63,10 +63,10 @@ fn look_up(
 ) -> Result<Result<Option<Written>, SubmitError>, StoreError> {
     let scope = Scope::of(author, once);
     let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
-        Known::New => return Ok(Ok(None)),
-        Known::Other => return Ok(Err(SubmitError::KeyReused)),
-        Known::Granted(Made::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
-        Known::Granted(Made::Commit(revision)) => {
+        NameStatus::New => return Ok(Ok(None)),
+        NameStatus::Other => return Ok(Err(SubmitError::KeyReused)),
+        NameStatus::Granted(RecordedOutcome::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
+        NameStatus::Granted(RecordedOutcome::Commit(revision)) => {
             let outcomes = match CommitRecord::of(mirror, revision)? {
                 Some(commit) => read(mirror, &commit)?,
                 None => None,

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Collection, Event, Key};
-use crate::engine::layers::{Content, Good, damage};
-use crate::engine::mirror::provenance::{Files, Provenances, provenance};
+use crate::engine::layers::{FileContent, Good, damage};
+use crate::engine::mirror::provenance::{CollectionFiles, Provenances, provenance};
 use crate::engine::mirror::{Believed, Mirror, Moved, Reading, Readings};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
@@ -33,8 +33,8 @@ impl Mirror {
     fn file_after(&mut self, key: &Key) -> Result<Option<Result<Arc<Collection>, Broken>>, StoreError> {
         for name in names_of(key) {
             match self.work_tree.edits.get(&name).map(|edit| &edit.content) {
-                Some(Some(Content::Good(good))) => return Ok(Some(Ok(Arc::clone(&good.collection)))),
-                Some(Some(Content::Broken(_) | Content::Special(_))) => return Ok(Some(Err(Broken))),
+                Some(Some(FileContent::Good(good))) => return Ok(Some(Ok(Arc::clone(&good.collection)))),
+                Some(Some(FileContent::Broken(_) | FileContent::Special(_))) => return Ok(Some(Err(Broken))),
                 Some(None) => {}
                 None => match self.committed(&Moved::new(), &name) {
                     Some(TreeEntry::File(blob)) => {
@@ -59,7 +59,7 @@ impl Mirror {
         let is_there = files.iter().any(|(_, committed)| committed.is_some());
         let mut good = self.last_committed(key, &Moved::new(), &Readings::new(), &Provenances::default())?;
         if let (None, true, Some(head)) = (&good, is_there, self.snapshot.revision) {
-            let provenances = provenance(&mut *self.journal, head, vec![Files::new(files)])?;
+            let provenances = provenance(&mut *self.journal, head, vec![CollectionFiles::new(files)])?;
             good = self.last_committed(key, &Moved::new(), &Readings::new(), &provenances)?;
         }
         Ok(good.map(|last| last.good.collection))

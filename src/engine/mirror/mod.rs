@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::layers::{Content, Good};
+use crate::engine::layers::{FileContent, Good};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
 use crate::engine::projection::{Entry, Snapshot};
@@ -39,7 +39,7 @@ pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 /// A saved file that differs from the head, as far as it is believed.
 #[derive(Debug, Clone)]
 struct Believed {
-    content: Option<Content>,
+    content: Option<FileContent>,
     bytes: Arc<Vec<u8>>,
     saved: Saved,
 }

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Key, Revision};
-use crate::engine::layers::{Resolved, Wrong};
-use crate::engine::mirror::provenance::{Files, Provenance, Provenances, provenance};
+use crate::engine::layers::{BrokenFile, Resolved};
+use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances, provenance};
 use crate::engine::mirror::rebuild::Rebuild;
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
@@ -42,7 +42,7 @@ impl Mirror {
                 };
             }
             if is_broken {
-                broken.push(Files::new(files));
+                broken.push(CollectionFiles::new(files));
             }
         }
         provenance(&mut *self.journal, head, broken)
@@ -54,7 +54,7 @@ impl Mirror {
         resolved: &Resolved,
         provenances: &Provenances,
     ) -> Vec<Arc<Problem>> {
-        let problem = |wrong: &Wrong| {
+        let problem = |wrong: &BrokenFile| {
             self.problem(Some(key), wrong, resolved.serving(wrong), provenances.get(&wrong.name))
         };
         resolved.wrong.iter().map(problem).collect()
@@ -64,7 +64,7 @@ impl Mirror {
     pub(crate) fn problem(
         &self,
         key: Option<&Key>,
-        wrong: &Wrong,
+        wrong: &BrokenFile,
         serving: Serving,
         provenance: Option<&Provenance>,
     ) -> Arc<Problem> {
@@ -84,7 +84,7 @@ impl Mirror {
     }
 
     /// When a file was saved, which a start need not have seen; now where that is not known.
-    fn saved_at(&self, wrong: &Wrong) -> DateTime<Utc> {
+    fn saved_at(&self, wrong: &BrokenFile) -> DateTime<Utc> {
         let now = (self.options.clock)();
         let saved = self.journal.saved_at(&wrong.name).filter(|saved| wrong.uncommitted && *saved < now);
         saved.unwrap_or(now)

@@ -22,7 +22,7 @@ pub(crate) struct Provenance {
 
 /// The files that stand for one collection, the one that counts first, as the head has them.
 #[derive(Debug, Clone)]
-pub(crate) struct Files(Vec<(String, Option<TreeEntry>)>);
+pub(crate) struct CollectionFiles(Vec<(String, Option<TreeEntry>)>);
 
 /// What the walk found.
 #[derive(Debug, Default)]
@@ -36,9 +36,9 @@ pub(crate) struct Provenances {
 /// What the files of one collection were, along first parents.
 #[derive(Debug)]
 struct Past {
-    head: Files,
+    head: CollectionFiles,
     /// What they were before a commit, which is told by its place below the head, newest first.
-    before: Vec<(usize, Files)>,
+    before: Vec<(usize, CollectionFiles)>,
     /// The place of the last commit that was looked at.
     until: usize,
 }
@@ -63,7 +63,7 @@ impl Merge {
 #[derive(Debug)]
 pub(crate) enum Earlier<'a> {
     /// What stood before a commit.
-    Files(&'a Files),
+    Files(&'a CollectionFiles),
     /// What a merge brought, where its first parent has these files.
     Brought(Brought<'a>),
 }
@@ -72,7 +72,7 @@ pub(crate) enum Earlier<'a> {
 #[derive(Debug)]
 pub(crate) struct Brought<'a> {
     merge: Merge,
-    theirs: &'a Files,
+    theirs: &'a CollectionFiles,
 }
 
 impl Brought<'_> {
@@ -89,7 +89,7 @@ impl Brought<'_> {
 fn brought(
     journal: &mut dyn Journal,
     Merge { theirs, ours }: Merge,
-    files: &Files,
+    files: &CollectionFiles,
 ) -> Result<Vec<Option<(String, BlobId)>>, StoreError> {
     let side: HashSet<Revision> = journal.commits().commits_beyond(ours, theirs)?.into_iter().collect();
     if !side.contains(&ours) {
@@ -169,7 +169,7 @@ impl Provenances {
     }
 }
 
-impl Files {
+impl CollectionFiles {
     /// The files of one collection with what the head has; at least one.
     pub(crate) fn new(files: impl IntoIterator<Item = (String, Option<TreeEntry>)>) -> Self {
         Self(files.into_iter().collect())
@@ -205,7 +205,7 @@ impl Files {
 pub(crate) fn provenance(
     journal: &mut dyn Journal,
     head: Revision,
-    mut open: Vec<Files>,
+    mut open: Vec<CollectionFiles>,
 ) -> Result<Provenances, StoreError> {
     let mut provenances = Provenances::default();
     let mut age = 0;
@@ -276,7 +276,8 @@ mod tests {
     fn earlier(repo: &Repo, head: Revision) -> Vec<Option<BlobId>> {
         let mut journal = repo.open();
         let of_head = TreeEntry::File(BlobId::of(b"there 2"));
-        let files = Files::new([("posts.yaml".to_owned(), Some(of_head)), ("posts.yml".to_owned(), None)]);
+        let files =
+            CollectionFiles::new([("posts.yaml".to_owned(), Some(of_head)), ("posts.yml".to_owned(), None)]);
         let provenances = provenance(&mut journal, head, vec![files]).unwrap();
         let of_one = |earlier: Earlier<'_>| match earlier {
             Earlier::Files(files) => vec![files.version().map(|(_, blob)| blob)],

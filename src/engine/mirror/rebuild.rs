@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{Ending, FileName, key_of, names_of};
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by_other_case, resolve};
+use crate::engine::layers::{
+    BrokenFile, Claim, FileContent, Good, KeyFile, LastGood, hidden_by_other_case, resolve,
+};
 use crate::engine::memo::SmallMemo;
-use crate::engine::mirror::provenance::{Earlier, Files, Provenances, provenance};
+use crate::engine::mirror::provenance::{CollectionFiles, Earlier, Provenances, provenance};
 use crate::engine::mirror::{Believed, Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
@@ -67,22 +69,22 @@ impl Mirror {
         key: &Key,
         moved: &Moved,
         readings: &Readings,
-    ) -> Result<[Option<File>; 2], StoreError> {
+    ) -> Result<[Option<KeyFile>; 2], StoreError> {
         let mut files = [None, None];
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
             if let Some(edit) = self.served_edit(&name) {
-                *slot = edit.content.clone().map(|content| File { name, content, uncommitted: true });
+                *slot = edit.content.clone().map(|content| KeyFile { name, content, uncommitted: true });
                 continue;
             }
             let content = match self.committed(moved, &name) {
                 None => continue,
-                Some(TreeEntry::Special(what)) => Content::Special(what),
+                Some(TreeEntry::Special(what)) => FileContent::Special(what),
                 Some(TreeEntry::File(blob)) => match self.read_one(key, &name, blob, readings)? {
-                    Ok(good) => Content::Good(good),
-                    Err(faults) => Content::Broken(faults),
+                    Ok(good) => FileContent::Good(good),
+                    Err(faults) => FileContent::Broken(faults),
                 },
             };
-            *slot = Some(File { name, content, uncommitted: false });
+            *slot = Some(KeyFile { name, content, uncommitted: false });
         }
         Ok(files)
     }
@@ -98,10 +100,10 @@ impl Mirror {
         let [yaml, yml] = self.files(key, moved, readings)?;
         let main = yaml.as_ref().or(yml.as_ref());
         let last_good = match main {
-            Some(File { content: Content::Broken(_) | Content::Special(_), .. }) => {
+            Some(KeyFile { content: FileContent::Broken(_) | FileContent::Special(_), .. }) => {
                 self.last_good(key, moved, readings, provenances)?
             }
-            Some(File { content: Content::Good(_), .. }) | None => None,
+            Some(KeyFile { content: FileContent::Good(_), .. }) | None => None,
         };
         let resolved = resolve(key, yaml, yml, || last_good);
         for name in names_of(key) {
@@ -192,12 +194,16 @@ impl Mirror {
             let provenances = match (committed, work.next.revision) {
                 (Some(committed), Some(head)) => {
                     self.aside.insert(file.clone(), committed);
-                    provenance(&mut *self.journal, head, vec![Files::new([(file.clone(), Some(committed))])])?
+                    provenance(
+                        &mut *self.journal,
+                        head,
+                        vec![CollectionFiles::new([(file.clone(), Some(committed))])],
+                    )?
                 }
                 _ => Provenances::default(),
             };
             let faults = vec![hidden_by_other_case(&loser)];
-            let wrong = Wrong { name: file, faults, uncommitted: lost.uncommitted };
+            let wrong = BrokenFile { name: file, faults, uncommitted: lost.uncommitted };
             let problem = self.problem(Some(&loser), &wrong, Serving::Nothing, provenances.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);
         }
@@ -218,7 +224,7 @@ impl Mirror {
     ) -> Result<bool, StoreError> {
         let files = [one, two].map(|it| {
             let names = names_of(it.collection.key());
-            Files::new(names.map(|name| {
+            CollectionFiles::new(names.map(|name| {
                 let served = it.is_in(&name).then_some(TreeEntry::File(it.blob));
                 let committed = self.committed(moved, &name).or(served);
                 (name, committed)
@@ -258,12 +264,14 @@ impl Mirror {
             return Ok(());
         }
         let provenances = match head {
-            Some(head) if !uncommitted => {
-                provenance(&mut *self.journal, head, vec![Files::new([(name.to_owned(), committed)])])?
-            }
+            Some(head) if !uncommitted => provenance(
+                &mut *self.journal,
+                head,
+                vec![CollectionFiles::new([(name.to_owned(), committed)])],
+            )?,
             Some(_) | None => Provenances::default(),
         };
-        let wrong = Wrong { name: name.to_owned(), faults: vec![Fault::at_start(why)], uncommitted };
+        let wrong = BrokenFile { name: name.to_owned(), faults: vec![Fault::at_start(why)], uncommitted };
         let problem = self.problem(None, &wrong, Serving::Nothing, provenances.get(name));
         work.problems.insert(path, problem);
         Ok(())

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Key, Refusal};
-use crate::engine::plan::fold::Commit;
+use crate::engine::plan::fold::FoldedCommit;
 use crate::engine::plan::state::PlanState;
-use crate::engine::plan::{HandEdit, Input};
+use crate::engine::plan::{HandEdit, PlanInput};
 use crate::engine::submission::error::SubmitError;
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
@@ -39,7 +39,7 @@ impl PlanState {
     /// that, that a file of a key in other letter case was removed.
     pub(crate) fn commit_by_hand(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         index: usize,
         key: &Key,
     ) -> Result<(), SubmitError> {
@@ -71,9 +71,9 @@ impl PlanState {
     /// that can't be read.
     pub(crate) fn refuse_beside_rival(
         &self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         key: &Key,
-        commit: &Commit,
+        commit: &FoldedCommit,
     ) -> Result<(), Refusal> {
         self.refuse_rival(input, key, |file| {
             let made = commit.files.get(&file.name).map(Option::is_some);
@@ -83,7 +83,7 @@ impl PlanState {
 
     fn refuse_rival(
         &self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         key: &Key,
         is_there: impl Fn(&RivalFile) -> bool,
     ) -> Result<(), Refusal> {
@@ -97,7 +97,7 @@ impl PlanState {
     }
 
     /// Commits that a person removed the files of keys that differ from this one in letter case only.
-    fn commit_removed_rivals(&mut self, input: &Input<'_>, key: &Key) {
+    fn commit_removed_rivals(&mut self, input: &PlanInput<'_>, key: &Key) {
         for rival in input.files.rivals.get(key).into_iter().flatten() {
             if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
                 continue;
@@ -110,7 +110,7 @@ impl PlanState {
         }
     }
 
-    fn draft_by_hand(&mut self, input: &Input<'_>, key: &Key, edit: &HandEdit) {
+    fn draft_by_hand(&mut self, input: &PlanInput<'_>, key: &Key, edit: &HandEdit) {
         // Of a key's two files the first that stands counts. The other may come or go beside it: the collection is the
         // same before and after, and has no event.
         let names = names_of(key);
@@ -147,7 +147,7 @@ impl PlanState {
     }
 
     /// Whether the head, with the drafts so far, has a file under this name.
-    fn is_in_head(&self, input: &Input<'_>, name: &str) -> bool {
+    fn is_in_head(&self, input: &PlanInput<'_>, name: &str) -> bool {
         self.is_drafted(name).unwrap_or_else(|| input.files.blobs.contains_key(name))
     }
 }
@@ -173,8 +173,8 @@ mod tests {
 
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
-    use crate::engine::plan::edits::{Edits, Sources};
-    use crate::engine::plan::{Files, Plan, plan};
+    use crate::engine::plan::edits::{EditSources, Edits};
+    use crate::engine::plan::{Plan, PlanFiles, plan};
     use crate::engine::projection::Snapshot;
     use crate::engine::submission::Submission;
 
@@ -192,15 +192,15 @@ mod tests {
         let files = vec![("a.yaml".to_owned(), None)];
         let event = Some(Event::Deleted(collection("a")));
         let removal = HandEdit { files, event, committable: true, filtered: None, unread: None };
-        let input = Input {
+        let input = PlanInput {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),
-            files: Files {
+            files: PlanFiles {
                 by_hand: if is_removed { BTreeMap::from([(key("a"), removal)]) } else { BTreeMap::new() },
                 rivals: HashMap::from([(key("A"), vec![Rival { key: key("a"), files: vec![file] }])]),
-                ..Files::default()
+                ..PlanFiles::default()
             },
-            sources: &Sources::default(),
+            sources: &EditSources::default(),
             built_on_bytes_max: usize::MAX,
             folder: "collections",
             person: Actor::new("Mara", "mara@example.org"),

@@ -39,18 +39,18 @@ impl Room {
 
 /// The contents that updates build on, read as there was time for them.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub(crate) struct EditSources {
     contents: HashMap<BlobId, Arc<Vec<u8>>>,
     room: Room,
 }
 
-impl Default for Sources {
+impl Default for EditSources {
     fn default() -> Self {
         Self { contents: HashMap::new(), room: Room::new(READ_BYTES_MAX) }
     }
 }
 
-impl Sources {
+impl EditSources {
     /// Has a content read, unless it is there already or is for another turn.
     pub(crate) fn fetch(
         &mut self,
@@ -119,12 +119,12 @@ impl Edits {
 
 /// What a request that has several turns takes from one to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) sources: Sources,
+pub(crate) struct EditProgress {
+    pub(crate) sources: EditSources,
     pub(crate) edits: Edits,
 }
 
-impl Progress {
+impl EditProgress {
     /// Gives the time for one more turn.
     pub(crate) const fn begin_turn(&mut self) {
         self.sources.room.left = READ_BYTES_MAX;

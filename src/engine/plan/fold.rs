@@ -13,20 +13,20 @@ use crate::domain::{Collection, Event, Key};
 use crate::store::BlobId;
 
 /// What becomes of a file: its new content with its id, or nothing.
-pub(crate) type Made = Option<(BlobId, Vec<u8>)>;
+pub(crate) type FileOutcome = Option<(BlobId, Vec<u8>)>;
 
 /// The files and events of a commit in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Commit {
+pub(crate) struct FoldedCommit {
     /// What becomes of each file, by name.
-    pub(crate) files: BTreeMap<String, Made>,
+    pub(crate) files: BTreeMap<String, FileOutcome>,
     /// What happened, in the order in which it was asked for.
     pub(crate) events: Vec<Event>,
     /// Keys that are deleted and whose files never were valid.
     pub(crate) unread: Vec<Key>,
 }
 
-impl Commit {
+impl FoldedCommit {
     /// Keeps what differs from the parent, whose files `parent` tells.
     pub(crate) fn fold(&mut self, parent: impl Fn(&str) -> Option<BlobId>) {
         self.files.retain(|name, made| made.as_ref().map(|(blob, _)| *blob) != parent(name));
@@ -76,7 +76,7 @@ mod tests {
     fn check(was: Option<&str>, events: &[Event], now: Option<&str>, expected: &[Event]) {
         let made = now.map(|text| (BlobId::of(text.as_bytes()), text.as_bytes().to_vec()));
         let files = BTreeMap::from([("posts.yaml".to_owned(), made)]);
-        let mut commit = Commit { files, events: events.to_vec(), unread: Vec::new() };
+        let mut commit = FoldedCommit { files, events: events.to_vec(), unread: Vec::new() };
         commit.fold(|_| was.map(|text| BlobId::of(text.as_bytes())));
         assert_eq!(commit.events, expected);
         assert_eq!(commit.files.is_empty(), expected.is_empty());
@@ -106,7 +106,7 @@ mod tests {
     fn a_broken_file_that_is_replaced_is_told_once() {
         let files = BTreeMap::from([("posts.yaml".to_owned(), Some((BlobId::of(b"a"), b"a".to_vec())))]);
         let unread = vec![Key::parse("posts").unwrap()];
-        let mut commit = Commit { files, events: vec![created("a")], unread };
+        let mut commit = FoldedCommit { files, events: vec![created("a")], unread };
         commit.fold(|_| Some(BlobId::of(b"broken")));
         assert_eq!((commit.events.as_slice(), commit.unread.as_slice()), (&[created("a")][..], &[][..]));
     }

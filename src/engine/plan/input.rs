@@ -11,8 +11,8 @@ use crate::domain::{Actor, Command, Key};
 use crate::engine::mirror::Mirror;
 use crate::engine::mirror::contents::Bases;
 use crate::engine::options::Options;
-use crate::engine::plan::edits::Sources;
-use crate::engine::plan::{Files, HandEdit, Input, Rival, RivalFile};
+use crate::engine::plan::edits::EditSources;
+use crate::engine::plan::{HandEdit, PlanFiles, PlanInput, Rival, RivalFile};
 use crate::engine::signal::Job;
 use crate::store::{FILE_BYTES_KEPT_MAX, Saved, StoreError};
 
@@ -22,9 +22,9 @@ pub(crate) fn input<'a>(
     mirror: &'a mut Mirror,
     options: &'a Options,
     jobs: &[Job],
-    sources: &'a mut Sources,
-) -> Result<Input<'a>, StoreError> {
-    let mut files = Files::default();
+    sources: &'a mut EditSources,
+) -> Result<PlanInput<'a>, StoreError> {
+    let mut files = PlanFiles::default();
     for (job, change) in jobs.iter().flat_map(|job| job.submission.changes.iter().map(move |it| (job, it))) {
         let key = change.command.key();
         // A last good version is nothing to build on, and may be nowhere any more.
@@ -59,7 +59,7 @@ pub(crate) fn input<'a>(
     }
     let bases = bases_of(mirror, jobs)?;
     let person = if files.by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
-    Ok(Input {
+    Ok(PlanInput {
         bases,
         files,
         sources,

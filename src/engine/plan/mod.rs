@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::domain::{Actor, Catalog, Event, Key};
 use crate::engine::mirror::contents::Bases;
 pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
-use crate::engine::plan::edits::{Edits, Sources};
+use crate::engine::plan::edits::{EditSources, Edits};
 use crate::engine::plan::state::PlanState;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::Submission;
@@ -32,15 +32,15 @@ use crate::engine::submission::once::{Fingerprint, Scope};
 use crate::store::{BlobId, Draft};
 
 /// What a plan stands on: everything that it needs from the disk, read before.
-pub(crate) struct Input<'a> {
+pub(crate) struct PlanInput<'a> {
     /// What is served now.
     pub(crate) snapshot: &'a Snapshot,
     /// The older versions that updates may be merged over, by the tag that names them.
     pub(crate) bases: Bases,
     /// What stands for the keys concerned.
-    pub(crate) files: Files,
+    pub(crate) files: PlanFiles,
     /// The contents that updates build on and dry runs show, as far as they have been read.
-    pub(crate) sources: &'a Sources,
+    pub(crate) sources: &'a EditSources,
     /// How many bytes the files that one submission builds on may have together.
     pub(crate) built_on_bytes_max: usize,
     /// The folder, as a path inside the repository.
@@ -53,7 +53,7 @@ pub(crate) struct Input<'a> {
     pub(crate) new_id: fn() -> Uuid,
 }
 
-impl Input<'_> {
+impl PlanInput<'_> {
     /// A file of the folder as a path inside the repository.
     fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
@@ -62,7 +62,7 @@ impl Input<'_> {
 
 /// What stands for some keys at the head and in the work tree.
 #[derive(Default)]
-pub(crate) struct Files {
+pub(crate) struct PlanFiles {
     /// The ids of what the head has under their names.
     pub(crate) blobs: HashMap<String, BlobId>,
     /// The hand edits that have to be committed before a key can be written.
@@ -135,7 +135,7 @@ pub(crate) struct Granted {
 /// answered from here: the writer answers the whole batch after the barrier, or plans again when
 /// the barrier fails.
 pub(crate) fn plan<'s>(
-    input: &Input<'_>,
+    input: &PlanInput<'_>,
     submissions: impl IntoIterator<Item = &'s Submission>,
     edits: &mut Edits,
 ) -> Plan {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::domain::file_name::names_of;
-use crate::engine::plan::{Halt, Input};
+use crate::engine::plan::{Halt, PlanInput};
 use crate::engine::submission::Submission;
 use crate::engine::submission::answer::{Preview, PreviewedFile};
 use crate::engine::submission::error::SubmitError;
@@ -12,7 +12,7 @@ use crate::store::Draft;
 
 /// Shows the `drafts` of a submission as they would change the files that `earlier` drafts leave behind.
 pub(super) fn of(
-    input: &Input<'_>,
+    input: &PlanInput<'_>,
     earlier: &[Draft],
     submission: &Submission,
     drafts: &[Draft],
@@ -47,7 +47,7 @@ pub(super) fn of(
 }
 
 /// What the head has under a name.
-fn at_head<'i>(input: &Input<'i>, name: &str) -> Result<Option<&'i [u8]>, Halt> {
+fn at_head<'i>(input: &PlanInput<'i>, name: &str) -> Result<Option<&'i [u8]>, Halt> {
     let Some(blob) = input.files.blobs.get(name) else { return Ok(None) };
     let content = input.sources.get(*blob).ok_or(Halt::Unfinished)?;
     Ok(Some(content.as_slice()))

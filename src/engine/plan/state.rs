@@ -7,11 +7,11 @@ use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
-use crate::engine::layers::{Content, File, Good, resolve};
+use crate::engine::layers::{FileContent, Good, KeyFile, resolve};
 use crate::engine::plan::edits::Edits;
-use crate::engine::plan::fold::Commit;
+use crate::engine::plan::fold::FoldedCommit;
 use crate::engine::plan::merge::{self, Merged};
-use crate::engine::plan::{Halt, Input};
+use crate::engine::plan::{Halt, PlanInput};
 use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Problem;
 use crate::engine::submission::answer::Outcome;
@@ -50,7 +50,7 @@ pub(super) struct PlanState {
 }
 
 impl PlanState {
-    pub(super) fn new(input: &Input<'_>) -> Self {
+    pub(super) fn new(input: &PlanInput<'_>) -> Self {
         Self {
             catalog: input.snapshot.catalog().clone(),
             written: SharedMap::new(),
@@ -64,11 +64,11 @@ impl PlanState {
 
     pub(super) fn carry_out(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         submission: &Submission,
         edits: &mut Edits,
     ) -> Result<Vec<Outcome>, Halt> {
-        let (mut commit, before) = (Commit::default(), self.catalog.clone());
+        let (mut commit, before) = (FoldedCommit::default(), self.catalog.clone());
         let changes = submission.changes.iter().enumerate();
         let granted: Result<Vec<_>, _> =
             changes.map(|(index, change)| self.grant(input, &before, index, change, &mut commit)).collect();
@@ -116,11 +116,11 @@ impl PlanState {
     /// what its own changes have made of a collection nobody has a tag.
     fn grant(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         before: &Catalog<Arc<Entry>>,
         index: usize,
         change: &ConditionalCommand,
-        commit: &mut Commit,
+        commit: &mut FoldedCommit,
     ) -> Result<Outcome, Halt> {
         let key = change.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
@@ -174,7 +174,7 @@ impl PlanState {
     /// it for the present one.
     fn over_older(
         &self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         index: usize,
         change: &ConditionalCommand,
         known: Option<&Arc<Entry>>,
@@ -207,20 +207,25 @@ impl PlanState {
     }
 
     /// Whether an undo that brings a file back would do so over what somebody has saved since it was planned.
-    fn overwrites(&self, input: &Input<'_>, restore: &Restore) -> bool {
+    fn overwrites(&self, input: &PlanInput<'_>, restore: &Restore) -> bool {
         let is_saved = || input.files.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
         let is_undo = matches!(restore.reverses, Reverses::Event(_));
         is_undo && restore.exact.is_some() && !self.settled.contains(&restore.key) && is_saved()
     }
 
     /// Whether there is a file for this key that is not served and never was.
-    fn is_unread(&self, input: &Input<'_>, key: &Key) -> bool {
+    fn is_unread(&self, input: &PlanInput<'_>, key: &Key) -> bool {
         !self.settled.contains(key) && input.snapshot.problem_of(key.as_str()).is_some()
     }
 
     /// A broken file gives an update nothing to build on, and a creation nothing to replace. A deletion needs
     /// nothing, but what is no file it leaves to a person: a folder may hold anything.
-    fn refuse_broken(&self, input: &Input<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
+    fn refuse_broken(
+        &self,
+        input: &PlanInput<'_>,
+        index: usize,
+        command: &Command,
+    ) -> Result<(), SubmitError> {
         let key = command.key();
         let replaces = match command {
             Command::Delete { .. } => true,
@@ -246,11 +251,11 @@ impl PlanState {
     /// Puts what an event does to the files into the commit, and its collection on the state.
     fn write(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         index: usize,
         event: &Event,
         exact: Option<&Exact>,
-        commit: &mut Commit,
+        commit: &mut FoldedCommit,
     ) -> Result<Outcome, Halt> {
         let (file, bytes, collection) = match (event, exact) {
             (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
@@ -276,12 +281,12 @@ impl PlanState {
     /// Puts the file of a collection into the commit.
     fn put(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         index: usize,
         collection: &Arc<Collection>,
         file: String,
         bytes: Vec<u8>,
-        commit: &mut Commit,
+        commit: &mut FoldedCommit,
     ) -> Result<Arc<Entry>, SubmitError> {
         if bytes.len() > format::FILE_BYTES_MAX {
             let key = collection.key().clone();
@@ -302,10 +307,10 @@ impl PlanState {
     /// reading will.
     fn problem(
         &self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         written: &Entry,
         bytes: &[u8],
-        commit: &Commit,
+        commit: &FoldedCommit,
     ) -> Option<Arc<Problem>> {
         let Entry { collection, blob, .. } = written;
         let key = collection.key();
@@ -318,14 +323,14 @@ impl PlanState {
         let [yaml, yml] = names_of(key).map(|name| {
             let content = if written.is_in(&name) {
                 let lacking = format::lacking(collection, bytes);
-                Content::Good(Good { blob: *blob, collection: Arc::clone(collection), lacking })
+                FileContent::Good(Good { blob: *blob, collection: Arc::clone(collection), lacking })
             } else if stands(&name) {
                 // It is not read, since it does not count.
-                Content::Broken(Vec::new())
+                FileContent::Broken(Vec::new())
             } else {
                 return None;
             };
-            Some(File { name, content, uncommitted: false })
+            Some(KeyFile { name, content, uncommitted: false })
         });
         let resolved = resolve(key, yaml, yml, || None);
         let wrong = resolved.wrong.first()?;
@@ -343,7 +348,7 @@ impl PlanState {
     /// entry has an id that no content has, so that no condition names it.
     fn update(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         index: usize,
         before: &Arc<Collection>,
         after: &Arc<Collection>,
@@ -380,11 +385,11 @@ impl PlanState {
     /// Edits the file of an updated collection; answers the entry that stood for it, and the one that does now.
     fn edit(
         &mut self,
-        input: &Input<'_>,
+        input: &PlanInput<'_>,
         key: &Key,
         update: &Update,
         edits: &mut Edits,
-        commit: &mut Commit,
+        commit: &mut FoldedCommit,
     ) -> Result<[Arc<Entry>; 2], Halt> {
         let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
         let (standing, file) = (Arc::clone(standing), standing.file());
@@ -400,7 +405,7 @@ impl PlanState {
 
     /// Removes what would stand in the way of a file that comes back: the file that it replaces
     /// under the other name, and a `.yaml` one that would win over it.
-    fn clear_for(&mut self, input: &Input<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
+    fn clear_for(&mut self, input: &PlanInput<'_>, key: &Key, exact: &Exact, commit: &mut FoldedCommit) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
         if served.is_some_and(|entry| entry.is_in(&exact.file)) {
             return;
@@ -421,7 +426,7 @@ impl PlanState {
     }
 
     /// Removes every file that stands for the key; those that are gone already drop out of the commit.
-    fn delete(&mut self, input: &Input<'_>, key: &Key, commit: &mut Commit) {
+    fn delete(&mut self, input: &PlanInput<'_>, key: &Key, commit: &mut FoldedCommit) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
         let spare = input.files.of.get(key).into_iter().flatten().cloned();
         for name in served.into_iter().chain(spare) {

@@ -10,7 +10,7 @@ use crate::domain::file_name::{self, Ending, FileName};
 use crate::domain::{Attribute, Collection, Key, Patch, Value, changes};
 use crate::format::message::{Conflict, Joined, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
-use crate::store::remote::{FileSides, Judged, Merger, Resolution, Side, Sides};
+use crate::store::remote::{FileSides, Judged, Merger, Resolution, SideFile, Sides};
 
 /// Merges collections as their files mean them.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl Collections {
             (Some(ours), Some(theirs)) if base.is_some_and(|base| base.0 == theirs.0) => ours,
             (_, Some(theirs)) => theirs,
         };
-        let content = |it: Option<(usize, &Side)>| it.map(|(_, side)| side.clone());
+        let content = |it: Option<(usize, &SideFile)>| it.map(|(_, side)| side.clone());
         let name = files[stays.0].name.clone();
         let sides = FileSides { name, base: content(base), ours: content(ours), theirs: content(theirs) };
         let take = match &sides {
@@ -77,12 +77,12 @@ impl Collections {
         let merged = match take {
             Resolution::Ours => sides.ours,
             Resolution::Theirs => sides.theirs,
-            Resolution::Bytes(bytes) => Some(Side::File(bytes)),
+            Resolution::Bytes(bytes) => Some(SideFile::File(bytes)),
         };
         let take = |at: usize| match merged.as_ref().filter(|_| at == stays.0) {
             wanted if wanted == files[at].theirs.as_ref() => Resolution::Theirs,
-            Some(Side::File(bytes)) => Resolution::Bytes(bytes.clone()),
-            Some(Side::Special) | None => Resolution::Ours,
+            Some(SideFile::File(bytes)) => Resolution::Bytes(bytes.clone()),
+            Some(SideFile::Special) | None => Resolution::Ours,
         };
         Some([take(0), take(1)])
     }
@@ -97,12 +97,12 @@ fn twins(files: &[FileSides]) -> Vec<[usize; 2]> {
 
 /// Which of its two files a side of a collection has, if it has any; `None` if it has both, or not as files.
 #[expect(clippy::option_option, reason = "a side may have no file")]
-fn standing(files: [&Option<Side>; 2]) -> Option<Option<(usize, &Side)>> {
+fn standing(files: [&Option<SideFile>; 2]) -> Option<Option<(usize, &SideFile)>> {
     match files {
         [None, None] => Some(None),
-        [Some(file @ Side::File(_)), None] => Some(Some((0, file))),
-        [None, Some(file @ Side::File(_))] => Some(Some((1, file))),
-        [Some(_), Some(_)] | [Some(Side::Special), None] | [None, Some(Side::Special)] => None,
+        [Some(file @ SideFile::File(_)), None] => Some(Some((0, file))),
+        [None, Some(file @ SideFile::File(_))] => Some(Some((1, file))),
+        [Some(_), Some(_)] | [Some(SideFile::Special), None] | [None, Some(SideFile::Special)] => None,
     }
 }
 
@@ -150,10 +150,10 @@ fn rival(file: &FileSides, created: &[String]) -> bool {
 /// What becomes of a collection, and which attributes conflict; `None` where the file counts as one value.
 fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String>>) {
     let FileSides { base, ours, theirs, .. } = sides;
-    let read = |side: &Option<Side>| version(key, side);
+    let read = |side: &Option<SideFile>| version(key, side);
     let old = read(base);
     let was = old.as_ref().map(|(_, collection)| collection);
-    let what_changed = |stays: &Option<Side>| {
+    let what_changed = |stays: &Option<SideFile>| {
         let now = read(stays);
         let names = changes(was, now.as_ref().map(|(_, collection)| collection));
         let names: Vec<String> = names.into_iter().map(|change| change.attribute).collect();
@@ -174,8 +174,8 @@ fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String
 /// A file and what it says.
 type Version = (Vec<u8>, Collection);
 
-fn version(key: &Key, side: &Option<Side>) -> Option<Version> {
-    let Some(Side::File(bytes)) = side else { return None };
+fn version(key: &Key, side: &Option<SideFile>) -> Option<Version> {
+    let Some(SideFile::File(bytes)) = side else { return None };
     Some((bytes.clone(), format::read(key, bytes).ok()?))
 }
 
@@ -253,7 +253,8 @@ mod tests {
     use crate::domain::Revision;
 
     fn file(name: &str, sides: [Option<&str>; 3]) -> FileSides {
-        let [base, ours, theirs] = sides.map(|text| text.map(|text| Side::File(text.as_bytes().to_vec())));
+        let [base, ours, theirs] =
+            sides.map(|text| text.map(|text| SideFile::File(text.as_bytes().to_vec())));
         FileSides { name: name.to_owned(), base, ours, theirs }
     }
 

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::domain::file_name::Ending;
-use crate::domain::{Catalog, Collection, Held, Key, Revision};
+use crate::domain::{Catalog, Collection, HasCollection, Key, Revision};
 use crate::engine::memo::{Memo, SmallMemo};
 use crate::engine::pacing::{Paced, Pacing};
 use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
@@ -133,7 +133,7 @@ impl Entry {
     }
 }
 
-impl Held for Arc<Entry> {
+impl HasCollection for Arc<Entry> {
     fn collection(&self) -> &Arc<Collection> {
         &self.collection
     }
@@ -273,7 +273,7 @@ pub struct Projection {
     write_trouble: Arc<ArcSwapOption<String>>,
     /// Since when the writer is at what it does.
     busy_since: Arc<ArcSwapOption<Instant>>,
-    heads: Arc<watch::Sender<Head>>,
+    heads: Arc<watch::Sender<PublishedHead>>,
     /// Tells that there is something to look at: a snapshot, or trouble.
     news: Arc<watch::Sender<()>>,
     pacing: Arc<Pacing>,
@@ -281,7 +281,7 @@ pub struct Projection {
 
 /// The head of the served branch, as far as readers have been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Head {
+pub enum PublishedHead {
     /// The repository has not been read yet.
     #[default]
     Unread,
@@ -363,24 +363,24 @@ impl Projection {
 
     /// Tells each head after its snapshot can be read; who is slow misses those between.
     #[must_use]
-    pub fn heads(&self) -> watch::Receiver<Head> {
+    pub fn heads(&self) -> watch::Receiver<PublishedHead> {
         self.heads.subscribe()
     }
 
     /// Tells that there will be no other head.
     pub(crate) fn end(&self) {
-        self.heads.send_replace(Head::Ended);
+        self.heads.send_replace(PublishedHead::Ended);
     }
 
     /// Waits until the engine has ended, in whatever way.
     pub async fn ended(&self) {
         // The sender lives as long as this does.
-        drop(self.heads().wait_for(|head| *head == Head::Ended).await);
+        drop(self.heads().wait_for(|head| *head == PublishedHead::Ended).await);
     }
 
     /// Makes `next` the truth, and tells of a new head after that. Nobody is waited for.
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
-        let head = Head::At(next.revision);
+        let head = PublishedHead::At(next.revision);
         self.current.store(Some(next));
         self.heads.send_if_modified(|told| std::mem::replace(told, head) != head);
         self.news.send_replace(());

@@ -2,7 +2,7 @@
 
 use crate::domain::{Kind, Value};
 use crate::engine::tests::*;
-use crate::store::memory::Fault;
+use crate::store::memory::InjectedFault;
 
 /// An engine on a repository in which a write has moved the branch and failed at the last flush.
 fn half_written() -> (MemoryJournal, Running) {
@@ -10,7 +10,7 @@ fn half_written() -> (MemoryJournal, Running) {
     commit(&journal, "posts.yaml", &named("Posts"));
     let running = Running::on(&journal);
     running.submit(rename("posts", "First")).unwrap();
-    journal.fail_next(Fault::AfterTheBranch);
+    journal.fail_next(InjectedFault::AfterTheBranch);
     assert!(running.submit(rename("posts", "Second")).is_err());
     assert_eq!(running.shown("posts"), Some(("Second".to_owned(), false)), "the commit stands");
     (journal, running)

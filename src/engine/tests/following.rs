@@ -3,7 +3,7 @@
 use std::thread;
 
 use crate::engine::tests::*;
-use crate::store::memory::Fault;
+use crate::store::memory::InjectedFault;
 
 const POSTS: &str = "posts.yaml";
 
@@ -132,7 +132,7 @@ fn a_write_while_git_holds_the_work_tree_waits_to_see_what_was_saved_before_it()
 fn what_is_saved_while_a_write_waits_for_the_index_is_looked_at_first() {
     let (journal, running) = with_first();
     let saved = format!("{}directory: by-hand\n", named("By hand"));
-    journal.fail_next(Fault::Saved(POSTS.to_owned(), saved));
+    journal.fail_next(InjectedFault::Saved(POSTS.to_owned(), saved));
     running.submit(rename("posts", "By API")).unwrap();
     let content = String::from_utf8(journal.saved(POSTS).unwrap()).unwrap();
     assert_eq!(content, "type: document\nname: By API\ndirectory: by-hand\n", "the edit is below the write");
@@ -235,7 +235,7 @@ fn a_write_that_lost_a_race_waits_until_git_is_done_with_the_work_tree() {
     commit(&journal, "pages.yaml", &named("Pages"));
     let running = Running::on(&journal);
     // While git is at it, nobody knows whether the file has gone.
-    journal.fail_next(Fault::BusyRace(vec![("pages.yaml".to_owned(), None)]));
+    journal.fail_next(InjectedFault::BusyRace(vec![("pages.yaml".to_owned(), None)]));
     thread::scope(|scope| {
         let written = scope.spawn(|| running.submit(rename("posts", "By API")));
         running.eventually("the race is lost", |_| (journal.appends() == 1).then_some(()));

@@ -1,7 +1,7 @@
 //! A branch that somebody else moves while a write is on its way.
 
 use crate::engine::tests::*;
-use crate::store::memory::Fault;
+use crate::store::memory::InjectedFault;
 
 #[test]
 fn writes_that_come_while_a_race_is_lost_are_decided_with_those_that_lost_it() {
@@ -11,7 +11,7 @@ fn writes_that_come_while_a_race_is_lost_are_decided_with_those_that_lost_it() {
     }
     let running = Running::on(&journal);
     let before = journal.appends();
-    journal.fail_next(Fault::BusyRace([("gone.yaml".to_owned(), None)].to_vec()));
+    journal.fail_next(InjectedFault::BusyRace([("gone.yaml".to_owned(), None)].to_vec()));
     thread::scope(|scope| {
         let one = scope.spawn(|| running.submit(rename("one", "First")));
         running.eventually("the race is lost", |_| (journal.appends() > before).then_some(()));

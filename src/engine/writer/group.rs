@@ -8,10 +8,10 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::domain::{Key, Revision};
-use crate::engine::idempotency::{Ledger, Made, replay};
+use crate::engine::idempotency::{Ledger, RecordedOutcome, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::options::Options;
-use crate::engine::plan::edits::Progress;
+use crate::engine::plan::edits::EditProgress;
 use crate::engine::plan::input::{input, keys_of, names_with_rivals};
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
@@ -54,7 +54,7 @@ pub(crate) struct Group<'a> {
     /// Takes the jobs for which the branch would have to go on before it may.
     pub(crate) held: Option<&'a mut Vec<Job>>,
     /// What has been read and edited for the first job.
-    pub(crate) progress: &'a mut Progress,
+    pub(crate) progress: &'a mut EditProgress,
     /// Has the jobs that come meanwhile.
     pub(crate) inbox: &'a mut Inbox,
 }
@@ -136,7 +136,7 @@ impl Group<'_> {
         self.answer_known(jobs)?;
         self.defer(jobs);
         let expected = self.mirror.snapshot().revision;
-        let Progress { sources, edits } = &mut *self.progress;
+        let EditProgress { sources, edits } = &mut *self.progress;
         let input = input(self.mirror, self.options, jobs, sources)?;
         let started = Instant::now();
         let in_time = in_time(jobs, started, self.deferred.is_none());
@@ -386,8 +386,8 @@ fn record(
     let Job { submission, .. } = job;
     if let (Some(once), Ok(granted), false) = (&submission.once, answer, submission.dry_run) {
         let made = match granted.draft {
-            Some(draft) => Made::Commit(committed[draft].revision),
-            None => Made::Nothing(granted.outcomes.clone()),
+            Some(draft) => RecordedOutcome::Commit(committed[draft].revision),
+            None => RecordedOutcome::Nothing(granted.outcomes.clone()),
         };
         ledger.record(Scope::of(&submission.author, once), once.fingerprint, now, made);
     }

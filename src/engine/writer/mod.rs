@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::options::{Options, WriterOptions};
-use crate::engine::plan::edits::Progress;
+use crate::engine::plan::edits::EditProgress;
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::refuse::{reason, refusal, unavailable};
 use crate::engine::signal::{Hint, Hints, Job, Question, Signal};
@@ -276,7 +276,7 @@ impl Writer {
     /// Carries out what can be carried out now, in order, and answers it; all that waits when the service ends.
     fn commit(&mut self, mut jobs: VecDeque<Job>, last: bool) {
         loop {
-            let large = self.carry_out(jobs.into(), &mut Progress::default(), last);
+            let large = self.carry_out(jobs.into(), &mut EditProgress::default(), last);
             self.waiting.add_large(large, self.options.writer.queue_len_max);
             self.go_on(last);
             if !last || self.waiting.is_empty() {
@@ -308,13 +308,13 @@ impl Writer {
 
     /// Whether others have changed what a job builds on so often that it was read and edited all over as many times
     /// as a batch is decided again.
-    fn has_gone_on_enough(&self, progress: &Progress) -> bool {
+    fn has_gone_on_enough(&self, progress: &EditProgress) -> bool {
         let WriterOptions { races_max, operations_bytes_max, .. } = self.options.writer;
         progress.bytes() > operations_bytes_max.saturating_mul(2 * (races_max + 1))
     }
 
     /// Carries out jobs, and answers them; those that one turn has no time for come back.
-    fn carry_out(&mut self, jobs: Vec<Job>, progress: &mut Progress, last: bool) -> Vec<Job> {
+    fn carry_out(&mut self, jobs: Vec<Job>, progress: &mut EditProgress, last: bool) -> Vec<Job> {
         let State::Mirrored(mirror) = &mut self.state else {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
             jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));

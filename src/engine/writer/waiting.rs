@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use crate::domain::Actor;
-use crate::engine::plan::edits::Progress;
+use crate::engine::plan::edits::EditProgress;
 use crate::engine::signal::Job;
 use crate::engine::submission::error::SubmitError;
 
@@ -18,7 +18,7 @@ pub(crate) struct Waiting {
     /// For what one turn has no time for: the first goes on in each turn, behind the others' jobs.
     pub(crate) large: VecDeque<Job>,
     /// How far the first of them is.
-    pub(crate) progress: Progress,
+    pub(crate) progress: EditProgress,
     /// For the branch to go on.
     pub(crate) held: VecDeque<Job>,
     /// When it may.

@@ -1,9 +1,9 @@
 //! One entry of `collections`.
 
-use super::super::Source;
+use super::super::ImportSource;
 use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, keyed, media};
 use crate::domain::{Directory, Key, Kind, Segment, Value};
-use crate::format::foreign::{Content, Node, hint};
+use crate::format::foreign::{ForeignContent, ForeignNode, hint};
 
 /// What has a home, or none here and never will.
 const NOT_EXTRA: [&str; 10] = [
@@ -34,9 +34,9 @@ const STATUSES: [(&str, &str); 5] = [
 
 /// Takes one entry over, or says why not; `place` is its place in the file, from 1.
 pub(super) fn take(
-    source: &mut Source,
+    source: &mut ImportSource,
     media: &mut media::Folders,
-    node: &Node,
+    node: &ForeignNode,
     place: usize,
     context: &Context<'_>,
 ) {
@@ -46,7 +46,7 @@ pub(super) fn take(
             .faults
             .push(wrong(format!("collection {place}: expected a map with `name` and `folder`")));
     }
-    let name = node.given("name").and_then(Node::as_text);
+    let name = node.given("name").and_then(ForeignNode::as_text);
     let called = name.map_or_else(|| format!("collection-{place}"), str::to_owned);
     let folder = match folder(node, context.options.keep_files) {
         Folder::Of(folder) => folder,
@@ -83,14 +83,14 @@ enum Folder {
     Wrong,
 }
 
-fn folder(node: &Node, keep_files: bool) -> Folder {
+fn folder(node: &ForeignNode, keep_files: bool) -> Folder {
     if let Some(folder) = node.get("folder") {
         return match folder.as_text().filter(|_| !folder.is_null()) {
             Some(text) => Folder::Of(inner_path(text).to_owned()),
             None => Folder::Of(String::new()),
         };
     }
-    if node.get("divider").is_some_and(Node::is_truthy) {
+    if node.get("divider").is_some_and(ForeignNode::is_truthy) {
         return Folder::Skipped("a divider is no collection");
     }
     match node.get("files").or_else(|| node.get("file")) {
@@ -104,7 +104,7 @@ fn folder(node: &Node, keep_files: bool) -> Folder {
 }
 
 /// The folder that all files of a collection lie in.
-fn common_folder(files: &Node) -> Option<String> {
+fn common_folder(files: &ForeignNode) -> Option<String> {
     let mut folders = files.items()?.iter().map(|file| {
         let path = inner_path(file.given("file")?.as_text()?);
         Some(path.rsplit_once('/')?.0.to_owned())
@@ -114,9 +114,9 @@ fn common_folder(files: &Node) -> Option<String> {
 }
 
 fn attributes(
-    source: &mut Source,
+    source: &mut ImportSource,
     key: &Key,
-    node: &Node,
+    node: &ForeignNode,
     folder: String,
     original: Option<String>,
     context: &Context<'_>,
@@ -144,24 +144,24 @@ fn attributes(
 
 /// A scalar as it is written: `label: 2024` is a text to Decap's readers too. Anything else is for the
 /// rules to refuse.
-fn scalar_text(node: &Node) -> Value {
+fn scalar_text(node: &ForeignNode) -> Value {
     node.as_text().map_or_else(|| node.to_value(), Value::from)
 }
 
-fn is_recursive(node: &Node, context: &Context<'_>) -> bool {
-    let of = |i18n: Option<&Node>| {
-        i18n.and_then(|i18n| i18n.get("structure")).and_then(Node::as_text).map(str::to_owned)
+fn is_recursive(node: &ForeignNode, context: &Context<'_>) -> bool {
+    let of = |i18n: Option<&ForeignNode>| {
+        i18n.and_then(|i18n| i18n.get("structure")).and_then(ForeignNode::as_text).map(str::to_owned)
     };
     let own = node.given("i18n").filter(|i18n| i18n.is_truthy());
     let structure = own.and_then(|own| of(Some(own)).or_else(|| of(context.i18n)));
-    node.get("nested").is_some_and(Node::is_truthy)
-        || node.get("path").and_then(Node::as_text).is_some_and(|path| path.contains('/'))
+    node.get("nested").is_some_and(ForeignNode::is_truthy)
+        || node.get("path").and_then(ForeignNode::as_text).is_some_and(|path| path.contains('/'))
         || structure.as_deref() == Some("multiple_folders")
 }
 
 /// The format of documents; an error with the word of one that there is not here.
-fn format(node: &Node) -> Result<Option<&'static str>, String> {
-    match node.given("format").or_else(|| node.given("extension")).and_then(Node::as_text) {
+fn format(node: &ForeignNode) -> Result<Option<&'static str>, String> {
+    match node.given("format").or_else(|| node.given("extension")).and_then(ForeignNode::as_text) {
         None => Ok(None),
         Some(word) => format_of(word).map(Some).ok_or_else(|| word.to_owned()),
     }
@@ -188,8 +188,8 @@ pub(in crate::exchange) fn statuses() -> Value {
 }
 
 /// The small settings without a home, as they stand there.
-fn extra(node: &Node) -> Option<Value> {
-    let is_extra = |name: &str, value: &Node| match name {
+fn extra(node: &ForeignNode) -> Option<Value> {
+    let is_extra = |name: &str, value: &ForeignNode| match name {
         name if NOT_EXTRA.contains(&name) => false,
         // What Decap calls by a word of its own is kept, so that an export can say it again.
         "format" => !matches!(value.as_text(), Some("json" | "yaml")),
@@ -205,11 +205,11 @@ fn extra(node: &Node) -> Option<Value> {
 }
 
 /// A value without what is never taken over.
-fn harmless(node: &Node) -> Value {
+fn harmless(node: &ForeignNode) -> Value {
     match &node.content {
-        Content::Plain(_) | Content::Text(_) => node.to_value(),
-        Content::List(items) => Value::List(items.iter().map(|item| harmless(item)).collect()),
-        Content::Map(entries) => {
+        ForeignContent::Plain(_) | ForeignContent::Text(_) => node.to_value(),
+        ForeignContent::List(items) => Value::List(items.iter().map(|item| harmless(item)).collect()),
+        ForeignContent::Map(entries) => {
             let kept = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
             let kept = kept.filter(|(name, _)| !NEVER.contains(name));
             Value::Map(kept.map(|(name, value)| (name.to_owned(), harmless(value))).collect())
@@ -218,7 +218,7 @@ fn harmless(node: &Node) -> Value {
 }
 
 /// Where an attribute comes from.
-fn locate(node: &Node, path: &[Segment]) -> crate::format::foreign::Position {
+fn locate(node: &ForeignNode, path: &[Segment]) -> crate::format::foreign::Position {
     let from = match path.first() {
         Some(Segment::Name(name)) => match name.as_str() {
             "name" => "label",

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::super::{Options, Source};
+use super::super::{ImportOptions, ImportSource};
 use super::{inner_path, url};
 use crate::domain::{Directory, Key, Kind, Value};
-use crate::format::foreign::{Node, Position};
+use crate::format::foreign::{ForeignNode, Position};
 
 /// The media folders of collections, for when all keys of collections are known.
 #[derive(Default)]
@@ -21,13 +21,13 @@ struct Folder {
 }
 
 /// Whether a collection's media folder lies outside of the collection, from the root of the repository.
-pub(super) fn is_own(media_folder: &Node) -> bool {
+pub(super) fn is_own(media_folder: &ForeignNode) -> bool {
     media_folder.as_text().is_some_and(|path| path.starts_with('/'))
 }
 
 impl Folders {
     /// Notes the media folder of a collection, if it has one of its own.
-    pub(super) fn note(&mut self, key: &Key, collection: &Node) {
+    pub(super) fn note(&mut self, key: &Key, collection: &ForeignNode) {
         let Some(folder) = collection.get("media_folder").filter(|folder| is_own(folder)) else { return };
         let Ok(key) = Key::parse(&format!("{key}-media")) else { return };
         let path = inner_path(folder.as_text().unwrap_or_default()).to_owned();
@@ -36,7 +36,7 @@ impl Folders {
     }
 
     /// Takes them all over, that of the site first.
-    pub(super) fn take_all(self, source: &mut Source, root: &Node, options: &Options) {
+    pub(super) fn take_all(self, source: &mut ImportSource, root: &ForeignNode, options: &ImportOptions) {
         let site = root.given("media_folder").map(|folder| Folder {
             key: options.media_key.clone(),
             path: inner_path(folder.as_text().unwrap_or_default()).to_owned(),
@@ -48,7 +48,7 @@ impl Folders {
 }
 
 impl Folder {
-    fn take(self, source: &mut Source) {
+    fn take(self, source: &mut ImportSource) {
         if let Err(why) = Directory::parse(&self.path) {
             source.skipped.push((self.key.to_string(), format!("media_folder: {why}")));
             return;

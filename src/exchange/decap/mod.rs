@@ -12,10 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(super) use self::collection::{format_of, statuses};
-use super::{Options, Source};
+use super::{ImportOptions, ImportSource};
 use crate::domain::{Catalog, Key, Value};
 use crate::format::Fault;
-use crate::format::foreign::{Node, Position};
+use crate::format::foreign::{ForeignNode, Position};
 
 /// Where small settings without a home go.
 pub(super) const EXTRA: &str = "x-decap";
@@ -28,18 +28,22 @@ pub(super) const DESCRIPTION: &str = "x-description";
 
 /// What the whole configuration says about each of its collections.
 struct Context<'n> {
-    options: &'n Options,
+    options: &'n ImportOptions,
     /// The keys that names of this configuration have from an earlier import.
     known: HashMap<&'n str, Key>,
     /// The same keys, folded: no other names may have them.
     reserved: HashSet<Key>,
     is_workflow: bool,
     /// How translations lie on disk, unless a collection says otherwise.
-    i18n: Option<&'n Node>,
+    i18n: Option<&'n ForeignNode>,
 }
 
 /// Reads a configuration.
-pub(super) fn read(root: &Node, options: &Options, there: &Catalog) -> Result<Source, Fault> {
+pub(super) fn read(
+    root: &ForeignNode,
+    options: &ImportOptions,
+    there: &Catalog,
+) -> Result<ImportSource, Fault> {
     let list = match root.given("collections") {
         None => &[][..],
         Some(node) => {
@@ -51,19 +55,20 @@ pub(super) fn read(root: &Node, options: &Options, there: &Catalog) -> Result<So
         options,
         reserved: known.values().map(Key::folded).collect(),
         known,
-        is_workflow: root.get("publish_mode").and_then(Node::as_text) == Some("editorial_workflow"),
+        is_workflow: root.get("publish_mode").and_then(ForeignNode::as_text) == Some("editorial_workflow"),
         i18n: root.given("i18n"),
     };
-    let mut source = Source::default();
+    let mut source = ImportSource::default();
     let mut media = media::Folders::default();
     for (index, node) in list.iter().enumerate() {
         collection::take(&mut source, &mut media, node, index + 1, &context);
     }
-    for (index, node) in root.given("singletons").and_then(Node::items).unwrap_or_default().iter().enumerate()
+    for (index, node) in
+        root.given("singletons").and_then(ForeignNode::items).unwrap_or_default().iter().enumerate()
     {
         let name = node
             .given("name")
-            .and_then(Node::as_text)
+            .and_then(ForeignNode::as_text)
             .map_or_else(|| format!("singleton-{}", index + 1), str::to_owned);
         source.skipped.push((name, "a single file has no folder".to_owned()));
     }
@@ -81,14 +86,14 @@ fn inner_path(path: &str) -> &str {
 }
 
 /// Where a template for the file's name is added to the public folder of media.
-fn url(public_folder: &Node) -> Option<Value> {
+fn url(public_folder: &ForeignNode) -> Option<Value> {
     let folder = public_folder.as_text()?.trim_end_matches('/');
     Some(Value::from(format!("{folder}/{{filename}}")))
 }
 
 /// The keys that names have from an earlier import: a collection keeps its key wherever it stands. Of a name
 /// that several have, the order decides.
-fn known<'n>(list: &'n [Arc<Node>], there: &Catalog) -> HashMap<&'n str, Key> {
+fn known<'n>(list: &'n [Arc<ForeignNode>], there: &Catalog) -> HashMap<&'n str, Key> {
     let originals = there.iter().filter_map(|it| Some((it.by_name(ORIGINAL_NAME)?.as_text()?, it.key())));
     let keys: HashMap<&str, &Key> = originals.collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -101,7 +106,7 @@ fn known<'n>(list: &'n [Arc<Node>], there: &Catalog) -> HashMap<&'n str, Key> {
 
 /// The key of a name, and the name where it is another; that is told.
 fn keyed(
-    source: &mut Source,
+    source: &mut ImportSource,
     name: &str,
     place: usize,
     at: Position,

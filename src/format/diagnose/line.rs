@@ -7,7 +7,7 @@ use crate::format::lookalike::{SIGNS, closing_quote, glued, is_name, is_odd_blan
 
 /// A line and where it stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line<'t> {
+pub(crate) struct SourceLine<'t> {
     /// Its first byte in the text.
     pub(crate) start: usize,
     /// The line without its end.
@@ -44,7 +44,7 @@ fn colon(text: &str) -> Option<usize> {
     text[from..].match_indices(':').map(|(at, _)| from + at).find(ends).filter(|at| *at < comment)
 }
 
-impl<'t> Line<'t> {
+impl<'t> SourceLine<'t> {
     /// The line of a byte.
     pub(crate) fn at(text: &'t str, at: usize) -> Self {
         let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -90,19 +90,19 @@ impl<'t> Line<'t> {
     }
 
     /// The lines above that say something, the nearest first.
-    pub(crate) fn above(self, text: &'t str) -> impl Iterator<Item = Line<'t>> {
+    pub(crate) fn above(self, text: &'t str) -> impl Iterator<Item = SourceLine<'t>> {
         let mut start = self.start;
         std::iter::from_fn(move || {
-            start = Line::at(text, start.checked_sub(1)?).start;
-            Some(Line::at(text, start))
+            start = SourceLine::at(text, start.checked_sub(1)?).start;
+            Some(SourceLine::at(text, start))
         })
         .filter(|line| !line.says_nothing())
     }
 
     /// The next line that says something, as one of a text that begins with it.
-    fn below(self, text: &'t str) -> Option<Line<'t>> {
+    fn below(self, text: &'t str) -> Option<SourceLine<'t>> {
         let below = text.get(self.span().end + 1..).unwrap_or_default();
-        below.lines().map(|text| Line { start: 0, text }).find(|line| !line.says_nothing())
+        below.lines().map(|text| SourceLine { start: 0, text }).find(|line| !line.says_nothing())
     }
 
     /// Up to the dash of an item, and the rest.
@@ -221,7 +221,7 @@ impl<'t> Line<'t> {
         let rest = self.text.get(at..)?;
         let text = self.text.get(from..)?;
         let end = rest.find([',', ']', '}']).map_or(self.text.len(), |end| at + end);
-        let item = Line { text: &self.text[..end], ..*self };
+        let item = SourceLine { text: &self.text[..end], ..*self };
         match rest.chars().next()? {
             quote @ ('"' | '\'') if !rest[1..].contains(quote) => self.value(at),
             '@' | '`' | '%' | '*' => item.value(at),

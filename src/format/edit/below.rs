@@ -15,7 +15,7 @@ use std::ops::Range;
 use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
 use crate::format::tree;
-use crate::format::tree::{Content, Node};
+use crate::format::tree::{Node, NodeContent};
 
 /// How an item or a member ends.
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +30,12 @@ impl Ending {
     /// How a value ends.
     pub(crate) fn of(text: &str, value: &Node) -> Self {
         match &value.content {
-            Content::Scalar(_, Style::Block) => {
+            NodeContent::Scalar(_, Style::Block) => {
                 Self::Text { keeps_blank_lines: indicators(text, &value.span).contains('+') }
             }
-            Content::Scalar(_, Style::Plain | Style::Single | Style::Double) => Self::Plain,
-            Content::List(items, _) => items.last().map_or(Self::Plain, |item| Self::of(text, item)),
-            Content::Map(entries, _) => {
+            NodeContent::Scalar(_, Style::Plain | Style::Single | Style::Double) => Self::Plain,
+            NodeContent::List(items, _) => items.last().map_or(Self::Plain, |item| Self::of(text, item)),
+            NodeContent::Map(entries, _) => {
                 entries.last().map_or(Self::Plain, |entry| Self::of(text, &entry.value))
             }
         }

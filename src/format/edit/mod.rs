@@ -22,10 +22,10 @@ mod step;
 mod value;
 
 use crate::domain::{Attribute, Change, Collection, Kind, Shorthand, changes};
-use crate::format::edit::parts::{Insertion, Part, Parts};
+use crate::format::edit::parts::{Insertion, NewPart, Parts};
 use crate::format::edit::proof::Proof;
 use crate::format::edit::splice::{SourceText, Splice, applied};
-use crate::format::edit::step::Step;
+use crate::format::edit::step::RootEdit;
 use crate::format::edit::value::style_behind;
 use crate::format::read::BYTE_ORDER_MARK;
 use crate::format::tree::Node;
@@ -107,7 +107,7 @@ impl Edit<'_> {
     /// The text with all changes made, if it is right, and which attributes had to be written anew;
     /// all of them if so asked.
     fn taken(&self, is_anew: bool) -> Option<(String, Option<String>)> {
-        let mut whole = Step::default();
+        let mut whole = RootEdit::default();
         let mut anew = Vec::new();
         for change in self.changes {
             let in_place = if is_anew { None } else { self.in_place(change) };
@@ -123,12 +123,12 @@ impl Edit<'_> {
     }
 
     /// The smallest change of an attribute.
-    fn in_place(&self, change: &Change) -> Option<Step> {
+    fn in_place(&self, change: &Change) -> Option<RootEdit> {
         let Change { attribute, from, to } = change;
         if attribute == Attribute::UnpublishedStatuses.as_str() {
             return statuses::changed(self.source, self.root, to.as_ref());
         }
-        let mut step = Step::default();
+        let mut step = RootEdit::default();
         match (self.root.entry(attribute), to) {
             (Some(entry), Some(to)) => {
                 step.change(self.source, self.root, entry, from.as_ref()?, to)?;
@@ -141,8 +141,8 @@ impl Edit<'_> {
     }
 
     /// The attribute written anew where its first part stands.
-    fn anew(&self, Change { attribute, from: _, to }: &Change) -> Step {
-        let mut step = Step::default();
+    fn anew(&self, Change { attribute, from: _, to }: &Change) -> RootEdit {
+        let mut step = RootEdit::default();
         let mut present = names(attribute).filter_map(|name| self.root.entry(name)).collect::<Vec<_>>();
         present.sort_by_key(|entry| entry.start);
         match (present.split_first(), to) {
@@ -158,7 +158,7 @@ impl Edit<'_> {
     }
 
     /// All splices of a step, in the order of the text.
-    fn splices(&self, step: Step) -> Option<Vec<Splice>> {
+    fn splices(&self, step: RootEdit) -> Option<Vec<Splice>> {
         let entries = self.root.entries();
         let is_gone = |at: usize| step.gone.contains(&entries[at].start);
         let (gone, kept): (Vec<usize>, Vec<usize>) = (0..entries.len()).partition(|&at| is_gone(at));
@@ -168,9 +168,9 @@ impl Edit<'_> {
             let rank = self.rank(name);
             let (_, anchor) = *ranks.iter().filter(|(kept, _)| *kept <= rank).max()?;
             match insertions.iter_mut().find(|insertion| insertion.behind == Some(anchor)) {
-                Some(insertion) => insertion.parts.push(Part::Member(name, value)),
+                Some(insertion) => insertion.parts.push(NewPart::Member(name, value)),
                 None => {
-                    let parts = vec![Part::Member(name, value)];
+                    let parts = vec![NewPart::Member(name, value)];
                     let style = style_behind(self.root, &entries[anchor]);
                     insertions.push(Insertion { behind: Some(anchor), parts, style });
                 }

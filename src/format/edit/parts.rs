@@ -7,12 +7,12 @@ use crate::format::edit::below;
 use crate::format::edit::below::Ending;
 use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
-use crate::format::tree::{Content, Layout, Node};
+use crate::format::tree::{Layout, Node, NodeContent};
 use crate::format::write;
 
 /// A new item or member.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part<'v> {
+pub(crate) enum NewPart<'v> {
     /// An item of a list.
     Item(&'v Value),
     /// A name and its value.
@@ -25,7 +25,7 @@ pub(crate) struct Insertion<'v> {
     /// Behind which part; `None` is before the first.
     pub(crate) behind: Option<usize>,
     /// What comes.
-    pub(crate) parts: Vec<Part<'v>>,
+    pub(crate) parts: Vec<NewPart<'v>>,
     /// How texts are quoted.
     pub(crate) style: Style,
 }
@@ -52,19 +52,19 @@ impl<'t> Parts<'t> {
             Layout::Pair => return None,
         };
         let endings = match &node.content {
-            Content::Map(entries, _) => {
+            NodeContent::Map(entries, _) => {
                 entries.iter().map(|entry| Ending::of(source.text, &entry.value)).collect()
             }
-            Content::List(items, _) => items.iter().map(|item| Ending::of(source.text, item)).collect(),
-            Content::Scalar(..) => Vec::new(),
+            NodeContent::List(items, _) => items.iter().map(|item| Ending::of(source.text, item)).collect(),
+            NodeContent::Scalar(..) => Vec::new(),
         };
         let spans = match &node.content {
-            Content::Map(entries, _) => Some(entries.iter().map(|entry| entry.span()).collect()),
-            Content::List(items, _) if block => {
+            NodeContent::Map(entries, _) => Some(entries.iter().map(|entry| entry.span()).collect()),
+            NodeContent::List(items, _) if block => {
                 items.iter().map(|item| Some(dash(source.text, item)?..item.span.end)).collect()
             }
-            Content::List(items, _) => Some(items.iter().map(|item| item.span.clone()).collect()),
-            Content::Scalar(..) => None,
+            NodeContent::List(items, _) => Some(items.iter().map(|item| item.span.clone()).collect()),
+            NodeContent::Scalar(..) => None,
         };
         Some(Self { source, spans: spans?, endings, whole: node.span.clone(), block })
     }
@@ -143,8 +143,8 @@ impl<'t> Parts<'t> {
         for part in &new.parts {
             lines.extend(std::iter::repeat_n(' ', column));
             match part {
-                Part::Item(value) => write::item(&mut lines, column, value, new.style),
-                Part::Member(name, value) => write::entry(&mut lines, column, name, value, new.style),
+                NewPart::Item(value) => write::item(&mut lines, column, value, new.style),
+                NewPart::Member(name, value) => write::entry(&mut lines, column, name, value, new.style),
             }
         }
         lines
@@ -221,9 +221,9 @@ impl<'t> Parts<'t> {
 impl Insertion<'_> {
     /// Each part as it stands in brackets or braces.
     fn flow(&self) -> Vec<String> {
-        let flow = |part: &Part<'_>| match part {
-            Part::Item(value) => write::flow(value, self.style),
-            Part::Member(name, value) => write::flow_entry(name, value, self.style),
+        let flow = |part: &NewPart<'_>| match part {
+            NewPart::Item(value) => write::flow(value, self.style),
+            NewPart::Member(name, value) => write::flow_entry(name, value, self.style),
         };
         self.parts.iter().map(flow).collect()
     }

@@ -3,15 +3,15 @@
 
 use crate::domain::{Attribute, Shorthand, Value};
 use crate::format::edit::splice::SourceText;
-use crate::format::edit::step::Step;
+use crate::format::edit::step::RootEdit;
 use crate::format::read;
-use crate::format::tree::{Entry, Node};
+use crate::format::tree::{MapEntry, Node};
 
 /// Changes the statuses to `to`, or takes them away.
 ///
 /// A shorthand stays as long as its status is just what the shorthand says; only its directory
 /// changes then. A status that needs more goes into the map.
-pub(crate) fn changed(source: SourceText<'_>, root: &Node, to: Option<&Value>) -> Option<Step> {
+pub(crate) fn changed(source: SourceText<'_>, root: &Node, to: Option<&Value>) -> Option<RootEdit> {
     let name = Attribute::UnpublishedStatuses;
     let explicit = root.entry(name.as_str());
     let from = explicit.and_then(|_| value_in(root, name.as_str()));
@@ -19,7 +19,7 @@ pub(crate) fn changed(source: SourceText<'_>, root: &Node, to: Option<&Value>) -
         Some(Value::Map(entries)) => entries.to_vec(),
         _ => Vec::new(),
     };
-    let mut step = Step::default();
+    let mut step = RootEdit::default();
     let mut kept = false;
     for (shorthand, entry) in shorthands(root) {
         let status = shorthand.status();
@@ -50,7 +50,7 @@ pub(crate) fn changed(source: SourceText<'_>, root: &Node, to: Option<&Value>) -
     Some(step)
 }
 
-fn shorthands(root: &Node) -> impl Iterator<Item = (Shorthand, &Entry)> {
+fn shorthands(root: &Node) -> impl Iterator<Item = (Shorthand, &MapEntry)> {
     Shorthand::ALL.into_iter().filter_map(|shorthand| Some((shorthand, root.entry(shorthand.as_str())?)))
 }
 

@@ -3,14 +3,14 @@
 use crate::domain::Value;
 use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::edit::value;
-use crate::format::edit::value::Place;
+use crate::format::edit::value::ValuePlace;
 use crate::format::scalar::Style;
-use crate::format::tree::{Entry, Layout, Node};
+use crate::format::tree::{Layout, MapEntry, Node};
 use crate::format::write;
 
 /// Changes to the entries of the root: of one attribute, or of all together.
 #[derive(Debug, Default)]
-pub(crate) struct Step {
+pub(crate) struct RootEdit {
     /// Changes inside entries that stay.
     pub(crate) splices: Vec<Splice>,
     /// The first bytes of the entries that go.
@@ -19,17 +19,17 @@ pub(crate) struct Step {
     pub(crate) added: Vec<(String, Value)>,
 }
 
-impl Step {
+impl RootEdit {
     /// Changes the value of an entry, if that can be done in place.
     pub(crate) fn change(
         &mut self,
         source: SourceText<'_>,
         root: &Node,
-        entry: &Entry,
+        entry: &MapEntry,
         from: &Value,
         to: &Value,
     ) -> Option<()> {
-        let place = Place::of(source, root, entry);
+        let place = ValuePlace::of(source, root, entry);
         self.splices.extend(value::changed(source, place, &entry.value, from, to)?);
         Some(())
     }
@@ -39,7 +39,7 @@ impl Step {
         &mut self,
         source: SourceText<'_>,
         root: &Node,
-        entry: &Entry,
+        entry: &MapEntry,
         name: &str,
         value: &Value,
     ) {
@@ -51,7 +51,7 @@ impl Step {
     }
 
     /// Takes an entry out.
-    pub(crate) fn remove(&mut self, entry: &Entry) {
+    pub(crate) fn remove(&mut self, entry: &MapEntry) {
         self.gone.push(entry.start);
     }
 

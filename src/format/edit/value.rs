@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::domain::Value;
-use crate::format::edit::parts::{Insertion, Part, Parts};
+use crate::format::edit::parts::{Insertion, NewPart, Parts};
 use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
-use crate::format::tree::{Content, Entry, Layout, Node};
+use crate::format::tree::{Layout, MapEntry, Node, NodeContent};
 use crate::format::{scalar, write};
 
 /// The most cells of the table that aligns two lists; larger ones are compared from both ends.
@@ -15,11 +15,11 @@ const ALIGNMENT_CELLS_MAX: usize = 250_000;
 
 /// Where a value stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place<'n> {
+pub(crate) enum ValuePlace<'n> {
     /// Behind the name of a block map.
     Entry {
         /// The name and the value.
-        entry: &'n Entry,
+        entry: &'n MapEntry,
         /// The column of the name.
         column: usize,
     },
@@ -29,9 +29,9 @@ pub(crate) enum Place<'n> {
     Flow,
 }
 
-impl<'n> Place<'n> {
+impl<'n> ValuePlace<'n> {
     /// Where the value of a map's entry stands.
-    pub(crate) fn of(source: SourceText<'_>, map: &Node, entry: &'n Entry) -> Self {
+    pub(crate) fn of(source: SourceText<'_>, map: &Node, entry: &'n MapEntry) -> Self {
         match map.layout() {
             Some(Layout::Block) => Self::Entry { entry, column: source.column(entry.start) },
             Some(Layout::Flow | Layout::Pair) | None => Self::Flow,
@@ -42,7 +42,7 @@ impl<'n> Place<'n> {
 /// Changes a value with the fewest bytes: inside it if possible, else all of it.
 pub(crate) fn changed(
     source: SourceText<'_>,
-    place: Place<'_>,
+    place: ValuePlace<'_>,
     node: &Node,
     from: &Value,
     to: &Value,
@@ -56,29 +56,35 @@ pub(crate) fn changed(
 
 fn inside(
     source: SourceText<'_>,
-    place: Place<'_>,
+    place: ValuePlace<'_>,
     node: &Node,
     from: &Value,
     to: &Value,
 ) -> Option<Vec<Splice>> {
     match (&node.content, from, to) {
-        (Content::Scalar(_, style), _, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_)) => {
+        (
+            NodeContent::Scalar(_, style),
+            _,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_),
+        ) => {
             if node.span.is_empty() {
                 return None;
             }
             Some(vec![source.replace(node.span.clone(), scalar(source, place, node, *style, to))])
         }
-        (Content::Map(entries, _), Value::Map(old), Value::Map(new)) => {
+        (NodeContent::Map(entries, _), Value::Map(old), Value::Map(new)) => {
             members(source, node, entries, old, new)
         }
-        (Content::List(nodes, _), Value::List(old), Value::List(new)) => items(source, node, nodes, old, new),
+        (NodeContent::List(nodes, _), Value::List(old), Value::List(new)) => {
+            items(source, node, nodes, old, new)
+        }
         _ => None,
     }
 }
 
 /// A scalar in the style of the one that it replaces; the comment behind `|` or `>` stays.
-fn scalar(source: SourceText<'_>, place: Place<'_>, node: &Node, style: Style, to: &Value) -> String {
-    let in_flow = matches!(place, Place::Flow);
+fn scalar(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, style: Style, to: &Value) -> String {
+    let in_flow = matches!(place, ValuePlace::Flow);
     if style != Style::Block {
         return scalar::written(to, style, in_flow);
     }
@@ -115,7 +121,7 @@ fn literal(source: SourceText<'_>, node: &Node, to: &Value, comment: &str) -> Op
 fn members(
     source: SourceText<'_>,
     node: &Node,
-    entries: &[Entry],
+    entries: &[MapEntry],
     old: &[(String, Value)],
     new: &[(String, Value)],
 ) -> Option<Vec<Splice>> {
@@ -125,7 +131,7 @@ fn members(
     for (at, entry) in entries.iter().enumerate() {
         match wanted.get(entry.name()) {
             Some(to) => {
-                let place = Place::of(source, node, entry);
+                let place = ValuePlace::of(source, node, entry);
                 splices.extend(changed(source, place, &entry.value, old.get(entry.name())?, to)?);
                 last = Some(at);
             }
@@ -133,7 +139,7 @@ fn members(
         }
     }
     let fresh = new.iter().filter(|(name, _)| !old.contains_key(name.as_str()));
-    let fresh: Vec<_> = fresh.map(|(name, value)| Part::Member(name, value)).collect();
+    let fresh: Vec<_> = fresh.map(|(name, value)| NewPart::Member(name, value)).collect();
     let mut insertions = Vec::new();
     if !fresh.is_empty() {
         let style = style_behind(node, &entries[last?]);
@@ -144,7 +150,7 @@ fn members(
 }
 
 /// The style of what is added behind an entry: in braces that of its name.
-pub(crate) fn style_behind(node: &Node, entry: &Entry) -> Style {
+pub(crate) fn style_behind(node: &Node, entry: &MapEntry) -> Style {
     match (node.layout(), entry.key.as_scalar()) {
         (Some(Layout::Flow), Some((_, style))) => style,
         _ => Style::Plain,
@@ -162,7 +168,7 @@ fn items(
     old: &[Value],
     new: &[Value],
 ) -> Option<Vec<Splice>> {
-    let place = if node.layout() == Some(Layout::Block) { Place::Item } else { Place::Flow };
+    let place = if node.layout() == Some(Layout::Block) { ValuePlace::Item } else { ValuePlace::Flow };
     let mut kept = aligned(old, new);
     kept.push((old.len(), new.len()));
     let (mut splices, mut gone, mut insertions) = (Vec::new(), Vec::new(), Vec::new());
@@ -174,7 +180,7 @@ fn items(
         }
         gone.extend(at..old_next);
         if to < new_next {
-            let fresh: Vec<_> = new[to..new_next].iter().map(Part::Item).collect();
+            let fresh: Vec<_> = new[to..new_next].iter().map(NewPart::Item).collect();
             let sibling = nodes.get(at.saturating_sub(1)).and_then(Node::as_scalar);
             let style = sibling.map_or(Style::Plain, |(_, style)| style);
             insertions.push(Insertion { behind: at.checked_sub(1), parts: fresh, style });
@@ -225,15 +231,15 @@ fn aligned_at_ends(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
 }
 
 /// Writes the whole value anew.
-fn replaced(source: SourceText<'_>, place: Place<'_>, node: &Node, to: &Value) -> Option<Splice> {
+fn replaced(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, to: &Value) -> Option<Splice> {
     let in_brackets = node.layout() == Some(Layout::Flow);
     match place {
-        Place::Flow if node.span.is_empty() => None,
-        Place::Flow => Some(source.replace(node.span.clone(), write::flow(to, Style::Plain))),
-        Place::Item | Place::Entry { .. } if in_brackets => {
+        ValuePlace::Flow if node.span.is_empty() => None,
+        ValuePlace::Flow => Some(source.replace(node.span.clone(), write::flow(to, Style::Plain))),
+        ValuePlace::Item | ValuePlace::Entry { .. } if in_brackets => {
             Some(source.replace(node.span.clone(), write::flow(to, Style::Plain)))
         }
-        Place::Item => {
+        ValuePlace::Item => {
             if node.span.is_empty() {
                 return None;
             }
@@ -243,7 +249,7 @@ fn replaced(source: SourceText<'_>, place: Place<'_>, node: &Node, to: &Value) -
             write::value(&mut lines, source.column(node.span.start), to);
             Some(source.replace(node.span.start..end, source.lines(lines.trim_end_matches('\n'))))
         }
-        Place::Entry { entry, column } => {
+        ValuePlace::Entry { entry, column } => {
             let key = entry.key.span.end;
             let rest = &source.text[key..];
             let colon = key + (rest.len() - rest.trim_start_matches(' ').len()) + 1;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, ScalarStyle, Tag};
 
-use super::{Content, EXPANDED_NODES_MAX, Node, Position, SOURCE_DEPTH_MAX};
+use super::{EXPANDED_NODES_MAX, ForeignContent, ForeignNode, Position, SOURCE_DEPTH_MAX};
 use crate::domain::shown;
 use crate::format::Fault;
 
 /// A list or map whose end has not come yet.
 struct Open {
-    node: Node,
+    node: ForeignNode,
     size: Size,
     anchor: usize,
     /// A name that waits for its value.
-    key: Option<Arc<Node>>,
+    key: Option<Arc<ForeignNode>>,
 }
 
 /// How much a node takes when it stands somewhere again.
@@ -29,15 +29,15 @@ const LEAF: Size = Size { nodes: 1, depth: 0 };
 
 /// Makes nodes of events; none of its steps calls itself, so no input exhausts the stack.
 #[derive(Default)]
-pub(super) struct Builder {
+pub(super) struct ForeignBuilder {
     stack: Vec<Open>,
-    anchors: HashMap<usize, (Arc<Node>, Size)>,
+    anchors: HashMap<usize, (Arc<ForeignNode>, Size)>,
     expanded: usize,
     documents: usize,
-    pub(super) root: Option<Arc<Node>>,
+    pub(super) root: Option<Arc<ForeignNode>>,
 }
 
-impl Builder {
+impl ForeignBuilder {
     /// Takes the next event.
     pub(super) fn take(&mut self, event: Event<'_>, start: Marker) -> Result<(), Fault> {
         let at = Position { line: start.line(), column: start.col() + 1 };
@@ -51,30 +51,32 @@ impl Builder {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let content = match style {
-                    ScalarStyle::Plain if !is_string(tag.as_deref()) => Content::Plain(text.into_owned()),
-                    _ => Content::Text(text.into_owned()),
+                    ScalarStyle::Plain if !is_string(tag.as_deref()) => {
+                        ForeignContent::Plain(text.into_owned())
+                    }
+                    _ => ForeignContent::Text(text.into_owned()),
                 };
-                self.place(Arc::new(Node { at, content }), LEAF, anchor)
+                self.place(Arc::new(ForeignNode { at, content }), LEAF, anchor)
             }
             Event::Alias(anchor) => self.alias(anchor, at),
-            Event::SequenceStart(anchor, _) => self.open(at, anchor, Content::List(Vec::new())),
-            Event::MappingStart(anchor, _) => self.open(at, anchor, Content::Map(Vec::new())),
+            Event::SequenceStart(anchor, _) => self.open(at, anchor, ForeignContent::List(Vec::new())),
+            Event::MappingStart(anchor, _) => self.open(at, anchor, ForeignContent::Map(Vec::new())),
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
         }
     }
 
-    fn open(&mut self, at: Position, anchor: usize, content: Content) -> Result<(), Fault> {
+    fn open(&mut self, at: Position, anchor: usize, content: ForeignContent) -> Result<(), Fault> {
         if self.stack.len() >= SOURCE_DEPTH_MAX {
             return Err(too_deep(at));
         }
-        self.stack.push(Open { node: Node { at, content }, size: LEAF, anchor, key: None });
+        self.stack.push(Open { node: ForeignNode { at, content }, size: LEAF, anchor, key: None });
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Fault> {
         let Some(Open { mut node, mut size, anchor, .. }) = self.stack.pop() else { return Ok(()) };
-        if let Content::Map(entries) = &mut node.content {
+        if let ForeignContent::Map(entries) = &mut node.content {
             distinct(entries)?;
             *entries = merged(std::mem::take(entries))?;
         }
@@ -98,7 +100,7 @@ impl Builder {
     }
 
     /// Puts a finished node where it belongs.
-    fn place(&mut self, node: Arc<Node>, size: Size, anchor: usize) -> Result<(), Fault> {
+    fn place(&mut self, node: Arc<ForeignNode>, size: Size, anchor: usize) -> Result<(), Fault> {
         if anchor != 0 {
             self.anchors.insert(anchor, (Arc::clone(&node), size));
         }
@@ -109,15 +111,15 @@ impl Builder {
         open.size.nodes = open.size.nodes.saturating_add(size.nodes);
         open.size.depth = open.size.depth.max(size.depth);
         match &mut open.node.content {
-            Content::List(items) => items.push(node),
-            Content::Map(entries) => match open.key.take() {
+            ForeignContent::List(items) => items.push(node),
+            ForeignContent::Map(entries) => match open.key.take() {
                 Some(key) => entries.push((key, node)),
                 None if node.as_text().is_none() => {
                     return Err(node.at.fault("a name is a text; lists and maps can't be names"));
                 }
                 None => open.key = Some(node),
             },
-            Content::Plain(_) | Content::Text(_) => {}
+            ForeignContent::Plain(_) | ForeignContent::Text(_) => {}
         }
         Ok(())
     }
@@ -132,7 +134,7 @@ fn is_string(tag: Option<&Tag>) -> bool {
     tag.is_some_and(|tag| tag.suffix == "str")
 }
 
-type Entries = Vec<(Arc<Node>, Arc<Node>)>;
+type Entries = Vec<(Arc<ForeignNode>, Arc<ForeignNode>)>;
 
 /// Refuses a name that stands twice: which one counts, readers don't agree on.
 fn distinct(entries: &Entries) -> Result<(), Fault> {
@@ -147,8 +149,8 @@ fn distinct(entries: &Entries) -> Result<(), Fault> {
     }
 }
 
-fn is_merge(name: &Node) -> bool {
-    matches!(&name.content, Content::Plain(text) if text == "<<")
+fn is_merge(name: &ForeignNode) -> bool {
+    matches!(&name.content, ForeignContent::Plain(text) if text == "<<")
 }
 
 /// The entries with those of other maps in place of `<<`: what is written wins, then the first
@@ -167,22 +169,22 @@ fn merged(entries: Entries) -> Result<Entries, Fault> {
             continue;
         }
         for map in maps(&value)? {
-            let fresh = |name: &Node| taken.insert(name.as_text().unwrap_or_default().to_owned());
+            let fresh = |name: &ForeignNode| taken.insert(name.as_text().unwrap_or_default().to_owned());
             out.extend(borrowed(&map, fresh));
         }
     }
     Ok(out)
 }
 
-fn borrowed(map: &Node, mut fresh: impl FnMut(&Node) -> bool) -> Entries {
+fn borrowed(map: &ForeignNode, mut fresh: impl FnMut(&ForeignNode) -> bool) -> Entries {
     match &map.content {
-        Content::Map(entries) => entries.iter().filter(|(name, _)| fresh(name)).cloned().collect(),
-        Content::Plain(_) | Content::Text(_) | Content::List(_) => Vec::new(),
+        ForeignContent::Map(entries) => entries.iter().filter(|(name, _)| fresh(name)).cloned().collect(),
+        ForeignContent::Plain(_) | ForeignContent::Text(_) | ForeignContent::List(_) => Vec::new(),
     }
 }
 
 /// The maps that a merge key names.
-fn maps(value: &Arc<Node>) -> Result<Vec<Arc<Node>>, Fault> {
+fn maps(value: &Arc<ForeignNode>) -> Result<Vec<Arc<ForeignNode>>, Fault> {
     let maps = value.items().map_or_else(|| vec![Arc::clone(value)], <[_]>::to_vec);
     match maps.iter().find(|map| !map.is_map()) {
         Some(other) => Err(other.at.fault("`<<` takes the entries of a map, or of a list of maps")),

@@ -1,7 +1,7 @@
 //! What a file that can't be read looks like, and what to do about it.
 
 use crate::domain::{Value, shown};
-use crate::format::foreign::{Content, Node};
+use crate::format::foreign::{ForeignContent, ForeignNode};
 use crate::format::lookalike::{self, first_line};
 use crate::format::{Fault, diagnose};
 
@@ -20,10 +20,10 @@ pub(super) fn closer(text: &str, fault: Fault) -> Fault {
 
 /// The blank that is missing behind a colon in a text that was to be a map, or in a name of a map in brackets that
 /// has no value.
-pub(crate) fn glued(node: &Node) -> Option<Fault> {
+pub(crate) fn glued(node: &ForeignNode) -> Option<Fault> {
     let bare = node.entries().filter(|(_, value)| value.is_null());
     bare.map(|(name, _)| name).chain([node]).find_map(|node| {
-        let Content::Plain(text) = &node.content else { return None };
+        let ForeignContent::Plain(text) = &node.content else { return None };
         let (at, message) = lookalike::glued(first_line(text))?;
         let column = node.at.column + text[..at].chars().count();
         Some(Fault { line: node.at.line, column, message })

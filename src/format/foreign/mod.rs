@@ -14,8 +14,8 @@ mod tests;
 
 use saphyr_parser::Parser;
 
-use self::build::Builder;
-pub use self::node::{Content, Node, Position};
+use self::build::ForeignBuilder;
+pub use self::node::{ForeignContent, ForeignNode, Position};
 use super::Fault;
 use super::read::utf8;
 
@@ -33,7 +33,7 @@ pub const SOURCE_DEPTH_MAX: usize = 100;
 /// # Errors
 ///
 /// Says what can't be read, where, and what it looks like.
-pub fn read(bytes: &[u8]) -> Result<Option<Node>, Fault> {
+pub fn read(bytes: &[u8]) -> Result<Option<ForeignNode>, Fault> {
     if bytes.len() > SOURCE_BYTES_MAX {
         return Err(Fault::at_start(format!(
             "the file has more than the {SOURCE_BYTES_MAX} bytes that are read"
@@ -50,8 +50,8 @@ pub fn read(bytes: &[u8]) -> Result<Option<Node>, Fault> {
     }
 }
 
-fn parse(text: &str) -> Result<Option<Node>, Fault> {
-    let mut builder = Builder::default();
+fn parse(text: &str) -> Result<Option<ForeignNode>, Fault> {
+    let mut builder = ForeignBuilder::default();
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, span)) => {
@@ -59,7 +59,7 @@ fn parse(text: &str) -> Result<Option<Node>, Fault> {
             }
             Err(error) => {
                 let unreadable = || hint::unreadable(text, error.marker().line());
-                return Node::of_json(text).map(Some).ok_or_else(unreadable);
+                return ForeignNode::of_json(text).map(Some).ok_or_else(unreadable);
             }
         }
     }

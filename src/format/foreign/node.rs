@@ -16,24 +16,24 @@ pub struct Position {
 
 /// A value and where it stands; of an alias, where its anchor stands.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct ForeignNode {
     /// Its first character.
     pub at: Position,
     /// What it is.
-    pub content: Content,
+    pub content: ForeignContent,
 }
 
 /// What a node is. Aliases share what they stand for.
 #[derive(Debug, Clone)]
-pub enum Content {
+pub enum ForeignContent {
     /// A scalar without quotes.
     Plain(String),
     /// A text in quotes or in a block.
     Text(String),
     /// A list.
-    List(Vec<Arc<Node>>),
+    List(Vec<Arc<ForeignNode>>),
     /// A map: distinct names and their values, in the order of writing.
-    Map(Vec<(Arc<Node>, Arc<Node>)>),
+    Map(Vec<(Arc<ForeignNode>, Arc<ForeignNode>)>),
 }
 
 impl Position {
@@ -44,7 +44,7 @@ impl Position {
     }
 }
 
-impl Node {
+impl ForeignNode {
     /// What is JSON and no YAML: with names beyond 1,024 characters, for one. Its places are not known.
     pub(super) fn of_json(text: &str) -> Option<Self> {
         text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten().map(json)
@@ -65,8 +65,8 @@ impl Node {
     /// The entries of a map.
     pub fn entries(&self) -> impl Iterator<Item = (&Self, &Self)> {
         let entries = match &self.content {
-            Content::Map(entries) => &entries[..],
-            Content::Plain(_) | Content::Text(_) | Content::List(_) => &[],
+            ForeignContent::Map(entries) => &entries[..],
+            ForeignContent::Plain(_) | ForeignContent::Text(_) | ForeignContent::List(_) => &[],
         };
         entries.iter().map(|(name, value)| (&**name, &**value))
     }
@@ -75,41 +75,41 @@ impl Node {
     #[must_use]
     pub fn items(&self) -> Option<&[Arc<Self>]> {
         match &self.content {
-            Content::List(items) => Some(items),
-            Content::Plain(_) | Content::Text(_) | Content::Map(_) => None,
+            ForeignContent::List(items) => Some(items),
+            ForeignContent::Plain(_) | ForeignContent::Text(_) | ForeignContent::Map(_) => None,
         }
     }
 
     /// Whether the node is a map.
     #[must_use]
     pub const fn is_map(&self) -> bool {
-        matches!(self.content, Content::Map(_))
+        matches!(self.content, ForeignContent::Map(_))
     }
 
     /// A scalar as it is written.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {
-            Content::Plain(text) | Content::Text(text) => Some(text),
-            Content::List(_) | Content::Map(_) => None,
+            ForeignContent::Plain(text) | ForeignContent::Text(text) => Some(text),
+            ForeignContent::List(_) | ForeignContent::Map(_) => None,
         }
     }
 
     /// Whether nothing is said.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        matches!(&self.content, Content::Plain(text) if resolved(text) == Value::Null)
+        matches!(&self.content, ForeignContent::Plain(text) if resolved(text) == Value::Null)
     }
 
     /// Whether JavaScript takes the value for true.
     #[must_use]
     pub fn is_truthy(&self) -> bool {
         match &self.content {
-            Content::Plain(text) => {
+            ForeignContent::Plain(text) => {
                 !matches!(resolved(text), Value::Null | Value::Bool(false)) && text != "0"
             }
-            Content::Text(text) => !text.is_empty(),
-            Content::List(_) | Content::Map(_) => true,
+            ForeignContent::Text(text) => !text.is_empty(),
+            ForeignContent::List(_) | ForeignContent::Map(_) => true,
         }
     }
 
@@ -117,10 +117,10 @@ impl Node {
     #[must_use]
     pub fn to_value(&self) -> Value {
         match &self.content {
-            Content::Plain(text) => resolved(text),
-            Content::Text(text) => Value::from(text.as_str()),
-            Content::List(items) => Value::List(items.iter().map(|item| item.to_value()).collect()),
-            Content::Map(entries) => Value::Map(
+            ForeignContent::Plain(text) => resolved(text),
+            ForeignContent::Text(text) => Value::from(text.as_str()),
+            ForeignContent::List(items) => Value::List(items.iter().map(|item| item.to_value()).collect()),
+            ForeignContent::Map(entries) => Value::Map(
                 entries
                     .iter()
                     .map(|(name, value)| (name.as_text().unwrap_or_default().to_owned(), value.to_value()))
@@ -145,18 +145,18 @@ impl Node {
     }
 }
 
-fn json(value: serde_json::Value) -> Node {
+fn json(value: serde_json::Value) -> ForeignNode {
     use serde_json::Value as Json;
     let content = match value {
-        Json::String(text) => Content::Text(text),
-        Json::Array(items) => Content::List(items.into_iter().map(json).map(Arc::new).collect()),
+        Json::String(text) => ForeignContent::Text(text),
+        Json::Array(items) => ForeignContent::List(items.into_iter().map(json).map(Arc::new).collect()),
         Json::Object(members) => {
             let member = |(name, value)| (Arc::new(json(Json::String(name))), Arc::new(json(value)));
-            Content::Map(members.into_iter().map(member).collect())
+            ForeignContent::Map(members.into_iter().map(member).collect())
         }
-        scalar @ (Json::Null | Json::Bool(_) | Json::Number(_)) => Content::Plain(scalar.to_string()),
+        scalar @ (Json::Null | Json::Bool(_) | Json::Number(_)) => ForeignContent::Plain(scalar.to_string()),
     };
-    Node { at: Position { line: 1, column: 1 }, content }
+    ForeignNode { at: Position { line: 1, column: 1 }, content }
 }
 
 /// What a scalar without quotes is ([YAML 1.2.2, section 10.3.2](https://yaml.org/spec/1.2.2/#1032-tag-resolution)).

@@ -3,19 +3,19 @@
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, shown};
 use crate::format::lookalike::{first_line, glued, suspect};
 use crate::format::scalar::Style;
-use crate::format::tree::{Found, Node};
+use crate::format::tree::{FaultAt, Node};
 use crate::format::{scalar, tree};
 
 /// Finds where a violation stands: at the name if that is what is wrong, else at the value.
-pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
+pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> FaultAt {
     let (node, entry) = followed(root, &violation.path);
     if let Some(entry) = entry
         && is_wrong_name(kind, &violation.path)
     {
         return match suspected(&entry.key) {
-            Some((at, message)) => Found { at: entry.key.span.start + at, message },
+            Some((at, message)) => FaultAt { at: entry.key.span.start + at, message },
             None => glued_name(entry)
-                .unwrap_or_else(|| Found { at: entry.key.span.start, message: violation.to_string() }),
+                .unwrap_or_else(|| FaultAt { at: entry.key.span.start, message: violation.to_string() }),
         };
     }
     if let Some(found) = node.entries().iter().find_map(glued_name) {
@@ -29,11 +29,11 @@ pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
         .or_else(|| dashed(violation, node).map(|message| (0, message)))
         .or_else(|| glued_text(violation, node))
         .unwrap_or_else(|| (0, as_written(&violation.message, node)));
-    Found { at: at + offset, message: Violation { path: violation.path.clone(), message }.to_string() }
+    FaultAt { at: at + offset, message: Violation { path: violation.path.clone(), message }.to_string() }
 }
 
 /// The last node on a way that is there, and its entry if it is the value of a map.
-fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree::Entry>) {
+fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree::MapEntry>) {
     let (mut node, mut entry) = (root, None);
     for segment in path {
         let next = match segment {
@@ -70,15 +70,15 @@ fn glued_text(violation: &Violation, node: &Node) -> Option<(usize, String)> {
 }
 
 /// What to say of `{name:value}`: a name in brackets that has no value, for want of a blank.
-fn glued_name(entry: &tree::Entry) -> Option<Found> {
+fn glued_name(entry: &tree::MapEntry) -> Option<FaultAt> {
     let (text, style) = entry.key.as_scalar()?;
     let has_none = style == Style::Plain && entry.value.span.is_empty();
     let (at, message) = has_none.then(|| glued(text)).flatten()?;
-    Some(Found { at: entry.key.span.start + at, message })
+    Some(FaultAt { at: entry.key.span.start + at, message })
 }
 
 /// Where an entry's value begins; a value on lines of its own, or none, is shown at its name.
-pub(crate) fn start_of(entry: &tree::Entry) -> usize {
+pub(crate) fn start_of(entry: &tree::MapEntry) -> usize {
     let value = &entry.value;
     let here = !value.span.is_empty() && value.layout() != Some(tree::Layout::Block);
     if here { value.span.start } else { entry.key.span.start }

@@ -6,7 +6,7 @@ use saphyr_parser::{Event, ScalarStyle, Span};
 
 use crate::domain::{VALUE_DEPTH_MAX, shown};
 use crate::format::scalar::Style;
-use crate::format::tree::{Content, Entry, Failure, Found, Layout, Node};
+use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent};
 
 /// Blanks to YAML, line ends included.
 const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -19,7 +19,7 @@ struct Open {
 }
 
 /// Makes nodes of events.
-pub(crate) struct Builder<'t> {
+pub(crate) struct TreeBuilder<'t> {
     text: &'t str,
     /// Where each character begins, if they are not all one byte long.
     bytes: Option<Vec<usize>>,
@@ -32,10 +32,10 @@ pub(crate) struct Builder<'t> {
     /// Up to where the text is beyond doubt.
     understood: usize,
     /// What is wrong so far.
-    pub(crate) faults: Vec<Found>,
+    pub(crate) faults: Vec<FaultAt>,
 }
 
-impl<'t> Builder<'t> {
+impl<'t> TreeBuilder<'t> {
     /// Begins a document.
     pub(crate) fn new(text: &'t str) -> Self {
         let bytes = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
@@ -68,7 +68,7 @@ impl<'t> Builder<'t> {
     }
 
     fn note(&mut self, at: usize, message: impl Into<String>) {
-        self.faults.push(Found { at, message: message.into() });
+        self.faults.push(FaultAt { at, message: message.into() });
     }
 
     /// Notes a fault behind which nothing can be read.
@@ -89,7 +89,10 @@ impl<'t> Builder<'t> {
                 self.note(at, "a text that begins with `*` needs quotes; it would be an alias, and those are not allowed");
                 let end = self.byte(span.end.index()).max(at);
                 self.behind = end;
-                self.place(Node { span: at..end, content: Content::Scalar(String::new(), Style::Double) });
+                self.place(Node {
+                    span: at..end,
+                    content: NodeContent::Scalar(String::new(), Style::Double),
+                });
                 true
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -112,11 +115,11 @@ impl<'t> Builder<'t> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.bare(at, anchor, tag.is_some());
-                self.open(at, !span.is_empty(), |layout| Content::List(Vec::new(), layout))
+                self.open(at, !span.is_empty(), |layout| NodeContent::List(Vec::new(), layout))
             }
             Event::MappingStart(anchor, tag) => {
                 self.bare(at, anchor, tag.is_some());
-                self.open(at, !span.is_empty(), |layout| Content::Map(Vec::new(), layout))
+                self.open(at, !span.is_empty(), |layout| NodeContent::Map(Vec::new(), layout))
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 self.close();
@@ -141,7 +144,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn open(&mut self, at: usize, bracket: bool, content: impl FnOnce(Layout) -> Content) -> bool {
+    fn open(&mut self, at: usize, bracket: bool, content: impl FnOnce(Layout) -> NodeContent) -> bool {
         if self.stack.len() > VALUE_DEPTH_MAX {
             return self.fail(at, too_deep());
         }
@@ -179,15 +182,15 @@ impl<'t> Builder<'t> {
             return;
         };
         let stray = match &mut open.node.content {
-            Content::List(items, _) => {
+            NodeContent::List(items, _) => {
                 items.push(node);
                 None
             }
-            Content::Map(entries, _) => match open.key.take() {
+            NodeContent::Map(entries, _) => match open.key.take() {
                 Some(key) => {
                     let from = entries.last().map_or(open.node.span.start, |last| last.span().end);
                     let start = mark(self.text, from..key.span.start).unwrap_or(key.span.start);
-                    entries.push(Entry { start, key, value: node });
+                    entries.push(MapEntry { start, key, value: node });
                     None
                 }
                 None => {
@@ -196,7 +199,7 @@ impl<'t> Builder<'t> {
                     stray
                 }
             },
-            Content::Scalar(..) => None,
+            NodeContent::Scalar(..) => None,
         };
         if let Some(at) = stray {
             self.note(at, "a name is a string; lists and maps can't be names");
@@ -223,7 +226,7 @@ impl<'t> Builder<'t> {
                 (span, Style::Block)
             }
         };
-        Node { span, content: Content::Scalar(text, style) }
+        Node { span, content: NodeContent::Scalar(text, style) }
     }
 
     /// From the opening to behind the closing quote.
@@ -316,12 +319,12 @@ fn mark(text: &str, before: Range<usize>) -> Option<usize> {
 }
 
 /// The names that a map has before.
-fn repeated(entries: &[Entry]) -> Vec<Found> {
-    let mut order: Vec<&Entry> = entries.iter().collect();
+fn repeated(entries: &[MapEntry]) -> Vec<FaultAt> {
+    let mut order: Vec<&MapEntry> = entries.iter().collect();
     order.sort_by_key(|entry| entry.name());
     let twice = order.windows(2).filter(|pair| pair[0].name() == pair[1].name());
     twice
-        .map(|pair| Found {
+        .map(|pair| FaultAt {
             at: pair[1].key.span.start,
             message: format!("`{}` stands here twice; keep one", shown(pair[1].name()).escape_debug()),
         })

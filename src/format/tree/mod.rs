@@ -15,7 +15,7 @@ use std::ops::Range;
 use saphyr_parser::Parser;
 
 use crate::format::scalar::Style;
-use crate::format::tree::build::Builder;
+use crate::format::tree::build::TreeBuilder;
 pub(crate) use crate::format::tree::build::too_deep;
 
 /// One node and where it stands, in bytes.
@@ -26,18 +26,18 @@ pub(crate) struct Node {
     /// its last.
     pub(crate) span: Range<usize>,
     /// What it is.
-    pub(crate) content: Content,
+    pub(crate) content: NodeContent,
 }
 
 /// What a node is.
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+pub(crate) enum NodeContent {
     /// A text and how it is quoted.
     Scalar(String, Style),
     /// A list.
     List(Vec<Node>, Layout),
     /// A map.
-    Map(Vec<Entry>, Layout),
+    Map(Vec<MapEntry>, Layout),
 }
 
 /// How a list or map stands in a file.
@@ -53,7 +53,7 @@ pub(crate) enum Layout {
 
 /// One name and value of a map.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     /// The first byte: of the name, or of the `?` before it.
     pub(crate) start: usize,
     /// The name: a scalar.
@@ -64,7 +64,7 @@ pub(crate) struct Entry {
 
 /// Something wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FaultAt {
     /// The first byte of it.
     pub(crate) at: usize,
     /// What was found and what would be right.
@@ -77,7 +77,7 @@ pub(crate) struct Parsed {
     /// The root, unless the text is no YAML or holds nothing.
     pub(crate) root: Option<Node>,
     /// What is wrong, in no order.
-    pub(crate) faults: Vec<Found>,
+    pub(crate) faults: Vec<FaultAt>,
     /// Where reading ended, if the text is no YAML.
     pub(crate) failure: Option<Failure>,
 }
@@ -97,46 +97,46 @@ impl Node {
     /// The text and style of a scalar.
     pub(crate) fn as_scalar(&self) -> Option<(&str, Style)> {
         match &self.content {
-            Content::Scalar(text, style) => Some((text, *style)),
-            Content::List(..) | Content::Map(..) => None,
+            NodeContent::Scalar(text, style) => Some((text, *style)),
+            NodeContent::List(..) | NodeContent::Map(..) => None,
         }
     }
 
     /// How a list or map stands in the file.
     pub(crate) fn layout(&self) -> Option<Layout> {
         match &self.content {
-            Content::Scalar(..) => None,
-            Content::List(_, layout) | Content::Map(_, layout) => Some(*layout),
+            NodeContent::Scalar(..) => None,
+            NodeContent::List(_, layout) | NodeContent::Map(_, layout) => Some(*layout),
         }
     }
 
     /// The entries of a map.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[MapEntry] {
         match &self.content {
-            Content::Map(entries, _) => entries,
-            Content::Scalar(..) | Content::List(..) => &[],
+            NodeContent::Map(entries, _) => entries,
+            NodeContent::Scalar(..) | NodeContent::List(..) => &[],
         }
     }
 
     /// The items of a list.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.content {
-            Content::List(items, _) => items,
-            Content::Scalar(..) | Content::Map(..) => &[],
+            NodeContent::List(items, _) => items,
+            NodeContent::Scalar(..) | NodeContent::Map(..) => &[],
         }
     }
 
     /// The value of a map's entry with this name.
-    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, name: &str) -> Option<&MapEntry> {
         self.entries().iter().find(|entry| entry.name() == name)
     }
 
     /// Calls `visit` with the bytes of every scalar, in the order of the text.
     pub(crate) fn scalars(&self, visit: &mut impl FnMut(&Range<usize>)) {
         match &self.content {
-            Content::Scalar(..) => visit(&self.span),
-            Content::List(items, _) => items.iter().for_each(|item| item.scalars(visit)),
-            Content::Map(entries, _) => entries.iter().for_each(|entry| {
+            NodeContent::Scalar(..) => visit(&self.span),
+            NodeContent::List(items, _) => items.iter().for_each(|item| item.scalars(visit)),
+            NodeContent::Map(entries, _) => entries.iter().for_each(|entry| {
                 entry.key.scalars(visit);
                 entry.value.scalars(visit);
             }),
@@ -144,7 +144,7 @@ impl Node {
     }
 }
 
-impl Entry {
+impl MapEntry {
     /// The name.
     pub(crate) fn name(&self) -> &str {
         self.key.as_scalar().map_or("", |(text, _)| text)
@@ -158,7 +158,7 @@ impl Entry {
 
 /// Reads a document.
 pub(crate) fn parse(text: &str) -> Parsed {
-    let mut builder = Builder::new(text);
+    let mut builder = TreeBuilder::new(text);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         let (more, failure) = match event {
@@ -171,7 +171,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
     }
     if let Some(root) = &builder.root {
         let tabs = gaps(text, root).into_iter().filter_map(|gap| stray_tab(text, gap));
-        let found = tabs.map(|at| Found { at, message: "a tab stands here; type a blank".into() });
+        let found = tabs.map(|at| FaultAt { at, message: "a tab stands here; type a blank".into() });
         builder.faults.extend(found);
     }
     Parsed { root: builder.root, faults: builder.faults, failure: None }

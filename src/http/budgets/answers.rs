@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 
 use crate::http::budgets::RETRY_AFTER;
-use crate::http::budgets::room::{Place, Room, Taker};
+use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
@@ -29,7 +29,7 @@ pub(crate) struct Answers {
 #[derive(Debug)]
 struct Sent {
     body: Bytes,
-    _place: Place,
+    _place: Reservation,
 }
 
 impl Answers {
@@ -54,7 +54,7 @@ impl Answers {
 #[derive(Debug)]
 pub(crate) struct AnswerRoom {
     answers: Arc<Answers>,
-    place: Place,
+    place: Reservation,
 }
 
 impl AnswerRoom {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::http::budgets::RETRY_AFTER;
-use crate::http::budgets::room::{Place, Room, Taker};
+use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
@@ -46,7 +46,7 @@ impl Bodies {
 
 /// The room of a body.
 #[derive(Debug)]
-pub(crate) struct BodyRoom(Place);
+pub(crate) struct BodyRoom(Reservation);
 
 impl BodyRoom {
     /// Room for a body of which so much is there now.

@@ -35,8 +35,8 @@ impl Room {
     }
 
     /// A place of no size yet.
-    pub(crate) fn place(self: &Arc<Self>, taker: Taker) -> Place {
-        Place { room: Arc::clone(self), taker, bytes: 0 }
+    pub(crate) fn place(self: &Arc<Self>, taker: Taker) -> Reservation {
+        Reservation { room: Arc::clone(self), taker, bytes: 0 }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -47,13 +47,13 @@ impl Room {
 
 /// What one of them has of it; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Reservation {
     room: Arc<Room>,
     taker: Taker,
     bytes: usize,
 }
 
-impl Place {
+impl Reservation {
     /// Makes the place as large as so many bytes, or as all of the room if that is less. Where there is not as much
     /// left it stays as it is, and the answer is `false`.
     #[must_use]
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes == 0 {
             return;
@@ -99,7 +99,7 @@ mod tests {
         Taker::Named(Actor::new(name, ""))
     }
 
-    fn take(room: &Arc<Room>, name: &str, bytes: usize) -> Option<Place> {
+    fn take(room: &Arc<Room>, name: &str, bytes: usize) -> Option<Reservation> {
         let mut place = room.place(taker(name));
         place.grow_to(bytes).then_some(place)
     }

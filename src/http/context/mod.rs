@@ -37,9 +37,9 @@ pub struct Context {
     /// What time it is.
     pub clock: Clock,
     /// Who may ask.
-    pub access: Access,
+    pub access: AccessRules,
     /// How requests are answered.
-    pub settings: Settings,
+    pub settings: AnswerOptions,
     /// What is noted of requests.
     pub telemetry: Telemetry,
 }
@@ -53,7 +53,7 @@ impl Context {
 
 /// Who may ask, by which name and from where.
 #[derive(Debug)]
-pub struct Access {
+pub struct AccessRules {
     /// Who is asked before anything happens.
     pub guard: Guard,
     /// Which web pages of other origins may use the service.
@@ -66,7 +66,7 @@ pub struct Access {
 
 /// How requests are answered, as the operator wants it.
 #[derive(Debug)]
-pub struct Settings {
+pub struct AnswerOptions {
     /// How much is too much.
     pub limits: Limits,
     /// Where all paths begin.
@@ -78,7 +78,7 @@ pub struct Settings {
     /// Whether the web pages are served.
     pub ui: bool,
     /// What is served from where, for the page about the service.
-    pub place: Place,
+    pub place: ServedFrom,
 }
 
 /// What is noted of requests.
@@ -94,7 +94,7 @@ pub struct Telemetry {
 
 /// What is served from where, in the words of the operator.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct ServedFrom {
     /// The repository.
     pub repository: String,
     /// The served branch.

@@ -58,7 +58,7 @@ pub enum PolicyError {
 
 /// What came of reading the file.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct PolicyReading {
     /// The tokens of a file that can be used.
     pub(crate) tokens: Option<Vec<Token>>,
     /// What is wrong with it, told without its contents.
@@ -78,12 +78,12 @@ pub(crate) struct PolicyFile {
     since: Instant,
     /// What it was when it was read, whatever came of it.
     judged: Option<Stamp>,
-    content: Content,
+    content: PolicyContent,
 }
 
 /// What the file held when it was read.
 #[derive(Debug, PartialEq, Eq)]
-enum Content {
+enum PolicyContent {
     /// These bytes, by their hash.
     Bytes([u8; 32]),
     /// Nothing that could be read.
@@ -103,7 +103,7 @@ impl PolicyFile {
         read: ReadPolicy,
         limits: &PolicyLimits,
         clock: Clock,
-    ) -> Result<(Self, Found), PolicyError> {
+    ) -> Result<(Self, PolicyReading), PolicyError> {
         let (bytes, metadata) = match contents(&path) {
             Ok(contents) => contents,
             Err(source) => return Err(PolicyError::Read { path, source }),
@@ -125,14 +125,14 @@ impl PolicyFile {
             stamp: Some(stamp),
             since: Instant::now(),
             judged: Some(stamp),
-            content: Content::Bytes(Sha256::digest(&bytes).into()),
+            content: PolicyContent::Bytes(Sha256::digest(&bytes).into()),
         };
         let found = file.usable(tokens, &metadata);
         Ok((file, found))
     }
 
     /// Looks whether the file has changed, and reads it if it is finished.
-    pub(crate) fn look(&mut self) -> Option<Found> {
+    pub(crate) fn look(&mut self) -> Option<PolicyReading> {
         let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
         if stamp != self.stamp {
             self.stamp = stamp;
@@ -155,12 +155,12 @@ impl PolicyFile {
     }
 
     /// Reads the file as it is; `None` when it says what it said before, or changes meanwhile.
-    pub(crate) fn read_now(&mut self) -> Option<Found> {
+    pub(crate) fn read_now(&mut self) -> Option<PolicyReading> {
         let read = contents(&self.path);
         let content = match &read {
-            Ok((bytes, _)) => Content::Bytes(Sha256::digest(bytes).into()),
+            Ok((bytes, _)) => PolicyContent::Bytes(Sha256::digest(bytes).into()),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return None,
-            Err(error) => Content::Unreadable(error.kind()),
+            Err(error) => PolicyContent::Unreadable(error.kind()),
         };
         self.judged = read.as_ref().ok().map(|(_, metadata)| Stamp::of(metadata));
         if content == self.content {
@@ -179,13 +179,13 @@ impl PolicyFile {
             Err(fault) => {
                 tracing::warn!(path = %self.path.display(), fault, "kept the last good policy, the file can't be used");
                 let trouble = "The policy file can't be used, so the last good one holds; the log says why.";
-                Found { tokens: None, trouble: Some(trouble.to_owned()) }
+                PolicyReading { tokens: None, trouble: Some(trouble.to_owned()) }
             }
         })
     }
 
     /// Says what is odd about a file that can be used.
-    fn usable(&self, tokens: Vec<Token>, metadata: &Metadata) -> Found {
+    fn usable(&self, tokens: Vec<Token>, metadata: &Metadata) -> PolicyReading {
         let path = self.path.display();
         if metadata.permissions().mode() & 0o022 != 0 {
             tracing::warn!(%path, "others than its owner may write the policy file: chmod go-w");
@@ -200,7 +200,7 @@ impl PolicyFile {
             let count = vain.len();
             format!("{count} of the policy's tokens have `may` without `keys`, which grants nothing.")
         });
-        Found { tokens: Some(tokens), trouble }
+        PolicyReading { tokens: Some(tokens), trouble }
     }
 }
 

@@ -44,7 +44,7 @@ use crate::http::authorize::{
 };
 use crate::http::context::Clock;
 pub use crate::http::policy::file::PolicyError;
-use crate::http::policy::file::{Found, PolicyFile};
+use crate::http::policy::file::{PolicyFile, PolicyReading};
 use crate::http::policy::need::{denial, lacking, needed};
 use crate::http::policy::wrong::WrongTokens;
 
@@ -120,7 +120,7 @@ impl Policy {
         self.next_look_ms.store(now_ms.saturating_add(millis(self.age_max)), Ordering::Release);
     }
 
-    fn take_over(&self, found: Found) {
+    fn take_over(&self, found: PolicyReading) {
         if let Some(tokens) = found.tokens {
             let by_hash = tokens.into_iter().map(|token| (token.secret_hash, Arc::new(token))).collect();
             self.tokens.store(Arc::new(by_hash));

@@ -80,7 +80,7 @@ fn request_head<'a>(head: &'a Head, id: &'a RequestId) -> RequestHead<'a> {
         path: head.path(),
         query: head.query(),
         headers: &head.headers,
-        remote: head.line.remote(),
+        remote: head.connection.remote(),
         request_id: id.as_str(),
     }
 }

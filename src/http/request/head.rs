@@ -10,7 +10,7 @@ use warp::http::request::Parts;
 use warp::http::{HeaderMap, Method, Request, Uri};
 
 use crate::http::header::field;
-use crate::http::server::Line;
+use crate::http::server::ClientConnection;
 
 /// How long a client that sends no more is waited with.
 const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
@@ -24,22 +24,22 @@ pub(crate) struct Head {
     /// Whether a body follows.
     pub(crate) has_body: bool,
     /// The connection that it came by.
-    pub(crate) line: Arc<Line>,
+    pub(crate) connection: Arc<ClientConnection>,
     /// When the session ends that the request belongs to, if it belongs to one; gone when somebody has ended that before.
     session: Option<Weak<DateTime<Utc>>>,
 }
 
 impl Head {
     /// Parts a request into its head and its body.
-    pub(crate) fn parted<B: Body>(request: Request<B>, line: Arc<Line>) -> (Self, B) {
+    pub(crate) fn parted<B: Body>(request: Request<B>, connection: Arc<ClientConnection>) -> (Self, B) {
         let (Parts { method, uri, headers, .. }, body) = request.into_parts();
-        (Self { method, uri, headers, has_body: !body.is_end_stream(), line, session: None }, body)
+        (Self { method, uri, headers, has_body: !body.is_end_stream(), connection, session: None }, body)
     }
 
     /// The head of a request that the service makes itself on behalf of whoever sent this one.
     pub(crate) fn asking(&self, method: Method, uri: Uri, headers: HeaderMap, has_body: bool) -> Self {
-        let (line, session) = (Arc::clone(&self.line), self.session.clone());
-        Self { method, uri, headers, has_body, line, session }
+        let (connection, session) = (Arc::clone(&self.connection), self.session.clone());
+        Self { method, uri, headers, has_body, connection, session }
     }
 
     /// The same head in a session, which ends at that time, or when the session, which alone keeps it, is dropped.
@@ -55,7 +55,7 @@ impl Head {
     /// Waits until the client has left. One that only says that it has nothing to add looks the same, and is
     /// waited with for a while.
     pub(crate) async fn left(&self) {
-        self.line.ended().await;
+        self.connection.ended().await;
         tokio::time::sleep(HALF_CLOSED_WAIT).await;
     }
 

@@ -5,7 +5,9 @@ use serde_json::json;
 use warp::http::StatusCode;
 
 use crate::domain::Key;
-use crate::engine::history::{At, EventPage, EventTable, Filter, HistoryError, Page, Seeing, Side, View};
+use crate::engine::history::{
+    EventPage, EventPageQuery, EventTable, Filter, HistoryError, PageStart, Seeing, TimeBound, View,
+};
 use crate::http::authorize::{Action, Allowed, Denied};
 use crate::http::budgets::answers::AnswerRoom;
 use crate::http::jsonapi::document::{history, self_link};
@@ -37,7 +39,7 @@ const PLACES: [&str; 4] = ["filter[since]", "filter[until]", "page[after]", "pag
 
 /// `GET /events`: a page of them, or the stream.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
-    let wanted = Wanted::of(call);
+    let wanted = EventSelection::of(call);
     if stream::is_wanted(call) {
         let scope = EventScope { collection: true, pages: false, cursor_profile: false };
         return stream::events(call, wanted, scope).await;
@@ -65,16 +67,16 @@ fn is_table(call: &Call<'_>) -> bool {
 pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     if stream::is_wanted(call) {
         let scope = EventScope { collection: false, pages: false, cursor_profile: false };
-        return stream::events(call, Wanted::Of(vec![key]), scope).await;
+        return stream::events(call, EventSelection::Of(vec![key]), scope).await;
     }
     let accepted = negotiated(call)?;
     let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
     let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };
-    page(call, Wanted::Following(key), allowed, scope).await
+    page(call, EventSelection::Following(key), allowed, scope).await
 }
 
 /// Whose events are wanted.
-pub(crate) enum Wanted {
+pub(crate) enum EventSelection {
     All,
     /// Those of one or several collections.
     Of(Vec<Key>),
@@ -84,7 +86,7 @@ pub(crate) enum Wanted {
     OfNone(String),
 }
 
-impl Wanted {
+impl EventSelection {
     /// Reads the parameter before the others are checked, since the hook wants to know.
     pub(crate) fn of(call: &Call<'_>) -> Self {
         let query = call.query().unwrap_or_default();
@@ -143,13 +145,13 @@ impl Wanted {
 
 async fn page(
     call: &Call<'_>,
-    wanted: Wanted,
+    wanted: EventSelection,
     allowed: Allowed,
     scope: EventScope,
 ) -> Result<Reply, ApiError> {
     fetch_for_places(call).await;
     let view = call.past().await?;
-    let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, Wanted::Following(_)));
+    let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, EventSelection::Following(_)));
     let query = call.query()?;
     let asked = query::events(&query, scope)?;
     let path = call.path().to_owned();
@@ -204,7 +206,7 @@ fn table(
         }
         room.grow_to(table.len())?;
         match found.cursors.last() {
-            Some(last) if is_whole && found.has_older => page.at = At::After(*last),
+            Some(last) if is_whole && found.has_older => page.at = PageStart::After(*last),
             Some(_) | None => return room.counted(table.take().map_err(unwritten)?.into()),
         }
     }
@@ -217,7 +219,7 @@ pub(crate) fn filter(
     collections: Vec<Key>,
     allowed: &Allowed,
 ) -> Result<Filter, ApiError> {
-    let bound = |name: &str, text: &Option<String>, side: Side| {
+    let bound = |name: &str, text: &Option<String>, side: TimeBound| {
         let text = text.as_deref().map(revision_text);
         let bound = text.map(|text| view.bound(&text, side)).transpose();
         bound.map_err(|error| ApiError::from(error).parameter(name))
@@ -229,8 +231,8 @@ pub(crate) fn filter(
         actions: asked.actions.clone(),
         actors: asked.actors.clone(),
         origins: asked.origins.clone(),
-        since: bound("filter[since]", &asked.since, Side::Since)?,
-        until: bound("filter[until]", &asked.until, Side::Until)?,
+        since: bound("filter[since]", &asked.since, TimeBound::Since)?,
+        until: bound("filter[until]", &asked.until, TimeBound::Until)?,
         seeing: allowed.visibility.clone().map(Seeing),
     })
 }
@@ -244,15 +246,15 @@ pub(crate) fn revision_text(text: &str) -> String {
     }
 }
 
-fn place(asked: &EventQuery) -> Result<Page, ApiError> {
+fn place(asked: &EventQuery) -> Result<EventPageQuery, ApiError> {
     let cursor = |text: &str| text.parse().map_err(|error| of_cursor(error, asked));
     let at = match &asked.page.at {
-        EventsAt::After(text) if text.is_empty() => At::Newest,
-        EventsAt::After(text) => At::After(cursor(text)?),
-        EventsAt::Before(text) if text.is_empty() => At::Oldest,
-        EventsAt::Before(text) => At::Before(cursor(text)?),
+        EventsAt::After(text) if text.is_empty() => PageStart::Newest,
+        EventsAt::After(text) => PageStart::After(cursor(text)?),
+        EventsAt::Before(text) if text.is_empty() => PageStart::Oldest,
+        EventsAt::Before(text) => PageStart::Before(cursor(text)?),
     };
-    Ok(Page { size: asked.page.size, at })
+    Ok(EventPageQuery { size: asked.page.size, at })
 }
 
 fn of_cursor(error: HistoryError, asked: &EventQuery) -> ApiError {

@@ -28,7 +28,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, FOLLOWER_WRITES_NOTHING};
 pub(crate) use crate::http::routes::events::{filter as event_filter, revision_text};
-use crate::http::routes::path::Found;
+use crate::http::routes::path::RouteMatch;
 use crate::http::routes::table::{LIVE, REMOTE, REMOTE_RESTORE, ROUTES, allow};
 
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
@@ -44,7 +44,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         let all: Vec<_> = ROUTES.iter().flat_map(|route| route.methods()).collect();
         return Ok(options(call, &allow(&all)));
     }
-    let Found { route, target } = found?;
+    let RouteMatch { route, target } = found?;
     call.check_site()?;
     let contained = if is_watch { None } else { min_revision::wanted(call)? };
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };

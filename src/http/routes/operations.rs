@@ -21,9 +21,9 @@ use crate::http::jsonapi::{document, etag, negotiate, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::routes::path::{self, Found, Target};
+use crate::http::routes::path::{self, RouteMatch, RouteTarget};
 use crate::http::routes::submit;
-use crate::http::routes::submit::Asked;
+use crate::http::routes::submit::WriteTerms;
 use crate::http::routes::table::{COLLECTION, COLLECTIONS};
 use crate::telemetry::Limit;
 
@@ -44,7 +44,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     let batch = batch?;
     let mut faults = batch.faults;
     faults.extend(asked_wrongly(call));
-    let mut asked = Asked::of(call, &sent, &mut faults);
+    let mut asked = WriteTerms::of(call, &sent, &mut faults);
     asked.preferences.merge_attributes = false;
     if !faults.is_empty() {
         return Err(faults.into());
@@ -328,7 +328,7 @@ impl Names<'_> {
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
             (Some(reference), None) => self.referred(&reference).map(Some),
             (None, Some(href)) => match self.path(&href)? {
-                Found { route, target: Target::OfKey(_, key) } if route.path.text == COLLECTION => {
+                RouteMatch { route, target: RouteTarget::OfKey(_, key) } if route.path.text == COLLECTION => {
                     Ok(Some((key, None)))
                 }
                 _ => invalid("/href", "the path is not that of a collection"),
@@ -380,7 +380,7 @@ impl Names<'_> {
     }
 
     /// Where an `href` leads, a path as in `links.self`.
-    fn path(&self, href: &Value) -> Result<Found, Faults> {
+    fn path(&self, href: &Value) -> Result<RouteMatch, Faults> {
         let Some(path) = href.as_text() else {
             return invalid("/href", format!("expected a string, found {}", article(href)));
         };

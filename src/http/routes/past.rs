@@ -19,7 +19,7 @@ use crate::http::jsonapi::{negotiate, query};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::events::{Wanted, revision_text};
+use crate::http::routes::events::{EventSelection, revision_text};
 
 /// The media type of unified text.
 const TEXT_DIFF: &str = "text/x-diff";
@@ -48,7 +48,7 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let query = call.query()?;
     let types: &[&str] = if as_text { &[] } else { &[history::DIFFERENCE] };
     let fields = query::fields_beside(&query, types, &[FROM, TO, COLLECTION])?;
-    let wanted = Wanted::of(call);
+    let wanted = EventSelection::of(call);
     let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
     let links = self_link(&call.link());
     call.answering(move || {

@@ -16,19 +16,19 @@ use crate::http::routes::table::{Answering, Mount, Operation, Operations, ROUTES
 use crate::telemetry::Limit;
 
 /// A route, and what a path says where the route varies.
-pub(crate) struct Found {
+pub(crate) struct RouteMatch {
     pub(crate) route: &'static Route,
-    pub(crate) target: Target,
+    pub(crate) target: RouteTarget,
 }
 
 /// The operations of a route, with the parameter that they take.
-pub(crate) enum Target {
+pub(crate) enum RouteTarget {
     Fixed(&'static [Operation<()>]),
     OfKey(&'static [Operation<Key>], Key),
     OfEvent(&'static [Operation<EventId>], EventId),
 }
 
-impl Target {
+impl RouteTarget {
     /// Begins to answer a method, if the path takes it; tells by which actions it lets a request in.
     pub(crate) fn answering<'a>(
         self,
@@ -73,7 +73,7 @@ impl EventId {
 /// # Errors
 ///
 /// 414 for a path and query that are too long, 404 for a path that leads nowhere.
-pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
+pub(crate) fn find(call: &Call<'_>) -> Result<RouteMatch, ApiError> {
     let (path, context) = (call.path(), call.context);
     let bytes_max = context.settings.limits.requests.uri_bytes_max;
     if path.len() + call.raw_query().len() > bytes_max {
@@ -84,7 +84,7 @@ pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
 }
 
 /// The route of a path, if it leads anywhere.
-pub(crate) fn lookup(path: &str, context: &Context) -> Option<Found> {
+pub(crate) fn lookup(path: &str, context: &Context) -> Option<RouteMatch> {
     let path = &*plain(path);
     let below = path.strip_prefix(context.settings.base_path.as_str());
     ROUTES.iter().find_map(|route| {
@@ -94,7 +94,7 @@ pub(crate) fn lookup(path: &str, context: &Context) -> Option<Found> {
             Mount::Anywhere => below,
             Mount::WithAuthorizer => below.filter(|_| matches!(context.access.guard, Guard::With(_))),
         };
-        Some(Found { route, target: target(&route.operations, route.path.captured(place?)?)? })
+        Some(RouteMatch { route, target: target(&route.operations, route.path.captured(place?)?)? })
     })
 }
 
@@ -148,14 +148,14 @@ impl Template {
 }
 
 /// The operations, if the segment can be what they take.
-fn target(operations: &'static Operations, segment: &str) -> Option<Target> {
+fn target(operations: &'static Operations, segment: &str) -> Option<RouteTarget> {
     Some(match operations {
-        Operations::Fixed(operations) => Target::Fixed(operations),
+        Operations::Fixed(operations) => RouteTarget::Fixed(operations),
         // A key has neither a slash nor a percent sign: what was left encoded is none.
-        Operations::OfKey(operations) => Target::OfKey(operations, Key::parse(segment).ok()?),
+        Operations::OfKey(operations) => RouteTarget::OfKey(operations, Key::parse(segment).ok()?),
         Operations::OfEvent(operations) => {
             let id = decoded(segment).filter(|id| !id.is_empty())?;
-            Target::OfEvent(operations, EventId(id.into_owned()))
+            RouteTarget::OfEvent(operations, EventId(id.into_owned()))
         }
     })
 }

@@ -35,10 +35,10 @@ pub(crate) async fn submit(
     call: &Call<'_>,
     changes: Vec<ConditionalCommand>,
     author: Actor,
-    asked: Asked,
+    asked: WriteTerms,
 ) -> Result<Written, SubmitError> {
     let request_id = Some(call.id.as_str().to_owned());
-    let Asked { reason, preferences, once } = asked;
+    let WriteTerms { reason, preferences, once } = asked;
     let dry_run = preferences.dry_run;
     let submission = Submission { changes, author, reason, request_id, by_command: false, dry_run, once };
     match call.context.handle.submit(submission).await {
@@ -106,7 +106,7 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
 
 /// What else a write is asked with: in headers, and in the `meta` of its document.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct WriteTerms {
     /// Why, in the caller's words.
     pub(crate) reason: Option<String>,
     /// How the caller would like it.
@@ -115,7 +115,7 @@ pub(crate) struct Asked {
     pub(crate) once: Option<Once>,
 }
 
-impl Asked {
+impl WriteTerms {
     /// Reads the headers and the reason in the body; what is wrong with them is added to `faults`. The
     /// body is part of what makes a request the same request.
     pub(crate) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {

@@ -20,7 +20,7 @@ use crate::http::request::prefer::Preferences;
 use crate::http::routes::collections::{asked, check_write, written};
 use crate::http::routes::path::EventId;
 use crate::http::routes::submit;
-use crate::http::routes::submit::Asked;
+use crate::http::routes::submit::WriteTerms;
 
 /// The resource type that a restoration is asked for with.
 const RESTORE: &str = "restore";
@@ -116,7 +116,7 @@ impl<'a> Request<'a> {
         if !faults.is_empty() {
             return Err(faults.into());
         }
-        let Asked { reason, once, preferences } = asked;
+        let WriteTerms { reason, once, preferences } = asked;
         // What comes back is as it was: there is nothing to merge.
         let preferences = Preferences { merge_attributes: false, ..preferences };
         let undoer = Undoer {

@@ -19,8 +19,8 @@
 //!
 //! What is not here: the body of a request and its limits, which are the routes' business.
 
+mod connection;
 mod counts;
-mod line;
 mod listener;
 mod pace;
 mod refusal;
@@ -46,9 +46,9 @@ use tokio::sync::Semaphore;
 use warp::reply::Response;
 
 use crate::config::{Limits, Listen};
+pub use crate::http::server::connection::ClientConnection;
+pub(crate) use crate::http::server::connection::network;
 use crate::http::server::counts::Counts;
-pub use crate::http::server::line::Line;
-pub(crate) use crate::http::server::line::network;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
 use crate::http::server::pace::Pace;
@@ -190,7 +190,7 @@ pub trait Answers: Clone + Send + Sync + 'static {
     fn answer(
         &self,
         request: Request<Incoming>,
-        line: Arc<Line>,
+        connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 
     /// Takes note of a request that the server has refused by itself, with a body of so many bytes, and names it;
@@ -256,18 +256,18 @@ impl<A: Answers> Connections<A> {
         opened: impl Future<Output = Option<S>> + Send + 'static,
         remote: Option<SocketAddr>,
     ) {
-        let line = Arc::new(Line::of(remote));
+        let connection = Arc::new(ClientConnection::of(remote));
         let wire = {
-            let line = Arc::clone(&line);
+            let connection = Arc::clone(&connection);
             let (pace, shutdown) = (Pace::of(&self.limits.answers), self.shutdown.clone());
             let counts = self.counts.clone();
-            async move { opened.await.map(|stream| Wire::new(stream, line, pace, shutdown, counts)) }
+            async move { opened.await.map(|stream| Wire::new(stream, connection, pace, shutdown, counts)) }
         };
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             let this = Arc::clone(self);
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
-                    this.serve(wire, line).await;
+                    this.serve(wire, connection).await;
                 }
                 drop(place);
             });
@@ -288,7 +288,7 @@ impl<A: Answers> Connections<A> {
     fn serve<S: Stream>(
         &self,
         wire: Wire<S>,
-        line: Arc<Line>,
+        connection: Arc<ClientConnection>,
     ) -> impl Future<Output = ()> + Send + use<A, S> {
         let answers = self.answers.clone();
         let (uri_bytes_max, header_bytes_max) =
@@ -300,7 +300,7 @@ impl<A: Answers> Connections<A> {
                     let id = counts.refused(Some((request.method(), request.headers())), &refusal);
                     Err(refusal.into_response(id))
                 }
-                None => Ok(answers.answer(request, Arc::clone(&line))),
+                None => Ok(answers.answer(request, Arc::clone(&connection))),
             };
             async move {
                 match answer {
@@ -309,16 +309,16 @@ impl<A: Answers> Connections<A> {
                 }
             }
         });
-        let connection = self.http.serve_connection(TokioIo::new(wire), service);
+        let served = self.http.serve_connection(TokioIo::new(wire), service);
         let (shutdown, counts) = (self.shutdown.clone(), self.counts.clone());
         async move {
-            let mut connection = pin!(connection);
+            let mut served = pin!(served);
             let ended = tokio::select! {
                 biased;
-                ended = connection.as_mut() => ended,
+                ended = served.as_mut() => ended,
                 () = shutdown.begun() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
+                    served.as_mut().graceful_shutdown();
+                    served.await
                 }
             };
             if let Err(error) = ended {

@@ -23,7 +23,7 @@ impl Answers for BoxedFilter<(Response,)> {
     fn answer(
         &self,
         request: Request<Incoming>,
-        _line: Arc<Line>,
+        _line: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         warp::service(self.clone()).call(request)
     }
@@ -256,11 +256,11 @@ impl Answers for AtTheEnd {
     fn answer(
         &self,
         _request: Request<Incoming>,
-        line: Arc<Line>,
+        connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         let ended = self.0.clone();
         async move {
-            line.ended().await;
+            connection.ended().await;
             ended.send(()).unwrap();
             Ok(Response::new("[3]".into()))
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use crate::http::server::connection::ClientConnection;
 use crate::http::server::counts::Counts;
-use crate::http::server::line::Line;
 use crate::http::server::pace::Pace;
 use crate::http::server::refusal::Refusal;
 use crate::shutdown::Shutdown;
@@ -54,7 +54,7 @@ pub(crate) struct Wire<S> {
     linger: Linger,
     /// What was read to find out whether the client has left, and hyper has not asked for yet.
     ahead: Vec<u8>,
-    line: Arc<Line>,
+    connection: Arc<ClientConnection>,
     counts: Counts,
 }
 
@@ -78,7 +78,13 @@ struct Linger {
 }
 
 impl<S: Stream> Wire<S> {
-    pub(crate) fn new(stream: S, line: Arc<Line>, pace: Pace, shutdown: Shutdown, counts: Counts) -> Self {
+    pub(crate) fn new(
+        stream: S,
+        connection: Arc<ClientConnection>,
+        pace: Pace,
+        shutdown: Shutdown,
+        counts: Counts,
+    ) -> Self {
         Self {
             stream,
             shutdown,
@@ -88,7 +94,7 @@ impl<S: Stream> Wire<S> {
             pace,
             linger: Linger::default(),
             ahead: Vec::new(),
-            line,
+            connection,
             counts,
         }
     }
@@ -138,7 +144,7 @@ impl<S: Stream> Wire<S> {
     /// Looks whether the client has ended the connection, which hyper does not while a request is answered.
     fn look_for_end(&mut self, cx: &mut Context<'_>) {
         if self.at_end {
-            self.line.note_end();
+            self.connection.note_end();
         }
         if self.at_end || !self.ahead.is_empty() {
             return;
@@ -150,7 +156,7 @@ impl<S: Stream> Wire<S> {
         // One that failed has ended too.
         if read.is_ready() && self.ahead.is_empty() {
             self.at_end = true;
-            self.line.note_end();
+            self.connection.note_end();
         }
     }
 
@@ -243,7 +249,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Hyper flushes whenever it has looked how far the answer is.
-        if self.line.is_watched() {
+        if self.connection.is_watched() {
             self.look_for_end(cx);
         }
         Pin::new(&mut self.stream).poll_flush(cx)

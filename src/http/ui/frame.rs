@@ -11,7 +11,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::revision_text;
 use crate::http::ui::Ui;
 use crate::http::ui::assets::{ICON, SCRIPT, STYLE};
-use crate::http::ui::words::{At, short};
+use crate::http::ui::words::{ShownTime, short};
 
 /// What stands in a query as it is.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -29,14 +29,14 @@ pub(crate) enum Nav {
 
 /// The revision that everything is shown as of.
 #[derive(Debug, Clone)]
-pub(crate) struct AsOf {
+pub(crate) struct ShownAsOf {
     /// As it was asked for.
     pub(crate) text: String,
     pub(crate) revision: Revision,
-    pub(crate) at: Option<At>,
+    pub(crate) at: Option<ShownTime>,
 }
 
-impl AsOf {
+impl ShownAsOf {
     pub(crate) fn short(&self) -> String {
         short(&self.revision.to_string()).to_owned()
     }
@@ -47,7 +47,7 @@ pub(crate) struct Visit<'a> {
     pub(crate) ui: &'a Ui,
     pub(crate) call: &'a Call<'a>,
     pub(crate) query: Query,
-    pub(crate) as_of: Option<AsOf>,
+    pub(crate) as_of: Option<ShownAsOf>,
 }
 
 impl<'a> Visit<'a> {
@@ -96,13 +96,13 @@ impl<'a> Visit<'a> {
     }
 }
 
-async fn resolved(call: &Call<'_>, text: String) -> Result<AsOf, ApiError> {
+async fn resolved(call: &Call<'_>, text: String) -> Result<ShownAsOf, ApiError> {
     let view = call.past().await?;
     call.looking(move || {
         let revision =
             view.resolve(&revision_text(&text)).map_err(|error| ApiError::from(error).parameter(AS_OF))?;
-        let at = view.time_of(revision).ok().map(At);
-        Ok(AsOf { text, revision, at })
+        let at = view.time_of(revision).ok().map(ShownTime);
+        Ok(ShownAsOf { text, revision, at })
     })
     .await
 }
@@ -127,7 +127,7 @@ pub(crate) struct Frame {
     pub(crate) path: String,
     /// What else was asked for, for the control that shows it as it was.
     pub(crate) kept: Vec<(String, String)>,
-    pub(crate) as_of: Option<AsOf>,
+    pub(crate) as_of: Option<ShownAsOf>,
     pub(crate) problems: usize,
     pub(crate) live: Option<Live>,
     pub(crate) visitor: Visitor,

@@ -18,9 +18,9 @@ const FOLD_CHARS_MIN: usize = 400;
 
 /// A time: exact for machines, readable for people; the script shows it in the zone of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At(pub(crate) DateTime<Utc>);
+pub(crate) struct ShownTime(pub(crate) DateTime<Utc>);
 
-impl At {
+impl ShownTime {
     /// A time of the API.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(|time| Self(time.with_timezone(&Utc)))
@@ -96,7 +96,7 @@ pub(crate) struct Piece {
 
 /// One side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Side {
+pub(crate) struct ChangeSide {
     pub(crate) pieces: Vec<Piece>,
     /// Whether it is long enough to be folded.
     pub(crate) folds: bool,
@@ -106,20 +106,20 @@ pub(crate) struct Side {
 #[derive(Debug, Clone)]
 pub(crate) struct ChangeView {
     pub(crate) attribute: String,
-    pub(crate) from: Option<Side>,
-    pub(crate) to: Option<Side>,
+    pub(crate) from: Option<ChangeSide>,
+    pub(crate) to: Option<ChangeSide>,
     /// Whether the page has no room for the two.
     pub(crate) is_left_out: bool,
 }
 
 /// What a page can still show of what differs.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct DiffBudget {
     bytes: usize,
     until: Instant,
 }
 
-impl Room {
+impl DiffBudget {
     /// That of a whole page.
     pub(crate) fn of_page() -> Self {
         Self { bytes: SHOWN_BYTES_MAX, until: Instant::now() + DIFFERENCES_WAIT_MAX }
@@ -134,7 +134,7 @@ impl Room {
 }
 
 impl ChangeView {
-    fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>, room: &mut Room) -> Self {
+    fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>, room: &mut DiffBudget) -> Self {
         let (from, to) = (from.map(shown), to.map(shown));
         let is_left_out = !room.take(from.iter().chain(&to).map(String::len).sum());
         let (from, to) = match (from, to) {
@@ -149,19 +149,19 @@ impl ChangeView {
     }
 
     /// From the API's list of changes.
-    pub(crate) fn list(changes: Option<&Value>, room: &mut Room) -> Vec<Self> {
+    pub(crate) fn list(changes: Option<&Value>, room: &mut DiffBudget) -> Vec<Self> {
         let change = |it: &Value| Self::new(text(it, "attribute"), it.get("from"), it.get("to"), room);
         items(changes).iter().map(change).collect()
     }
 }
 
-fn whole(text: String) -> Side {
+fn whole(text: String) -> ChangeSide {
     let folds = text.len() > FOLD_CHARS_MIN;
-    Side { pieces: vec![Piece { text, differs: false }], folds }
+    ChangeSide { pieces: vec![Piece { text, differs: false }], folds }
 }
 
 /// Both sides of a changed text, what differs marked.
-fn word_by_word(from: &str, to: &str, until: Instant) -> (Side, Side) {
+fn word_by_word(from: &str, to: &str, until: Instant) -> (ChangeSide, ChangeSide) {
     let difference = TextDiff::configure().deadline(until).diff_words(from, to);
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for change in difference.iter_all_changes() {
@@ -173,7 +173,7 @@ fn word_by_word(from: &str, to: &str, until: Instant) -> (Side, Side) {
             push(&mut after, text, differs);
         }
     }
-    let side = |pieces, text: &str| Side { pieces, folds: text.len() > FOLD_CHARS_MIN };
+    let side = |pieces, text: &str| ChangeSide { pieces, folds: text.len() > FOLD_CHARS_MIN };
     (side(before, from), side(after, to))
 }
 
@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn a_change_is_told_word_by_word() {
         let (one, two) = (Value::from("All posts here"), Value::from("All notes here"));
-        let change = ChangeView::new("name", Some(&one), Some(&two), &mut Room::of_page());
-        let told = |side: Option<Side>| -> String {
+        let change = ChangeView::new("name", Some(&one), Some(&two), &mut DiffBudget::of_page());
+        let told = |side: Option<ChangeSide>| -> String {
             let pieces = side.unwrap().pieces;
             pieces
                 .iter()
@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn what_a_page_shows_of_what_differs_is_bounded_as_a_whole() {
         let (one, two) = (Value::from("a ".repeat(600).as_str()), Value::from("b ".repeat(600).as_str()));
-        let mut room = Room { bytes: 3_000, until: Instant::now() };
-        let change = |room: &mut Room| ChangeView::new("x-a", Some(&one), Some(&two), room);
+        let mut room = DiffBudget { bytes: 3_000, until: Instant::now() };
+        let change = |room: &mut DiffBudget| ChangeView::new("x-a", Some(&one), Some(&two), room);
         let late = change(&mut room).from.unwrap();
         assert_eq!(late.pieces.len(), 1, "nobody looks for what differs any more");
         let beyond = change(&mut room);

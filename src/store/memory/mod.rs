@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use state::{Held, State, by_hand, failed, locked};
+use state::{MemoryFile, State, by_hand, failed, locked};
 
 use super::{
     BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError,
@@ -30,7 +30,7 @@ pub(crate) struct MemoryJournal {
 
 /// What is to go wrong with an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum InjectedFault {
     /// It fails and nothing is visible.
     BeforeTheBranch,
     /// It fails though the branch has moved; the work tree has not.
@@ -152,7 +152,7 @@ impl MemoryJournal {
 
     /// Saves a file in the work tree.
     pub(crate) fn save(&self, name: &str, content: impl Into<Vec<u8>>) {
-        self.lock().place(name, Some(Held::File(content.into())));
+        self.lock().place(name, Some(MemoryFile::File(content.into())));
     }
 
     /// Writes the beginning of a file into the work tree and keeps it open; [`save`](Self::save)
@@ -171,8 +171,8 @@ impl MemoryJournal {
     #[must_use]
     pub(crate) fn saved(&self, name: &str) -> Option<Vec<u8>> {
         match self.lock().work_tree.files.get(name)? {
-            Held::File(content) => Some(content.clone()),
-            Held::Special(_) => None,
+            MemoryFile::File(content) => Some(content.clone()),
+            MemoryFile::Special(_) => None,
         }
     }
 
@@ -188,9 +188,9 @@ impl MemoryJournal {
     #[must_use]
     pub(crate) fn saved_files(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.lock();
-        let file = |(name, held): (&String, &Held)| match held {
-            Held::File(content) => Some((name.clone(), content.clone())),
-            Held::Special(_) => None,
+        let file = |(name, held): (&String, &MemoryFile)| match held {
+            MemoryFile::File(content) => Some((name.clone(), content.clone())),
+            MemoryFile::Special(_) => None,
         };
         state.work_tree.files.iter().filter_map(file).collect()
     }
@@ -227,7 +227,7 @@ impl MemoryJournal {
     }
 
     /// Makes the next append go wrong; several wait in line.
-    pub(crate) fn fail_next(&self, fault: Fault) {
+    pub(crate) fn fail_next(&self, fault: InjectedFault) {
         self.lock().faults.appends.push_back(fault);
     }
 
@@ -381,14 +381,14 @@ impl Journal for MemoryJournal {
         state.check_lock()?;
         let fault = state.faults.appends.pop_front();
         match &fault {
-            Some(Fault::BeforeTheBranch) => return Err(failed("write", io::ErrorKind::Other)),
-            Some(Fault::Locked) => return Err(locked()),
-            Some(Fault::Saved(name, text)) => {
-                state.place(name, Some(Held::File(text.clone().into_bytes())));
+            Some(InjectedFault::BeforeTheBranch) => return Err(failed("write", io::ErrorKind::Other)),
+            Some(InjectedFault::Locked) => return Err(locked()),
+            Some(InjectedFault::Saved(name, text)) => {
+                state.place(name, Some(MemoryFile::File(text.clone().into_bytes())));
                 return Err(StoreError::HeadMoved { expected, found: state.head });
             }
-            Some(Fault::DiskFull) => return Err(failed("write", io::ErrorKind::StorageFull)),
-            Some(Fault::Race(files) | Fault::BusyRace(files)) => {
+            Some(InjectedFault::DiskFull) => return Err(failed("write", io::ErrorKind::StorageFull)),
+            Some(InjectedFault::Race(files) | InjectedFault::BusyRace(files)) => {
                 let files =
                     files.iter().map(|(name, text)| (name.clone(), text.clone().map(String::into_bytes)));
                 let (message, at) = ("Raced by hand".to_owned(), DateTime::UNIX_EPOCH);
@@ -396,15 +396,15 @@ impl Journal for MemoryJournal {
                 let (old, new) = (state.head, state.commit(&draft, &Actor::anonymous()));
                 state.head = Some(new);
                 state.bring(old, Some(new));
-                state.work_tree.is_busy = matches!(fault, Some(Fault::BusyRace(_)));
+                state.work_tree.is_busy = matches!(fault, Some(InjectedFault::BusyRace(_)));
             }
-            Some(Fault::AfterTheBranch) | None => (),
+            Some(InjectedFault::AfterTheBranch) | None => (),
         }
         if state.head != expected {
             return Err(StoreError::HeadMoved { expected, found: state.head });
         }
         let made = state.append(drafts);
-        if fault == Some(Fault::AfterTheBranch) {
+        if fault == Some(InjectedFault::AfterTheBranch) {
             return Err(failed("flush", io::ErrorKind::Other));
         }
         let new = state.head;

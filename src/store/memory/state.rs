@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha1::{Digest as _, Sha1};
 
-use super::Fault;
+use super::InjectedFault;
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
 use crate::store::{
@@ -35,7 +35,7 @@ pub(super) struct State {
 /// The work tree, and what stands half-done there.
 #[derive(Debug, Default)]
 pub(super) struct Checkout {
-    pub(super) files: BTreeMap<String, Held>,
+    pub(super) files: BTreeMap<String, MemoryFile>,
     // What it was last brought to.
     pub(super) brought_to: Option<Revision>,
     // What somebody has begun to write.
@@ -50,7 +50,7 @@ pub(super) struct Checkout {
 /// What is to go wrong next.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    pub(super) appends: VecDeque<Fault>,
+    pub(super) appends: VecDeque<InjectedFault>,
     pub(super) flushes: usize,
     pub(super) keeps: usize,
     pub(super) lets_go: usize,
@@ -67,7 +67,7 @@ pub(super) struct Counts {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum MemoryFile {
     File(Vec<u8>),
     Special(Special),
 }
@@ -103,7 +103,7 @@ impl State {
         found.map(|(_, tree)| tree.clone()).unwrap_or_default()
     }
 
-    pub(super) fn place(&mut self, name: &str, held: Option<Held>) {
+    pub(super) fn place(&mut self, name: &str, held: Option<MemoryFile>) {
         self.work_tree.unfinished.remove(name);
         match held {
             Some(held) => self.work_tree.files.insert(name.to_owned(), held),
@@ -114,7 +114,7 @@ impl State {
     /// Moves the branch to a commit by hand, whose files stand in the work tree.
     pub(super) fn move_by_hand(&mut self, files: &[(&str, Option<&str>)], to: Revision) {
         for (name, content) in files {
-            self.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
+            self.place(name, content.map(|content| MemoryFile::File(content.as_bytes().to_vec())));
         }
         (self.head, self.work_tree.brought_to) = (Some(to), Some(to));
     }
@@ -232,10 +232,10 @@ impl State {
         }
     }
 
-    fn held(&self, entry: TreeEntry) -> Option<Held> {
+    fn held(&self, entry: TreeEntry) -> Option<MemoryFile> {
         match entry {
-            TreeEntry::File(blob) => self.blobs.get(&blob).cloned().map(Held::File),
-            TreeEntry::Special(what) => Some(Held::Special(what)),
+            TreeEntry::File(blob) => self.blobs.get(&blob).cloned().map(MemoryFile::File),
+            TreeEntry::Special(what) => Some(MemoryFile::Special(what)),
         }
     }
 
@@ -269,8 +269,8 @@ impl State {
 
     fn held_as_entry(&self, name: &str) -> Option<TreeEntry> {
         self.work_tree.files.get(name).map(|held| match held {
-            Held::File(content) => TreeEntry::File(BlobId::of(content)),
-            Held::Special(what) => TreeEntry::Special(*what),
+            MemoryFile::File(content) => TreeEntry::File(BlobId::of(content)),
+            MemoryFile::Special(what) => TreeEntry::Special(*what),
         })
     }
 
@@ -291,8 +291,10 @@ impl State {
         }
         let now = match self.work_tree.files.get(name) {
             None => Saved::Gone,
-            Some(Held::Special(what)) => Saved::Special(*what),
-            Some(Held::File(content)) => Saved::File { blob: BlobId::of(content), bytes: content.clone() },
+            Some(MemoryFile::Special(what)) => Saved::Special(*what),
+            Some(MemoryFile::File(content)) => {
+                Saved::File { blob: BlobId::of(content), bytes: content.clone() }
+            }
         };
         Some(Edit { name: name.to_owned(), now })
     }

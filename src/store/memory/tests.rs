@@ -24,9 +24,9 @@ fn an_append_brings_the_work_tree_along_and_keeps_what_a_person_saved() {
 #[test]
 fn faults_come_in_line_and_are_gone_afterwards() {
     let mut journal = MemoryJournal::new();
-    journal.fail_next(Fault::DiskFull);
-    journal.fail_next(Fault::Race(vec![("b.yaml".to_owned(), Some("theirs".to_owned()))]));
-    journal.fail_next(Fault::AfterTheBranch);
+    journal.fail_next(InjectedFault::DiskFull);
+    journal.fail_next(InjectedFault::Race(vec![("b.yaml".to_owned(), Some("theirs".to_owned()))]));
+    journal.fail_next(InjectedFault::AfterTheBranch);
     assert!(journal.append(None, &[draft("a.yaml", Some("1"))]).is_err());
     assert_eq!(journal.head().unwrap(), None);
     let error = journal.append(None, &[draft("a.yaml", Some("1"))]).unwrap_err();

@@ -4,7 +4,7 @@ use crate::domain::Revision;
 
 /// What a side of a merge has under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Side {
+pub enum SideFile {
     /// A regular file.
     File(Vec<u8>),
     /// Anything else, or a file that is too large for a collection.
@@ -17,11 +17,11 @@ pub struct FileSides {
     /// The name inside the folder.
     pub name: String,
     /// Where the two set out.
-    pub base: Option<Side>,
+    pub base: Option<SideFile>,
     /// What is here.
-    pub ours: Option<Side>,
+    pub ours: Option<SideFile>,
     /// What the remote has.
-    pub theirs: Option<Side>,
+    pub theirs: Option<SideFile>,
 }
 
 /// What is to be merged.

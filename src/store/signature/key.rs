@@ -52,12 +52,12 @@ pub struct SigningKeyError {
     pub path: PathBuf,
     /// What is wrong with it.
     #[source]
-    pub why: Unfit,
+    pub why: UnfitKey,
 }
 
 /// What keeps a file from being a key to sign with.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfit {
+pub enum UnfitKey {
     /// The system does not let us read it.
     #[error("it can't be read")]
     Unreadable(#[source] io::Error),
@@ -104,8 +104,8 @@ impl SigningKey {
         let unfit = |why| SigningKeyError { path: path.to_owned(), why };
         let key = read(path).and_then(|(text, mode)| match parse(&text) {
             // First: of a public key anybody may know.
-            Err(Unfit::Public) => Err(Unfit::Public),
-            _ if mode.is_exposed => Err(Unfit::Exposed { mode: mode.bits }),
+            Err(UnfitKey::Public) => Err(UnfitKey::Public),
+            _ if mode.is_exposed => Err(UnfitKey::Exposed { mode: mode.bits }),
             key => key,
         });
         key.map_err(unfit)
@@ -131,39 +131,39 @@ struct Mode {
 }
 
 /// The text of a file and who else may read it; of the same open file, so of the same moment.
-fn read(path: &Path) -> Result<(String, Mode), Unfit> {
+fn read(path: &Path) -> Result<(String, Mode), UnfitKey> {
     // A pipe would be waited for.
-    if !std::fs::metadata(path).map_err(Unfit::Unreadable)?.is_file() {
-        return Err(Unfit::NoFile);
+    if !std::fs::metadata(path).map_err(UnfitKey::Unreadable)?.is_file() {
+        return Err(UnfitKey::NoFile);
     }
-    let file = File::open(path).map_err(Unfit::Unreadable)?;
-    let metadata = file.metadata().map_err(Unfit::Unreadable)?;
+    let file = File::open(path).map_err(UnfitKey::Unreadable)?;
+    let metadata = file.metadata().map_err(UnfitKey::Unreadable)?;
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     let bits = metadata.mode() & 0o7777;
     let is_exposed = bits & if is_ours { 0o077 } else { 0o007 } != 0;
     let mut text = Vec::new();
-    let len = file.take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(Unfit::Unreadable)?;
+    let len = file.take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(UnfitKey::Unreadable)?;
     if len as u64 > KEY_FILE_BYTES_MAX {
-        return Err(Unfit::NoFile);
+        return Err(UnfitKey::NoFile);
     }
-    let text = String::from_utf8(text).map_err(|_| Unfit::NoKey)?;
+    let text = String::from_utf8(text).map_err(|_| UnfitKey::NoKey)?;
     Ok((text, Mode { bits, is_exposed }))
 }
 
-fn parse(text: &str) -> Result<SigningKey, Unfit> {
+fn parse(text: &str) -> Result<SigningKey, UnfitKey> {
     let text = text.trim();
     if !text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----") {
         let is_public = PublicKey::from_openssh(text).is_ok() || text.contains("PUBLIC KEY-----");
         return Err(match text.contains("PRIVATE KEY-----") {
-            _ if is_public => Unfit::Public,
-            true if text.contains("ENCRYPTED") => Unfit::Protected,
-            true => Unfit::OtherFormat,
-            false => Unfit::NoKey,
+            _ if is_public => UnfitKey::Public,
+            true if text.contains("ENCRYPTED") => UnfitKey::Protected,
+            true => UnfitKey::OtherFormat,
+            false => UnfitKey::NoKey,
         });
     }
-    let key = PrivateKey::from_openssh(format!("{text}\n")).map_err(|_| Unfit::NoKey)?;
+    let key = PrivateKey::from_openssh(format!("{text}\n")).map_err(|_| UnfitKey::NoKey)?;
     if key.is_encrypted() {
-        return Err(Unfit::Protected);
+        return Err(UnfitKey::Protected);
     }
     let is_usable = match key.key_data() {
         KeypairData::Ed25519(_) => true,
@@ -172,12 +172,12 @@ fn parse(text: &str) -> Result<SigningKey, Unfit> {
         _ => false,
     };
     if !is_usable {
-        return Err(Unfit::Kind(key.algorithm().to_string()));
+        return Err(UnfitKey::Kind(key.algorithm().to_string()));
     }
     // Whether its two halves belong together shows when they are used.
     let proof = key.sign(NAMESPACE, HashAlg::Sha512, b"proof");
     match proof.and_then(|proof| key.public_key().verify(NAMESPACE, b"proof", &proof)) {
         Ok(()) => Ok(SigningKey(Arc::new(key))),
-        Err(_) => Err(Unfit::NoKey),
+        Err(_) => Err(UnfitKey::NoKey),
     }
 }

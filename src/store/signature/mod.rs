@@ -31,7 +31,7 @@ use ssh_key::{HashAlg, PublicKey};
 use super::{Commit, RawSignature};
 pub use allowed::AllowedSigners;
 #[cfg(test)]
-pub(crate) use key::Unfit;
+pub(crate) use key::UnfitKey;
 pub use key::{SigningKey, SigningKeyError};
 
 /// What a signature is made for, so that none made for something else passes (PROTOCOL.sshsig).

@@ -25,7 +25,7 @@ impl fmt::Debug for Exposition {
 
 impl Exposition {
     /// Shows what `show` puts on the page.
-    pub fn new(show: impl Fn(&mut Page<'_>) + Send + Sync + 'static) -> Self {
+    pub fn new(show: impl Fn(&mut Scrape<'_>) + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Shown(Box::new(show))));
         Self { registry: Arc::new(registry) }
@@ -40,7 +40,7 @@ impl Exposition {
     }
 }
 
-struct Shown(Box<dyn Fn(&mut Page<'_>) + Send + Sync>);
+struct Shown(Box<dyn Fn(&mut Scrape<'_>) + Send + Sync>);
 
 impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,19 +50,19 @@ impl fmt::Debug for Shown {
 
 impl Collector for Shown {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page { encoder, outcome: Ok(()) };
+        let mut page = Scrape { encoder, outcome: Ok(()) };
         (self.0)(&mut page);
         page.outcome
     }
 }
 
 /// One scrape under way.
-pub struct Page<'a> {
+pub struct Scrape<'a> {
     encoder: DescriptorEncoder<'a>,
     outcome: fmt::Result,
 }
 
-impl Page<'_> {
+impl Scrape<'_> {
     /// What only grows, without the `_total` that its name ends in.
     pub fn counters(&mut self, name: &str, help: &str, show: impl FnOnce(&mut Series<'_>)) {
         self.family(name, help, MetricType::Counter, show);

@@ -14,7 +14,7 @@ mod number;
 mod process;
 mod text;
 
-pub use crate::telemetry::metrics::exposition::{Exposition, Page};
+pub use crate::telemetry::metrics::exposition::{Exposition, Scrape};
 pub use crate::telemetry::metrics::number::{Counter, Gauge, Histogram};
 pub use crate::telemetry::metrics::process::show as show_process;
 pub use crate::telemetry::metrics::text::Format;

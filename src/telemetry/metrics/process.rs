@@ -7,10 +7,10 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::telemetry::metrics::Page;
+use crate::telemetry::metrics::Scrape;
 
 /// Shows it, as far as the system tells.
-pub fn show(page: &mut Page<'_>) {
+pub fn show(page: &mut Scrape<'_>) {
     if let Some(stat) = Stat::read() {
         page.counters("process_cpu_seconds", "Time of processors that the process has used.", |series| {
             series.seconds(&[], stat.cpu_seconds);

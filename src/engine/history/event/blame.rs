@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::{Change, Collection, Key, Revision, Value, changes};
 use crate::engine::history::event::{Effect, EventRecord};
-use crate::engine::history::{HistoryError, Reading, View};
+use crate::engine::history::{HistoryError, PastReading, View};
 
 /// An attribute and the event that gave it its present value.
 #[derive(Debug, Clone)]
@@ -61,10 +61,10 @@ impl View {
             let row = self.index.event(event);
             let version = row.after.expect("nothing of a lifetime deletes");
             let good = match self.shared.read(self.index.key(row.key), version)? {
-                Reading::Good(good) => good,
+                PastReading::Good(good) => good,
                 // Who gave what it had its values nobody can tell.
-                Reading::Lost(lost) if lost.is_promised => return Err(HistoryError::Lost(lost.fault)),
-                Reading::Broken(_) | Reading::Lost(_) => continue,
+                PastReading::Lost(lost) if lost.is_promised => return Err(HistoryError::Lost(lost.fault)),
+                PastReading::Broken(_) | PastReading::Lost(_) => continue,
             };
             match &newer {
                 None => open = changes(None, Some(&good.collection)),

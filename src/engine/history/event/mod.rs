@@ -157,12 +157,12 @@ pub enum Effect {
     /// order or the file's name changed.
     Changes(Vec<Change>),
     /// The file can't be read since; the last good version stays served.
-    Problem(Fault),
+    Problem(PastFault),
 }
 
 /// What is wrong with a file of the past.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct PastFault {
     /// The path inside the repository.
     pub path: String,
     /// The line, from 1.
@@ -173,7 +173,7 @@ pub struct Fault {
     pub message: String,
 }
 
-impl Fault {
+impl PastFault {
     /// The same without the path.
     pub(crate) fn into_format(self) -> format::Fault {
         let Self { line, column, message, .. } = self;
@@ -182,7 +182,7 @@ impl Fault {
 }
 
 /// `path:line:column: message`, as editors and compilers write it.
-impl fmt::Display for Fault {
+impl fmt::Display for PastFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", self.path, self.line, self.column, self.message)
     }

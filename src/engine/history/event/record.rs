@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use crate::domain::{Collection, Key, Revision, changes};
 use crate::engine::history::event::{
-    Effect, EventCommit, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
+    Effect, EventCommit, EventMessage, EventRecord, Origin, PastFault, Position, TOGETHER_MAX,
 };
 use crate::engine::history::index::number;
 use crate::engine::history::index::row::{CommitRow, EventRow};
-use crate::engine::history::{HistoryError, Reading, View, collection_of};
+use crate::engine::history::{HistoryError, PastReading, View, collection_of};
 use crate::engine::memo::Memo;
 use crate::format::message::{self, Message};
 use crate::store::{SHALLOW, StoreError};
@@ -72,7 +72,7 @@ impl View {
             Some(problem) => {
                 let path =
                     self.shared.path(&row.after.map_or_else(|| format!("{key}.yaml"), |it| it.name(key)));
-                (Effect::Problem(Fault { path, line: 1, column: 1, message: problem }), false)
+                (Effect::Problem(PastFault { path, line: 1, column: 1, message: problem }), false)
             }
         };
         let record = Arc::new(EventRecord {
@@ -169,9 +169,9 @@ impl View {
     ) -> Result<Result<Option<Arc<Collection>>, ToldEffect>, StoreError> {
         let Some(version) = row.after else { return Ok(Ok(None)) };
         Ok(match self.shared.read(self.index.key(row.key), version)? {
-            Reading::Good(good) => Ok(Some(good.collection)),
-            Reading::Broken(fault) => Err((Effect::Problem(fault), true)),
-            Reading::Lost(lost) => Err((Effect::Problem(lost.fault), false)),
+            PastReading::Good(good) => Ok(Some(good.collection)),
+            PastReading::Broken(fault) => Err((Effect::Problem(fault), true)),
+            PastReading::Lost(lost) => Err((Effect::Problem(lost.fault), false)),
         })
     }
 

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 
 use crate::domain::Revision;
 use crate::engine::history::event::{EventRecord, Position};
-use crate::engine::history::follow::{History, State};
+use crate::engine::history::follow::{FollowState, History};
 use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::page::{Filter, Seeing};
 use crate::engine::history::seen::Seen;
-use crate::engine::history::{HistoryError, Shared, View};
+use crate::engine::history::{HistoryError, SharedHistory, View};
 use crate::engine::pacing::Paced;
 use crate::telemetry::Limit;
 
@@ -36,8 +36,8 @@ pub enum Followed {
 /// Dropping a future of [`next`](Self::next) loses nothing.
 #[derive(Debug)]
 pub struct Subscription {
-    shared: Arc<Shared>,
-    state: watch::Receiver<State>,
+    shared: Arc<SharedHistory>,
+    state: watch::Receiver<FollowState>,
     filter: Filter,
     at: Place,
     /// Whether it had seen everything at some time; only then it can be too slow.

@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Origin;
 use crate::engine::history::follow::feed::BATCH_LEN;
-use crate::engine::history::index::build::Builder;
+use crate::engine::history::index::build::IndexBuilder;
 use crate::engine::history::index::{Index, persist};
-use crate::engine::history::{HistoryError, Shared, View};
+use crate::engine::history::{HistoryError, SharedHistory, View};
 use crate::engine::metrics::Metrics;
-use crate::engine::projection::Head;
+use crate::engine::projection::PublishedHead;
 use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
 use crate::telemetry::{Reached, chain};
@@ -40,7 +40,7 @@ const KEEP_AFTER_PART: u32 = 16;
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// Tells how many of how many commits are read.
-pub type Progress = Arc<dyn Fn(usize, usize) + Send + Sync>;
+pub type ReportProgress = Arc<dyn Fn(usize, usize) + Send + Sync>;
 
 /// Finds a key that is in memory anyway, so that the history need not keep its text again.
 pub type KnownKey = Arc<dyn Fn(&str) -> Option<Key> + Send + Sync>;
@@ -57,7 +57,7 @@ pub struct Options {
     /// to read everything again.
     pub lag_events_max: usize,
     /// Is told of long readings; by default the log is.
-    pub progress: Progress,
+    pub progress: ReportProgress,
     /// Finds keys that are in memory anyway; by default none is.
     pub known_key: KnownKey,
     /// Judges signatures; by default by their own keys alone.
@@ -100,13 +100,13 @@ impl Options {
 
 /// What is known of the history at the moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct State {
+pub(crate) struct FollowState {
     /// The index; `None` until it was made for the first time.
     pub(crate) index: Option<Arc<Index>>,
     /// How many events the index before had: who is further behind than that had its chance.
     pub(crate) events_before: u32,
     /// The head that the index was brought to last, or failed to be brought to.
-    pub(crate) followed: Head,
+    pub(crate) followed: PublishedHead,
     /// Where the repository was cut off then.
     cut_off: Vec<Revision>,
     /// Why the index could not be brought there.
@@ -118,9 +118,9 @@ pub(crate) struct State {
 /// The history of a served branch, kept up to date; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct History {
-    shared: Arc<Shared>,
-    heads: watch::Receiver<Head>,
-    state: watch::Receiver<State>,
+    shared: Arc<SharedHistory>,
+    heads: watch::Receiver<PublishedHead>,
+    state: watch::Receiver<FollowState>,
 }
 
 impl History {
@@ -134,11 +134,11 @@ impl History {
     /// Fails when the system gives no thread.
     pub fn start(
         archive: Arc<dyn Archive>,
-        heads: watch::Receiver<Head>,
+        heads: watch::Receiver<PublishedHead>,
         options: Options,
     ) -> io::Result<(Self, thread::JoinHandle<()>)> {
-        let (tell, state) = watch::channel(State::default());
-        let shared = Arc::new(Shared::new(archive, options));
+        let (tell, state) = watch::channel(FollowState::default());
+        let shared = Arc::new(SharedHistory::new(archive, options));
         let history = Self { shared: Arc::clone(&shared), heads: heads.clone(), state };
         let follower = Follower { shared, heads, tell, kept: 0 };
         let thread = thread::Builder::new().name("history".into()).spawn(move || follower.run())?;
@@ -151,7 +151,7 @@ impl History {
     ///
     /// Fails when the repository can't be read.
     pub fn read(archive: Arc<dyn Archive>, options: &Options) -> Result<View, StoreError> {
-        let shared = Arc::new(Shared::new(archive, options.clone()));
+        let shared = Arc::new(SharedHistory::new(archive, options.clone()));
         let mut kept = 0;
         let mut builder = open(&shared, &mut kept)?;
         let head = shared.archive.head()?;
@@ -185,7 +185,7 @@ impl History {
                 // Who was in trouble there is told so, and what comes of another look the next one.
                 let begins_there = !self.begins_elsewhere(&now.cut_off) || trouble.is_some();
                 let is_there = now.followed == head && begins_there;
-                if is_there || head == Head::Ended {
+                if is_there || head == PublishedHead::Ended {
                     let view = View::new(Arc::clone(&self.shared), Arc::clone(index));
                     return trouble.map_or(Ok(view), Err);
                 }
@@ -237,20 +237,20 @@ impl History {
         state.index.as_ref()?.commits().next_back().map(|commit| commit.time())
     }
 
-    pub(crate) fn states(&self) -> watch::Receiver<State> {
+    pub(crate) fn states(&self) -> watch::Receiver<FollowState> {
         self.state.clone()
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<SharedHistory> {
         &self.shared
     }
 }
 
 /// The thread that keeps the index up to date.
 struct Follower {
-    shared: Arc<Shared>,
-    heads: watch::Receiver<Head>,
-    tell: watch::Sender<State>,
+    shared: Arc<SharedHistory>,
+    heads: watch::Receiver<PublishedHead>,
+    tell: watch::Sender<FollowState>,
     /// How many commits the kept index has.
     kept: u32,
 }
@@ -263,15 +263,15 @@ impl Follower {
         loop {
             let head = *self.heads.borrow_and_update();
             match head {
-                Head::Unread => {}
-                Head::At(_) => {
+                PublishedHead::Unread => {}
+                PublishedHead::At(_) => {
                     let is_first = builder.is_none();
                     self.follow(&mut builder, head);
                     if is_first {
                         (self.shared.options.give_back)();
                     }
                 }
-                Head::Ended => break,
+                PublishedHead::Ended => break,
             }
             let (heads, again) = (&mut self.heads, &self.shared.look_again);
             let is_followed = runtime.block_on(async {
@@ -284,16 +284,16 @@ impl Follower {
                 break;
             }
         }
-        if let Some(builder) = builder.filter(|builder: &Builder| builder.index.len() != self.kept) {
+        if let Some(builder) = builder.filter(|builder: &IndexBuilder| builder.index.len() != self.kept) {
             self.kept = 0;
             keep(&self.shared, &builder.index, &mut self.kept);
         }
         tracing::debug!("the history is followed no more");
     }
 
-    fn follow(&mut self, builder: &mut Option<Builder>, head: Head) {
+    fn follow(&mut self, builder: &mut Option<IndexBuilder>, head: PublishedHead) {
         let outcome = self.advance(builder, head);
-        if *self.heads.borrow() == Head::Ended {
+        if *self.heads.borrow() == PublishedHead::Ended {
             // Nobody asks any more, and what is read may be half of it.
             return;
         }
@@ -352,12 +352,12 @@ impl Follower {
         }
     }
 
-    fn advance(&mut self, builder: &mut Option<Builder>, head: Head) -> Result<(), StoreError> {
+    fn advance(&mut self, builder: &mut Option<IndexBuilder>, head: PublishedHead) -> Result<(), StoreError> {
         let builder = match builder {
             Some(builder) => builder,
             None => builder.insert(open(&self.shared, &mut self.kept)?),
         };
-        let Head::At(head) = head else { return Ok(()) };
+        let PublishedHead::At(head) = head else { return Ok(()) };
         let started = Instant::now();
         let mut told = started;
         builder.advance(head, &mut |done, total| {
@@ -369,7 +369,7 @@ impl Follower {
                 told = Instant::now();
                 (self.shared.options.progress)(done, total);
             }
-            if *self.heads.borrow() == Head::Ended {
+            if *self.heads.borrow() == PublishedHead::Ended {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -383,7 +383,7 @@ impl Follower {
 }
 
 /// The index that was kept, or an empty one.
-fn open(shared: &Arc<Shared>, kept: &mut u32) -> Result<Builder, StoreError> {
+fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, StoreError> {
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
     let index = match shared.archive.read_note(NOTE) {
         Ok(Some(bytes)) => {
@@ -412,7 +412,7 @@ fn open(shared: &Arc<Shared>, kept: &mut u32) -> Result<Builder, StoreError> {
     };
     let index = if stands { index } else { Index::default() };
     *kept = index.len();
-    Builder::new(index, shared)
+    IndexBuilder::new(index, shared)
 }
 
 /// Whether an index of so many commits is to be kept where one of `kept` commits is.
@@ -421,7 +421,7 @@ fn is_worth_keeping(len: u32, kept: u32) -> bool {
 }
 
 /// Keeps the index if much is new; that it can't be kept harms nobody but the next start.
-fn keep(shared: &Shared, index: &Index, kept: &mut u32) {
+fn keep(shared: &SharedHistory, index: &Index, kept: &mut u32) {
     if !is_worth_keeping(index.len(), *kept) {
         return;
     }

@@ -14,26 +14,26 @@ use std::sync::{Arc, OnceLock};
 use crate::domain::file_name::{self, Ending};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::message::{self, OriginTrailer};
-use crate::store::{FileChange, Step, StoreError, TreeEntry};
+use crate::store::{CommitChanges, FileChange, StoreError, TreeEntry};
 
 use crate::engine::history::event::{Action, Origin};
 use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::row::{CommitRow, Version};
 use crate::engine::history::index::{Index, VersionChange, number};
-use crate::engine::history::{Shared, View};
+use crate::engine::history::{SharedHistory, View};
 
 /// How many commits are read before they are added: what the reading may hold in memory.
 const BATCH_LEN: usize = 8192;
 
 /// Adds commits to an index.
-pub(crate) struct Builder {
+pub(crate) struct IndexBuilder {
     pub(crate) index: Index,
     /// The `.yml` files that stand beside a `.yaml` one of the same key, at the index's head.
     twins: BTreeMap<Key, TreeEntry>,
     actors: HashMap<Arc<Actor>, u32>,
     /// Where the repository was cut off when the index was held against that; `None` before.
     pub(crate) cut_off: Option<Vec<Revision>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedHistory>,
 }
 
 /// What a commit says and did, as far as the index needs it.
@@ -70,9 +70,9 @@ enum Line {
 /// What became of the two names that the file of a key can have; the inner `None` is "removed".
 type Named = [Option<Option<TreeEntry>>; 2];
 
-impl Builder {
+impl IndexBuilder {
     /// Goes on from an index that was made before.
-    pub(crate) fn new(index: Index, shared: &Arc<Shared>) -> Result<Self, StoreError> {
+    pub(crate) fn new(index: Index, shared: &Arc<SharedHistory>) -> Result<Self, StoreError> {
         let numbered = index.actors().enumerate();
         let actors = numbered.map(|(at, actor)| (Arc::clone(actor), number(at))).collect();
         let twins = twins_at(index.head(), shared)?;
@@ -286,7 +286,7 @@ impl Builder {
 
 /// The `.yml` files that stand beside a `.yaml` one. Mostly there is not one `.yml`, and then
 /// nothing is kept of the others for a moment either.
-fn twins_at(head: Option<Revision>, shared: &Shared) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
+fn twins_at(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
     let yml = match shared.counting(head, &|name| name.ends_with(".yml")) {
         // What is told of the next commit is a problem then.
@@ -302,9 +302,9 @@ fn twins_at(head: Option<Revision>, shared: &Shared) -> Result<BTreeMap<Key, Tre
     Ok(files.into_iter().filter_map(|file| Some((file.key, file.twin?))).collect())
 }
 
-impl Shared {
-    fn scan(&self, step: Step) -> Scanned {
-        let Step { commit, changes, problem } = step;
+impl SharedHistory {
+    fn scan(&self, step: CommitChanges) -> Scanned {
+        let CommitChanges { commit, changes, problem } = step;
         let message = message::parse(&commit.message);
         let by_service = self.options.committers.iter().any(|email| email == commit.committer.email());
         let origin = match (by_service, message.origin, message.events.is_empty()) {

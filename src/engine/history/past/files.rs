@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::domain::file_name;
 use crate::domain::{Key, Revision};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{HistoryError, Reading, Shared, View};
+use crate::engine::history::{HistoryError, PastReading, SharedHistory, View};
 use crate::store::{BlobId, StoreError, TreeEntry};
 
 /// How many files are read before it is asked again whether somebody waits for them.
@@ -22,7 +22,7 @@ pub(crate) struct Counting {
 
 impl View {
     /// Reads many files, as long as somebody waits for them.
-    pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<Reading>, HistoryError> {
+    pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<PastReading>, HistoryError> {
         let mut readings = Vec::with_capacity(files.len());
         for some in files.chunks(READ_LEN) {
             self.check_asker()?;
@@ -32,7 +32,7 @@ impl View {
     }
 }
 
-impl Shared {
+impl SharedHistory {
     /// The files that count of those whose names are wanted, in the order of their keys.
     pub(crate) fn counting(
         &self,
@@ -58,8 +58,8 @@ impl Shared {
     }
 
     /// Reads some files, on all cores.
-    fn read_some(&self, files: &[Counting]) -> Result<Vec<Reading>, StoreError> {
-        let mut readings: Vec<Option<Reading>> = Vec::with_capacity(files.len());
+    fn read_some(&self, files: &[Counting]) -> Result<Vec<PastReading>, StoreError> {
+        let mut readings: Vec<Option<PastReading>> = Vec::with_capacity(files.len());
         let mut missing = Vec::new();
         for (index, Counting { key, version, .. }) in files.iter().enumerate() {
             let known = self.versions.get(&(key.clone(), *version));
@@ -69,7 +69,7 @@ impl Shared {
             readings.push(known);
         }
         let blobs: Vec<BlobId> = missing.iter().map(|(_, blob)| *blob).collect();
-        let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
+        let slots: Vec<OnceLock<Result<PastReading, StoreError>>> =
             blobs.iter().map(|_| OnceLock::new()).collect();
         self.archive.contents(&blobs, &|at, content| {
             let (index, blob) = missing[at];

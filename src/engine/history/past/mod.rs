@@ -15,10 +15,10 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::file_name::{self, Ending};
 use crate::domain::{Collection, Key, Revision};
-use crate::engine::history::event::Fault;
+use crate::engine::history::event::PastFault;
 use crate::engine::history::past::files::Counting;
-use crate::engine::history::{HistoryError, Lost, Reading, Standing, View};
-use crate::engine::layers::{Claim, Content, File, LastGood, hidden_by_other_case, resolve};
+use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View};
+use crate::engine::layers::{Claim, FileContent, KeyFile, LastGood, hidden_by_other_case, resolve};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{BlobId, StoreError};
@@ -34,9 +34,9 @@ pub struct AsOf {
     /// The collections by key. Uncommitted edits of that time are nowhere.
     pub entries: BTreeMap<Key, PastEntry>,
     /// What was wrong, by path.
-    pub problems: BTreeMap<String, Fault>,
+    pub problems: BTreeMap<String, PastFault>,
     /// What is not shown since the repository has lost it, by key.
-    lost: BTreeMap<Key, Fault>,
+    lost: BTreeMap<Key, PastFault>,
     /// The same as what is served now is shown, made when somebody first asks for it.
     snapshot: OnceLock<Arc<Snapshot>>,
 }
@@ -51,7 +51,7 @@ pub struct PastEntry {
     /// The id of the bytes that it was read from.
     pub blob: BlobId,
     /// What was wrong with the file or beside it, and what was served all the same.
-    pub problem: Option<(Fault, Serving)>,
+    pub problem: Option<(PastFault, Serving)>,
     /// Whether the file itself was broken, so that this is its last good version then.
     pub stale: bool,
 }
@@ -75,7 +75,7 @@ impl View {
             lost: BTreeMap::new(),
             snapshot: OnceLock::new(),
         };
-        let stays = readings.iter().all(Reading::stays);
+        let stays = readings.iter().all(PastReading::stays);
         let mut entries = Vec::with_capacity(files.len());
         for (file, reading) in files.into_iter().zip(readings) {
             let lost = reading.lost().cloned();
@@ -180,19 +180,19 @@ impl View {
         &self,
         revision: Revision,
         Counting { key, version, twin }: &Counting,
-        reading: Reading,
-    ) -> Result<(Option<PastEntry>, Vec<Fault>), HistoryError> {
+        reading: PastReading,
+    ) -> Result<(Option<PastEntry>, Vec<PastFault>), HistoryError> {
         let (content, last_good) = match reading {
-            Reading::Good(good) => (Content::Good(good), None),
-            Reading::Broken(fault) | Reading::Lost(Lost { fault, .. }) => {
-                (Content::Broken(vec![fault.into_format()]), self.last_good(revision, key)?)
+            PastReading::Good(good) => (FileContent::Good(good), None),
+            PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
+                (FileContent::Broken(vec![fault.into_format()]), self.last_good(revision, key)?)
             }
         };
-        let committed = |name, content| File { name, content, uncommitted: false };
+        let committed = |name, content| KeyFile { name, content, uncommitted: false };
         let file = committed(version.name(key), content);
         let beside = twin.map(|_| {
             // It is not read, since it does not count.
-            committed(Ending::Yml.file_of(key), Content::Broken(Vec::new()))
+            committed(Ending::Yml.file_of(key), FileContent::Broken(Vec::new()))
         });
         let last_good = || {
             let Standing { version, good } = last_good?;
@@ -200,7 +200,7 @@ impl View {
         };
         let resolved = resolve(key, Some(file), beside, last_good);
         let serving = resolved.wrong.first().map(|wrong| resolved.serving(wrong));
-        let faults: Vec<Fault> = resolved
+        let faults: Vec<PastFault> = resolved
             .wrong
             .into_iter()
             .map(|wrong| self.shared.first_fault(&wrong.name, wrong.faults))
@@ -289,7 +289,7 @@ impl View {
                 let files = self.shared.counting(parent, &|name| file_name::is_of(name, key))?;
                 let file = files.into_iter().find(|file| file.key == *key);
                 let Some(Counting { version, .. }) = file else { return Ok(None) };
-                if let Reading::Good(good) = self.shared.read(key, version)? {
+                if let PastReading::Good(good) = self.shared.read(key, version)? {
                     return Ok(Some(Standing { version, good }));
                 }
             }
@@ -304,7 +304,7 @@ impl View {
 
 impl AsOf {
     /// Why one of the collections that are wanted can't be shown, if one is lost.
-    pub(crate) fn lost(&self, wanted: &dyn Fn(&Key) -> bool) -> Option<&Fault> {
+    pub(crate) fn lost(&self, wanted: &dyn Fn(&Key) -> bool) -> Option<&PastFault> {
         self.lost.iter().find(|(key, _)| wanted(key)).map(|(_, fault)| fault)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Position;
-use crate::engine::history::past::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
+use crate::engine::history::past::sync_token::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, View};
 use crate::engine::projection::{Entry, Snapshot};
@@ -24,7 +24,7 @@ impl View {
         token: &SyncToken,
         shown: &Shown,
         visible_keys: VisibleKeys<'_>,
-    ) -> Result<Vec<Change>, HistoryError> {
+    ) -> Result<Vec<ServedChange>, HistoryError> {
         let then = self.then(token.revision)?;
         let named = token.state.as_ref().and_then(|state| state.apart.as_ref());
         let [digest_then, digest_now] = [token, &shown.token].map(|it| it.state.as_ref().map(|it| it.digest));
@@ -48,7 +48,7 @@ impl View {
                 None if is_as_it_was => now.as_deref().map(Mark::of),
                 None => self.committed(key, &then)?,
             };
-            changes.push(Change { key: key.clone(), was, now });
+            changes.push(ServedChange { key: key.clone(), was, now });
         }
         if !leads_to(token, shown, &changes) {
             return Err(HistoryError::Gone);
@@ -107,7 +107,7 @@ enum At {
 
 /// Whether the changes, taken back, lead from what is shown to what the token names. A token that is a
 /// revision alone does not say.
-fn leads_to(token: &SyncToken, shown: &Shown, changes: &[Change]) -> bool {
+fn leads_to(token: &SyncToken, shown: &Shown, changes: &[ServedChange]) -> bool {
     let Some(then) = &token.state else { return true };
     let now = shown.token.state.as_ref().map_or(0, |now| now.digest);
     let back = changes.iter().fold(now, |sum, change| {

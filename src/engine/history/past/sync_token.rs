@@ -99,7 +99,7 @@ impl Shown {
         let apart = apart.map(|key| (key.clone(), catalog.get(key.as_str()).map(|entry| Mark::of(entry))));
         let apart: BTreeMap<_, _> = apart.collect();
         let is_nothing = snapshot.revision.is_none() && catalog.is_empty() && apart.is_empty();
-        let state = State { digest, apart: has_room(&apart).then(|| apart.clone()) };
+        let state = ServedState { digest, apart: has_room(&apart).then(|| apart.clone()) };
         let token = SyncToken { revision: snapshot.revision, state: (!is_nothing).then_some(state) };
         Self { catalog, token, apart }
     }
@@ -153,19 +153,19 @@ pub struct SyncToken {
     /// What was committed.
     pub(crate) revision: Option<Revision>,
     /// What was shown; without it what was committed.
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<ServedState>,
 }
 
 /// What a token says beside the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct ServedState {
     pub(crate) digest: u128,
     /// What was served of the collections of which the commit alone does not tell; unknown where
     /// they were too many to name.
     pub(crate) apart: Option<BTreeMap<Key, Option<Mark>>>,
 }
 
-impl State {
+impl ServedState {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(SEPARATOR);
         let digest = digits(parts.next()?)?;
@@ -184,7 +184,7 @@ impl State {
 impl fmt::Display for SyncToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.revision.unwrap_or(NOTHING), f)?;
-        let Some(State { digest, apart }) = &self.state else { return Ok(()) };
+        let Some(ServedState { digest, apart }) = &self.state else { return Ok(()) };
         write!(f, "{SEPARATOR}{digest:032x}")?;
         let Some(apart) = apart else { return write!(f, "{SEPARATOR}{TOO_MANY}") };
         for (key, mark) in apart {
@@ -201,7 +201,9 @@ impl FromStr for SyncToken {
     fn from_str(text: &str) -> Result<Self, HistoryError> {
         let (revision, state) = match text.split_once(SEPARATOR) {
             None => (text, None),
-            Some((revision, state)) => (revision, Some(State::parse(state).ok_or(HistoryError::BadToken)?)),
+            Some((revision, state)) => {
+                (revision, Some(ServedState::parse(state).ok_or(HistoryError::BadToken)?))
+            }
         };
         let revision: Revision = revision.parse().map_err(|_| HistoryError::BadToken)?;
         Ok(Self { revision: (revision != NOTHING).then_some(revision), state })
@@ -216,7 +218,7 @@ fn digits(text: &str) -> Option<u128> {
 
 /// What became of a collection between two moments.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct ServedChange {
     /// The collection.
     pub key: Key,
     /// What was served of it.
@@ -225,7 +227,7 @@ pub struct Change {
     pub now: Option<Arc<Entry>>,
 }
 
-impl Change {
+impl ServedChange {
     /// What is served of it, in short.
     #[must_use]
     pub fn mark(&self) -> Option<Mark> {

@@ -11,9 +11,9 @@ use crate::domain::{
     Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value, Violation,
     changes,
 };
-use crate::engine::history::event::{Action, Effect, Fault};
+use crate::engine::history::event::{Action, Effect, PastFault};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{HistoryError, Lost, Reading, Standing, View, collection_of};
+use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View, collection_of};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::error::SubmitError;
 use crate::store::{SHALLOW, StoreError};
@@ -42,7 +42,7 @@ pub enum UndoRefusal {
     FileChangedSince,
     /// The file can't be read, so single attributes can't be changed in it.
     #[error("{0}")]
-    Broken(Fault),
+    Broken(PastFault),
     /// The old values do not fit what the collection is now.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Unfit(Vec<Violation>),
@@ -205,7 +205,7 @@ impl View {
             return Err(HistoryError::NotFetched(SHALLOW.to_owned()));
         }
         if let Some(version) = row.after
-            && let Reading::Lost(lost) = self.shared.read(self.index.key(row.key), version)?
+            && let PastReading::Lost(lost) = self.shared.read(self.index.key(row.key), version)?
         {
             return Err(HistoryError::Lost(lost.fault));
         }
@@ -215,9 +215,11 @@ impl View {
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
         let Some(version) = present.filter(|_| entry.stale) else { return Ok(()) };
         match self.shared.read(key, version)? {
-            Reading::Broken(fault) | Reading::Lost(Lost { fault, .. }) => Err(UndoRefusal::Broken(fault)),
+            PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
+                Err(UndoRefusal::Broken(fault))
+            }
             // The hand edit above it is broken; the writer knows where.
-            Reading::Good(_) => Ok(()),
+            PastReading::Good(_) => Ok(()),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, EventRecord, Origin};
 use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::time;
-use crate::engine::history::query::time::Side;
+use crate::engine::history::query::time::TimeBound;
 use crate::engine::history::{HistoryError, View};
 
 /// Which events are asked for; all of it must be true of an event, and one of each list that is not empty.
@@ -70,32 +70,32 @@ pub enum Bound {
 
 /// Which events of a list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
+pub struct EventPageQuery {
     /// How many at most.
     pub size: usize,
     /// From where.
-    pub at: At,
+    pub at: PageStart,
 }
 
-impl Page {
+impl EventPageQuery {
     /// The newest events.
     #[must_use]
     pub const fn first(size: usize) -> Self {
-        Self { size, at: At::Newest }
+        Self { size, at: PageStart::Newest }
     }
 }
 
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq)]
-pub enum At {
+pub enum PageStart {
     /// At the newest event.
     Newest,
     /// At the oldest event: the last page.
     Oldest,
     /// Behind this event, with older ones (`page[after]`).
-    After(Cursor),
+    After(EventCursor),
     /// Ahead of this event, with newer ones, up to it (`page[before]`).
-    Before(Cursor),
+    Before(EventCursor),
 }
 
 /// A page of events, newest first.
@@ -104,7 +104,7 @@ pub struct EventPage {
     /// The events.
     pub events: Vec<Arc<EventRecord>>,
     /// The cursor of each.
-    pub cursors: Vec<Cursor>,
+    pub cursors: Vec<EventCursor>,
     /// Whether the list has newer events.
     pub has_newer: bool,
     /// Whether the list has older events.
@@ -114,20 +114,20 @@ pub struct EventPage {
 /// An event's place in a list. It holds when new commits come, and is good for the list that it
 /// was made for only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub struct EventCursor {
     revision: Revision,
     /// Which event of the commit, from 0.
     nth: u32,
     list: u32,
 }
 
-impl fmt::Display for Cursor {
+impl fmt::Display for EventCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:x}-{:08x}", self.revision, self.nth, self.list)
     }
 }
 
-impl FromStr for Cursor {
+impl FromStr for EventCursor {
     type Err = HistoryError;
 
     fn from_str(text: &str) -> Result<Self, HistoryError> {
@@ -173,7 +173,7 @@ impl View {
     ///
     /// [`HistoryError::UnknownKey`] for a collection that never was, and
     /// [`HistoryError::BadCursor`] for a cursor of another list or of a history that was rewritten.
-    pub fn events(&self, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
+    pub fn events(&self, filter: &Filter, page: &EventPageQuery) -> Result<EventPage, HistoryError> {
         self.page(&MatchingEvents::new(self, filter)?, filter, page)
     }
 
@@ -182,7 +182,11 @@ impl View {
     /// # Errors
     ///
     /// As [`events`](Self::events).
-    pub fn events_and_total(&self, filter: &Filter, page: &Page) -> Result<(EventPage, usize), HistoryError> {
+    pub fn events_and_total(
+        &self,
+        filter: &Filter,
+        page: &EventPageQuery,
+    ) -> Result<(EventPage, usize), HistoryError> {
         let matching = MatchingEvents::new(self, filter)?;
         let (page, total) = (self.page(&matching, filter, page)?, matching.count());
         matching.check()?;
@@ -193,23 +197,23 @@ impl View {
         &self,
         matching: &MatchingEvents<'_>,
         filter: &Filter,
-        page: &Page,
+        page: &EventPageQuery,
     ) -> Result<EventPage, HistoryError> {
         let (events, has_newer, has_older) = match &page.at {
-            At::Newest => {
+            PageStart::Newest => {
                 let (events, more) = take(matching.newest_first(), page.size);
                 (events, false, more)
             }
-            At::Oldest => {
+            PageStart::Oldest => {
                 let (mut events, more) = take(matching.oldest_first(), page.size);
                 events.reverse();
                 (events, more, false)
             }
-            At::After(cursor) => {
+            PageStart::After(cursor) => {
                 let (events, more) = take(matching.older(self.place_of(cursor, filter)?), page.size);
                 (events, true, more)
             }
-            At::Before(cursor) => {
+            PageStart::Before(cursor) => {
                 let (mut events, more) = take(matching.newer(self.place_of(cursor, filter)?), page.size);
                 events.reverse();
                 (events, more, true)
@@ -230,7 +234,7 @@ impl View {
     /// # Errors
     ///
     /// As [`resolve`](Self::resolve).
-    pub fn bound(&self, text: &str, side: Side) -> Result<Bound, HistoryError> {
+    pub fn bound(&self, text: &str, side: TimeBound) -> Result<Bound, HistoryError> {
         if let Some(time) = time::parse(text, side) {
             return Ok(Bound::Time(time));
         }
@@ -243,13 +247,13 @@ impl View {
         self.index.find_key(key.as_str()).is_some()
     }
 
-    fn cursor(&self, event: u32, list: u32) -> Cursor {
+    fn cursor(&self, event: u32, list: u32) -> EventCursor {
         let commit = self.index.event(event).commit;
         let nth = event - self.index.events_of(commit).start;
-        Cursor { revision: self.index.commit(commit).revision, nth, list }
+        EventCursor { revision: self.index.commit(commit).revision, nth, list }
     }
 
-    fn place_of(&self, cursor: &Cursor, filter: &Filter) -> Result<u32, HistoryError> {
+    fn place_of(&self, cursor: &EventCursor, filter: &Filter) -> Result<u32, HistoryError> {
         let commit = self.index.find(cursor.revision).ok_or(HistoryError::BadCursor)?;
         let events = self.index.events_of(commit);
         // A made-up number is as good as the last one: a refusal would tell how many events of other

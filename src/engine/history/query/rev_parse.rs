@@ -12,7 +12,7 @@
 
 use crate::domain::Revision;
 use crate::engine::history::query::time;
-use crate::engine::history::query::time::Side;
+use crate::engine::history::query::time::TimeBound;
 use crate::engine::history::{HistoryError, View};
 use crate::store::NameError;
 
@@ -31,7 +31,7 @@ impl View {
             Ok(_) => HistoryError::CutOff(text.to_owned()),
             Err(error) => error.into(),
         };
-        if let Some(time) = time::parse(text, Side::Until) {
+        if let Some(time) = time::parse(text, TimeBound::Until) {
             return self.at_time(time).ok_or_else(unknown);
         }
         let (name, steps) = split(text).ok_or_else(|| HistoryError::BadRevision {
@@ -58,7 +58,7 @@ impl View {
     ///
     /// As [`resolve`](Self::resolve).
     pub fn start_of(&self, text: &str) -> Result<Option<Revision>, HistoryError> {
-        match time::parse(text, Side::Since) {
+        match time::parse(text, TimeBound::Since) {
             Some(time) => {
                 let earlier = self.index.commits().take_while(|commit| commit.time() < time);
                 Ok(earlier.last().map(|commit| commit.revision))

@@ -4,7 +4,7 @@ use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
 
 /// Which side of a span a time limits, since a day has a beginning and an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum TimeBound {
     /// From it on: a day stands for its first moment.
     Since,
     /// Until it: a day stands for its last moment.
@@ -12,7 +12,7 @@ pub enum Side {
 }
 
 /// An RFC 3339 time (`t`, `z` and a blank between date and time are taken as well), or a day in UTC.
-pub(crate) fn parse(text: &str, side: Side) -> Option<DateTime<Utc>> {
+pub(crate) fn parse(text: &str, side: TimeBound) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.with_timezone(&Utc));
     }
@@ -21,8 +21,8 @@ pub(crate) fn parse(text: &str, side: Side) -> Option<DateTime<Utc>> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_date)?;
     let start = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
     match side {
-        Side::Since => Some(start(day)),
-        Side::Until => Some(start(day.checked_add_days(Days::new(1))?) - TimeDelta::nanoseconds(1)),
+        TimeBound::Since => Some(start(day)),
+        TimeBound::Until => Some(start(day.checked_add_days(Days::new(1))?) - TimeDelta::nanoseconds(1)),
     }
 }
 
@@ -33,13 +33,20 @@ mod tests {
     #[test]
     fn a_day_stands_for_its_beginning_or_its_end_in_utc() {
         let shown = |text, side| parse(text, side).map(|time| time.to_rfc3339());
-        assert_eq!(shown("2026-11-17", Side::Since).as_deref(), Some("2026-11-17T00:00:00+00:00"));
-        assert_eq!(shown("2026-11-17", Side::Until).as_deref(), Some("2026-11-17T23:59:59.999999999+00:00"));
+        assert_eq!(shown("2026-11-17", TimeBound::Since).as_deref(), Some("2026-11-17T00:00:00+00:00"));
+        assert_eq!(
+            shown("2026-11-17", TimeBound::Until).as_deref(),
+            Some("2026-11-17T23:59:59.999999999+00:00")
+        );
         for moment in ["2026-11-17T01:30:00+01:30", "2026-11-17 00:00:00z"] {
-            assert_eq!(shown(moment, Side::Until).as_deref(), Some("2026-11-17T00:00:00+00:00"), "{moment}");
+            assert_eq!(
+                shown(moment, TimeBound::Until).as_deref(),
+                Some("2026-11-17T00:00:00+00:00"),
+                "{moment}"
+            );
         }
         for text in ["2026-11-7", "2026-13-01", "20261117", "2026-11-17T", "+2026-11-1", "yesterday"] {
-            assert_eq!(shown(text, Side::Since), None, "{text}");
+            assert_eq!(shown(text, TimeBound::Since), None, "{text}");
         }
     }
 }

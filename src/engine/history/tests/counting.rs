@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::history::tests::*;
 use crate::store::git::GitArchive;
-use crate::store::{BlobId, EachContent, FileChange, Line, RawSignature, Step, TreeId};
+use crate::store::{BlobId, CommitChanges, EachContent, FileChange, FirstParents, RawSignature, TreeId};
 
 /// Counts the readings of folders and of contents.
 #[derive(Debug)]
@@ -50,11 +50,19 @@ impl Archive for Counting {
         self.archive.cut_off()
     }
 
-    fn first_parents(&self, from: Revision, known: &dyn Fn(&Revision) -> bool) -> Result<Line, StoreError> {
+    fn first_parents(
+        &self,
+        from: Revision,
+        known: &dyn Fn(&Revision) -> bool,
+    ) -> Result<FirstParents, StoreError> {
         self.archive.first_parents(from, known)
     }
 
-    fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
+    fn steps(
+        &self,
+        revisions: &[Revision],
+        each: &(dyn Fn(usize, CommitChanges) + Sync),
+    ) -> Result<(), StoreError> {
         self.archive.steps(revisions, each)
     }
 

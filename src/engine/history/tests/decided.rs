@@ -94,7 +94,7 @@ fn follow(followed: &mut Followed, event: &EventRecord) {
 fn heard(view: &View, since: Option<Revision>) -> Vec<Arc<EventRecord>> {
     let since = since.map(|revision| Bound::Revision { asked: revision.to_string(), revision });
     let filter = Filter { since, ..Filter::default() };
-    let page = view.events_and_total(&filter, &Page::first(1000)).unwrap();
+    let page = view.events_and_total(&filter, &EventPageQuery::first(1000)).unwrap();
     assert_eq!(page.0.events.len(), page.1, "what is counted is listed");
     page.0.events.into_iter().rev().collect()
 }

@@ -125,7 +125,7 @@ fn a_commit_that_was_picked_twice_has_two_events_of_two_ids() {
     assert_eq!((events[2].commit.revision, events[2].commit.origin), (again, Origin::Git));
     assert_eq!(view.event(events[2].id).unwrap().commit.revision, again);
     assert_eq!(
-        ids(&of_key(&read(&repo), "posts", &Page::first(9)).unwrap())[0],
+        ids(&of_key(&read(&repo), "posts", &EventPageQuery::first(9)).unwrap())[0],
         events[2].id,
         "it is stable"
     );

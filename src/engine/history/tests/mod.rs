@@ -30,7 +30,7 @@ fn named(name: &str) -> String {
 
 /// `created posts 9fceb02 [type, name]`, newest first.
 fn told(view: &View) -> Vec<String> {
-    let page = view.events(&Filter::default(), &Page::first(1000)).unwrap();
+    let page = view.events(&Filter::default(), &EventPageQuery::first(1000)).unwrap();
     page.events.iter().map(|event| line(event)).collect()
 }
 
@@ -52,12 +52,12 @@ fn ids(page: &EventPage) -> Vec<uuid::Uuid> {
 }
 
 fn all(view: &View) -> Vec<Arc<EventRecord>> {
-    let mut events = view.events(&Filter::default(), &Page::first(usize::MAX)).unwrap().events;
+    let mut events = view.events(&Filter::default(), &EventPageQuery::first(usize::MAX)).unwrap().events;
     events.reverse();
     events
 }
 
 /// A page of one collection's events, a deleted one's too.
-fn of_key(view: &View, text: &str, page: &Page) -> Result<EventPage, HistoryError> {
+fn of_key(view: &View, text: &str, page: &EventPageQuery) -> Result<EventPage, HistoryError> {
     view.events(&Filter { collections: vec![key(text)], ..Filter::default() }, page)
 }

@@ -5,7 +5,7 @@ use crate::engine::history::tests::*;
 /// The events of a key, newest first, with where the file moved to or from.
 fn followed(view: &View, of: &str, seeing: Option<Seeing>) -> Vec<String> {
     let filter = Filter { collections: vec![key(of)], follow: true, seeing, ..Filter::default() };
-    let page = view.events(&filter, &Page::first(100)).unwrap();
+    let page = view.events(&filter, &EventPageQuery::first(100)).unwrap();
     let moved = |event: &EventRecord| event.moved.as_ref().map_or_else(String::new, |key| format!(" {key}"));
     page.events
         .iter()
@@ -98,7 +98,7 @@ fn a_list_of_filters_takes_what_fits_one_of_each() {
     let (repo, _) = renamed();
     let view = read(&repo);
     let lines = |filter: Filter| -> Vec<String> {
-        let (page, total) = view.events_and_total(&filter, &Page::first(100)).unwrap();
+        let (page, total) = view.events_and_total(&filter, &EventPageQuery::first(100)).unwrap();
         assert_eq!(page.events.len(), total);
         page.events.iter().map(|event| format!("{} {}", event.action.as_str(), event.key)).collect()
     };

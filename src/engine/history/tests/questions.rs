@@ -2,7 +2,7 @@
 
 use crate::engine::history::follow::KnownKey;
 use crate::engine::history::index::persist;
-use crate::engine::history::query::page::{Bound, Cursor};
+use crate::engine::history::query::page::{Bound, EventCursor};
 use crate::engine::history::tests::*;
 use crate::engine::{Shown, SyncToken, VisibleKeys};
 use crate::store::git::testing::{Making, Put};
@@ -24,7 +24,7 @@ fn small() -> (Repo, Vec<Revision>) {
 }
 
 fn filtered(view: &View, filter: &Filter) -> Vec<String> {
-    let events = view.events(filter, &Page::first(100)).unwrap().events;
+    let events = view.events(filter, &EventPageQuery::first(100)).unwrap().events;
     events.iter().map(|event| format!("{} {}", event.action.as_str(), event.key)).collect()
 }
 
@@ -36,23 +36,26 @@ fn in_an_hour() -> std::time::Instant {
 fn pages_follow_each_other_both_ways_while_new_commits_come() {
     let (repo, _) = small();
     let view = read(&repo);
-    let everything = ids(&view.events(&Filter::default(), &Page::first(100)).unwrap());
-    let first = view.events(&Filter::default(), &Page::first(2)).unwrap();
+    let everything = ids(&view.events(&Filter::default(), &EventPageQuery::first(100)).unwrap());
+    let first = view.events(&Filter::default(), &EventPageQuery::first(2)).unwrap();
     assert!(first.has_older && !first.has_newer);
     repo.add_commit(&[("new.yaml", &named("N"))], "six");
     let view = read(&repo);
-    let at = At::After(first.cursors[1].to_string().parse().unwrap());
-    let second = view.events(&Filter::default(), &Page { size: 2, at }).unwrap();
+    let at = PageStart::After(first.cursors[1].to_string().parse().unwrap());
+    let second = view.events(&Filter::default(), &EventPageQuery { size: 2, at }).unwrap();
     assert_eq!(ids(&second), everything[2..4]);
-    let at = At::After(second.cursors[1]);
-    let last = view.events(&Filter::default(), &Page { size: 9, at }).unwrap();
+    let at = PageStart::After(second.cursors[1]);
+    let last = view.events(&Filter::default(), &EventPageQuery { size: 9, at }).unwrap();
     assert_eq!(ids(&last), everything[4..]);
     assert!(!last.has_older && last.has_newer);
-    let back = view.events(&Filter::default(), &Page { size: 2, at: At::Before(last.cursors[0]) }).unwrap();
+    let back = view
+        .events(&Filter::default(), &EventPageQuery { size: 2, at: PageStart::Before(last.cursors[0]) })
+        .unwrap();
     assert_eq!(ids(&back), everything[2..4]);
     assert!(back.has_newer && back.has_older);
-    let newest =
-        view.events(&Filter::default(), &Page { size: 9, at: At::Before(first.cursors[0]) }).unwrap();
+    let newest = view
+        .events(&Filter::default(), &EventPageQuery { size: 9, at: PageStart::Before(first.cursors[0]) })
+        .unwrap();
     assert_eq!(newest.events.iter().map(|it| it.key.as_str()).collect::<Vec<_>>(), ["new"]);
     assert!(!newest.has_newer);
 }
@@ -61,12 +64,12 @@ fn pages_follow_each_other_both_ways_while_new_commits_come() {
 fn a_cursor_of_another_list_or_of_a_rewritten_history_is_refused() {
     let (repo, revisions) = small();
     let view = read(&repo);
-    let cursor = of_key(&view, "posts", &Page::first(1)).unwrap().cursors[0];
-    let page = Page { size: 5, at: At::After(cursor) };
+    let cursor = of_key(&view, "posts", &EventPageQuery::first(1)).unwrap().cursors[0];
+    let page = EventPageQuery { size: 5, at: PageStart::After(cursor) };
     assert!(of_key(&view, "posts", &page).is_ok());
     assert!(matches!(view.events(&Filter::default(), &page), Err(HistoryError::BadCursor)));
     for text in ["", "x", "-", &format!("{}-0-0-0", revisions[0]), &format!("{}-+0-00000000", revisions[0])] {
-        assert!(text.parse::<Cursor>().is_err(), "{text:?}");
+        assert!(text.parse::<EventCursor>().is_err(), "{text:?}");
     }
     repo.point("refs/heads/main", revisions[1]);
     assert!(matches!(of_key(&read(&repo), "posts", &page), Err(HistoryError::BadCursor)));
@@ -94,9 +97,13 @@ fn filters_hold_all_at_once() {
     let at = all(&view)[3].commit.at;
     let then = Filter { since: Some(Bound::Time(at)), until: Some(Bound::Time(at)), ..none };
     assert_eq!(filtered(&view, &then), ["updated posts"], "times are included");
-    let never = of_key(&view, "never", &Page::first(1));
+    let never = of_key(&view, "never", &EventPageQuery::first(1));
     assert!(matches!(never, Err(HistoryError::UnknownKey(_))));
-    assert_eq!(of_key(&view, "pages", &Page::first(9)).unwrap().events.len(), 2, "a deleted one's too");
+    assert_eq!(
+        of_key(&view, "pages", &EventPageQuery::first(9)).unwrap().events.len(),
+        2,
+        "a deleted one's too"
+    );
 }
 
 #[test]
@@ -395,7 +402,7 @@ fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
                     until: until.clone(),
                     ..Filter::default()
                 };
-                let (page, total) = view.events_and_total(&filter, &Page::first(3)).unwrap();
+                let (page, total) = view.events_and_total(&filter, &EventPageQuery::first(3)).unwrap();
                 let fits = |event: &&Arc<EventRecord>| {
                     let at = |revision| made.iter().position(|it| *it == revision).unwrap();
                     let after = |bound: &Option<Bound>| match bound {
@@ -434,7 +441,7 @@ fn a_question_ends_when_nobody_waits_for_its_answer() {
     assert!(matches!(view.as_of(first), Err(HistoryError::Left)));
     assert!(matches!(view.difference(first, second, &|_| true), Err(HistoryError::Left)));
     assert!(matches!(view.blame(&key("posts"), &|_| true), Err(HistoryError::Left)));
-    assert!(matches!(view.events(&names, &Page::first(9)), Err(HistoryError::Left)));
+    assert!(matches!(view.events(&names, &EventPageQuery::first(9)), Err(HistoryError::Left)));
     let text = view.text_difference(Some(first), Some(second), &|_| true, in_an_hour());
     assert!(matches!(text, Err(HistoryError::Left)));
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tokio::sync::watch;
 
 use crate::domain::Collection;
-use crate::engine::Head;
+use crate::engine::PublishedHead;
 use crate::engine::history::tests::*;
 use crate::random::cases;
 use crate::store::git::testing::{Making, Put};
@@ -168,7 +168,7 @@ fn positions(view: &View, repo: &Repo, behind: Option<Revision>) -> Vec<String> 
 async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
     let first = commit(repo, &[], &[(0, 1), (2, 1)], 0);
     repo.point("refs/heads/main", first);
-    let (tell, heads) = watch::channel(Head::At(Some(first)));
+    let (tell, heads) = watch::channel(PublishedHead::At(Some(first)));
     let (history, thread) = History::start(repo.archive(), heads, Options::new("collections")).unwrap();
     let view = history.ready().await.unwrap();
     check_past(repo, &view);
@@ -178,7 +178,7 @@ async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
     let (mut began, mut heard) = (first, Vec::new());
     for (n, act) in acts.iter().enumerate() {
         let Some(head) = perform(repo, act, n + 1) else { continue };
-        tell.send_replace(Head::At(Some(head)));
+        tell.send_replace(PublishedHead::At(Some(head)));
         let view = history.view().await.unwrap();
         assert_eq!(view.head(), Some(head));
         if cuts[n % cuts.len()] {
@@ -211,7 +211,7 @@ async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
         }
     }
     check_past(repo, &history.view().await.unwrap());
-    tell.send_replace(Head::Ended);
+    tell.send_replace(PublishedHead::Ended);
     tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
 }
 

@@ -47,7 +47,7 @@ impl Running {
 
     async fn newest(&self) -> Arc<EventRecord> {
         let view = self.history.view().await.unwrap();
-        view.events(&Filter::default(), &Page::first(1)).unwrap().events.remove(0)
+        view.events(&Filter::default(), &EventPageQuery::first(1)).unwrap().events.remove(0)
     }
 
     async fn undo(&self, id: uuid::Uuid) -> Result<(), UndoRefusal> {
@@ -69,7 +69,7 @@ impl Running {
     async fn notice(&self, head: Revision) {
         let mut heads = self.engine.projection.heads();
         self.engine.signals.send(Signal::Changed(Hint::Branch)).await.unwrap();
-        heads.wait_for(|it| *it == crate::engine::Head::At(Some(head))).await.unwrap();
+        heads.wait_for(|it| *it == crate::engine::PublishedHead::At(Some(head))).await.unwrap();
     }
 
     async fn stop(self) -> Repo {

@@ -3,7 +3,7 @@
 use crate::domain::Kind;
 use crate::engine::tests::model::plain::{differing, head, names, work_tree};
 use crate::engine::tests::model::*;
-use crate::store::memory::Fault;
+use crate::store::memory::InjectedFault;
 
 /// What ought to become of a submission, as far as the last quiet moment tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl Story {
     /// The same, with something going wrong on the way.
     pub(crate) fn ask_and_fail(&mut self) {
         let fault = match self.rng.u32(..5) {
-            0 => Fault::BeforeTheBranch,
-            1 => Fault::AfterTheBranch,
-            2 => Fault::Locked,
-            3 => Fault::DiskFull,
+            0 => InjectedFault::BeforeTheBranch,
+            1 => InjectedFault::AfterTheBranch,
+            2 => InjectedFault::Locked,
+            3 => InjectedFault::DiskFull,
             _ => self.race(),
         };
         self.note(&format!("(to come: {fault:?})"));
@@ -57,10 +57,10 @@ impl Story {
         }
         self.quiet.has_moved = true;
         let commits = match &fault {
-            Fault::BeforeTheBranch | Fault::Locked | Fault::DiskFull => Commits::None,
-            Fault::AfterTheBranch => Commits::AtMostOne,
-            Fault::Saved(..) => unreachable!("hands save at any time, not only then"),
-            Fault::Race(files) | Fault::BusyRace(files) => {
+            InjectedFault::BeforeTheBranch | InjectedFault::Locked | InjectedFault::DiskFull => Commits::None,
+            InjectedFault::AfterTheBranch => Commits::AtMostOne,
+            InjectedFault::Saved(..) => unreachable!("hands save at any time, not only then"),
+            InjectedFault::Race(files) | InjectedFault::BusyRace(files) => {
                 let files = files.iter().map(|(name, text)| (name.clone(), text.clone().expect("content")));
                 self.hands.files.extend(files);
                 match &answer {
@@ -69,7 +69,7 @@ impl Story {
                 }
             }
         };
-        let is_race = matches!(fault, Fault::Race(_));
+        let is_race = matches!(fault, InjectedFault::Race(_));
         assert!(answer.is_err() || is_race, "{fault:?} is acknowledged: {answer:?}\n{}", self.story());
         if commits != Commits::None {
             self.is_written(&wishes);
@@ -137,12 +137,12 @@ impl Story {
     }
 
     /// A commit by somebody else, of a file that nobody has edited.
-    fn race(&mut self) -> Fault {
+    fn race(&mut self) -> InjectedFault {
         let (name, text) = (self.file(), self.text());
         if differing(&head(&self.journal), &self.hands.files).contains(&name) {
-            return Fault::DiskFull;
+            return InjectedFault::DiskFull;
         }
-        Fault::Race(vec![(name, Some(text))])
+        InjectedFault::Race(vec![(name, Some(text))])
     }
 
     /// One to three wishes with a request id.

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::config::BasePath;
 use crate::engine::Clash;
 use crate::http::jsonapi::document::resource::push_resource;
-use crate::http::jsonapi::error::{ApiError, ErrorObject, More, Source};
+use crate::http::jsonapi::error::{ApiError, ErrorObject, ErrorSource, More};
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::json::Members;
 
@@ -28,9 +28,9 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
     }
     match &error.source {
         None => {}
-        Some(Source::Pointer(pointer)) => object.json("source", json!({"pointer": pointer})),
-        Some(Source::Parameter(name)) => object.json("source", json!({"parameter": name})),
-        Some(Source::Header(name)) => object.json("source", json!({"header": name})),
+        Some(ErrorSource::Pointer(pointer)) => object.json("source", json!({"pointer": pointer})),
+        Some(ErrorSource::Parameter(name)) => object.json("source", json!({"parameter": name})),
+        Some(ErrorSource::Header(name)) => object.json("source", json!({"header": name})),
     }
     object.text("status", error.status.as_str());
     object.text("title", &error.title);

@@ -16,12 +16,12 @@ use serde_json::json;
 
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine;
-use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, Fault};
+use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, PastFault};
 use crate::http::authorize::Allowed;
 use crate::http::jsonapi::document::HEAD;
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::json::{Members, write_list};
-use crate::http::jsonapi::query::{Fields, Wanted};
+use crate::http::jsonapi::query::{Fields, Fieldset};
 
 /// The resource type of events.
 pub(crate) const EVENT: &str = "collection-event";
@@ -81,7 +81,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> Bytes {
+fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Fieldset>) -> Bytes {
     resource(EVENT, &record.id.to_string(), wanted, |attributes| {
         attributes.text("action", record.action.as_str());
         attributes.text("collection", record.key.as_str());
@@ -106,7 +106,7 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> By
         }
         match &record.effect {
             Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
-            Effect::Problem(Fault { path, line, column, message }) => {
+            Effect::Problem(PastFault { path, line, column, message }) => {
                 let told = json!({"path": path, "line": line, "column": column, "message": message});
                 attributes.json("problem", told);
             }
@@ -154,7 +154,7 @@ pub(crate) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed
 }
 
 /// The resource of a collection that changed.
-pub(crate) fn change(change: &engine::Change, fields: &Fields) -> Bytes {
+pub(crate) fn change(change: &engine::ServedChange, fields: &Fields) -> Bytes {
     resource(CHANGE, change.key.as_str(), fields.wanted(CHANGE), |attributes| {
         attributes.json("version", change.now.as_ref().map(|entry| entry.tag()));
         attributes.json("deleted", change.now.is_none());
@@ -174,7 +174,7 @@ pub(crate) fn about_itself(resource_type: &str, attributes: &serde_json::Value, 
 pub(crate) fn resource(
     resource_type: &str,
     id: &str,
-    wanted: Option<&Wanted>,
+    wanted: Option<&Fieldset>,
     attributes: impl FnOnce(&mut Members<'_>),
 ) -> Bytes {
     let mut out = Vec::new();
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_broken_file_has_a_problem_in_place_of_changes() {
-        let fault = Fault { path: "c/a.yaml".into(), line: 2, column: 3, message: "is wrong".into() };
+        let fault = PastFault { path: "c/a.yaml".into(), line: 2, column: 3, message: "is wrong".into() };
         let attributes = shown(&event(
             &record(Effect::Problem(fault)),
             &Fields::default(),

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::engine::{Conflict, Conflicted, Gone, Problem, Rewritten};
 use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
-use crate::http::jsonapi::query::{Fields, Wanted};
+use crate::http::jsonapi::query::{Fields, Fieldset};
 
 /// The document of the problems that are there now, each fault of a file a resource.
 pub(crate) fn problems<'a>(
@@ -26,7 +26,7 @@ pub(crate) fn problems<'a>(
     list(resources, &self_link(path), None)
 }
 
-fn fault(problem: &Problem, number: usize, wanted: Option<&Wanted>) -> Bytes {
+fn fault(problem: &Problem, number: usize, wanted: Option<&Fieldset>) -> Bytes {
     let fault = &problem.faults[number];
     resource("problem", &problem.id(number), wanted, |attributes| {
         attributes.text("kind", "file");
@@ -46,7 +46,7 @@ fn fault(problem: &Problem, number: usize, wanted: Option<&Wanted>) -> Bytes {
     })
 }
 
-fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
+fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Fieldset>) -> Bytes {
     let gone = |it: &Gone| json!({"collection": it.key.as_str(), "revision": it.revision.to_string()});
     let events: Vec<_> = rewritten.events.iter().map(gone).collect();
     resource("problem", &format!("rewritten:{}", rewritten.name), wanted, |attributes| {
@@ -58,7 +58,7 @@ fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
     })
 }
 
-fn conflicted(conflicted: &Conflicted, wanted: Option<&Wanted>) -> Bytes {
+fn conflicted(conflicted: &Conflicted, wanted: Option<&Fieldset>) -> Bytes {
     let id = match &conflicted.conflict {
         Conflict::Attribute { key, attribute } => format!("conflict:{key}/{attribute}"),
         Conflict::File(path) => format!("conflict:{path}"),

@@ -7,7 +7,7 @@ use crate::engine::Entry;
 use crate::http::jsonapi::document::{Ready, path_of, resource_type, self_link};
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::json::Members;
-use crate::http::jsonapi::query::{Fields, Wanted};
+use crate::http::jsonapi::query::{Fields, Fieldset};
 
 /// Appends the resource, from the ready-made bytes if all its attributes are wanted.
 pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
@@ -18,7 +18,7 @@ pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fiel
     }
 }
 
-pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Wanted>, out: &mut Vec<u8>) {
+pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Fieldset>, out: &mut Vec<u8>) {
     let collection = &entry.collection;
     let mut resource = Members::begin(out, None);
     resource.text("type", resource_type(collection.kind()));

@@ -18,7 +18,7 @@ use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
 use crate::engine::{Entry, SubmitError};
 use crate::http::authorize::Denied;
-pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, More, Source};
+pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, ErrorSource, More};
 use crate::telemetry::Limit;
 use crate::telemetry::chain;
 
@@ -429,7 +429,7 @@ mod tests {
             .source
             .clone()
         {
-            Some(Source::Pointer(pointer)) => pointer,
+            Some(ErrorSource::Pointer(pointer)) => pointer,
             other => panic!("{other:?}"),
         };
         assert_eq!(pointer(Refusal::UnknownKey(key.clone())), "/atomic:operations/3");

@@ -55,7 +55,7 @@ impl Code {
 
 /// What in the request is to blame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ErrorSource {
     /// A JSON pointer to something that exists in the body (RFC 6901).
     Pointer(String),
     /// A query parameter.
@@ -71,7 +71,7 @@ pub(crate) struct ErrorObject {
     pub(crate) code: Cow<'static, str>,
     pub(crate) title: Cow<'static, str>,
     pub(crate) detail: Cow<'static, str>,
-    pub(crate) source: Option<Source>,
+    pub(crate) source: Option<ErrorSource>,
     pub(crate) more: Option<Box<More>>,
 }
 
@@ -120,9 +120,9 @@ impl ErrorObject {
     /// Where in the body the fault is; `/meta/reason` for a reason, wherever it stands.
     pub(crate) fn place(&self) -> Option<&str> {
         match self.source.as_ref()? {
-            Source::Pointer(pointer) => Some(pointer),
-            Source::Header("Commit-Message-Encoded") => Some("/meta/reason"),
-            Source::Header(_) | Source::Parameter(_) => None,
+            ErrorSource::Pointer(pointer) => Some(pointer),
+            ErrorSource::Header("Commit-Message-Encoded") => Some("/meta/reason"),
+            ErrorSource::Header(_) | ErrorSource::Parameter(_) => None,
         }
     }
 
@@ -159,19 +159,19 @@ impl ErrorObject {
 
     /// Blames a value of the body.
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
-        self.source = Some(Source::Pointer(pointer.into()));
+        self.source = Some(ErrorSource::Pointer(pointer.into()));
         self
     }
 
     /// Blames a query parameter.
     pub(crate) fn parameter(mut self, name: impl Into<String>) -> Self {
-        self.source = Some(Source::Parameter(name.into()));
+        self.source = Some(ErrorSource::Parameter(name.into()));
         self
     }
 
     /// Blames a header.
     pub(crate) fn header(mut self, name: &'static str) -> Self {
-        self.source = Some(Source::Header(name));
+        self.source = Some(ErrorSource::Header(name));
         self
     }
 
@@ -223,16 +223,16 @@ impl ErrorObject {
 
     /// The same error about a request without the body that it would point into.
     pub(crate) fn without_pointer(mut self) -> Self {
-        self.source = self.source.filter(|source| !matches!(source, Source::Pointer(_)));
+        self.source = self.source.filter(|source| !matches!(source, ErrorSource::Pointer(_)));
         self
     }
 
     /// The same error about a part of a larger body; without a pointer it is about the whole part.
     pub(crate) fn below(mut self, prefix: &str) -> Self {
         self.source = match self.source {
-            Some(Source::Pointer(pointer)) => Some(Source::Pointer(format!("{prefix}{pointer}"))),
-            None => Some(Source::Pointer(prefix.to_owned())),
-            other @ Some(Source::Parameter(_) | Source::Header(_)) => other,
+            Some(ErrorSource::Pointer(pointer)) => Some(ErrorSource::Pointer(format!("{prefix}{pointer}"))),
+            None => Some(ErrorSource::Pointer(prefix.to_owned())),
+            other @ Some(ErrorSource::Parameter(_) | ErrorSource::Header(_)) => other,
         };
         self
     }
@@ -309,7 +309,7 @@ mod tests {
         let path = vec![Segment::Name("x-a~b/c".to_owned()), Segment::Index(2)];
         let violation = Violation { path, message: "is wrong".to_owned() };
         let error = ErrorObject::from(&violation);
-        assert_eq!(error.source, Some(Source::Pointer("/data/attributes/x-a~0b~1c/2".into())));
+        assert_eq!(error.source, Some(ErrorSource::Pointer("/data/attributes/x-a~0b~1c/2".into())));
         assert_eq!(error.detail, "Is wrong.");
     }
 }

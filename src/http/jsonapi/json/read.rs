@@ -8,7 +8,7 @@ use crate::domain::{Number, Unfit, Value};
 /// Why a text is not JSON that can be kept, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
-pub(crate) struct Fault {
+pub(crate) struct JsonFault {
     /// The line, from 1.
     line: usize,
     /// The column in characters, from 1.
@@ -19,7 +19,7 @@ pub(crate) struct Fault {
 /// What is said of a text that nests deeper than it may.
 const TOO_DEEP: &str = "lists and objects are nested too deep";
 
-impl Fault {
+impl JsonFault {
     /// Whether the text nests deeper than it may.
     pub(crate) fn is_too_deep(&self) -> bool {
         self.message == TOO_DEEP
@@ -31,7 +31,7 @@ impl Fault {
 /// # Errors
 ///
 /// Returns the first fault.
-pub(crate) fn read(bytes: &[u8], depth_max: usize) -> Result<Value, Fault> {
+pub(crate) fn read(bytes: &[u8], depth_max: usize) -> Result<Value, JsonFault> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -43,11 +43,11 @@ pub(crate) fn read(bytes: &[u8], depth_max: usize) -> Result<Value, Fault> {
     reader.document().map_err(|message| fault(text, reader.at, message))
 }
 
-fn fault(text: &str, at: usize, message: impl Into<Cow<'static, str>>) -> Fault {
+fn fault(text: &str, at: usize, message: impl Into<Cow<'static, str>>) -> JsonFault {
     let before = &text[..at.min(text.len())];
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    Fault { line, column, message: message.into() }
+    JsonFault { line, column, message: message.into() }
 }
 
 type Step<T> = Result<T, Cow<'static, str>>;

@@ -1,7 +1,7 @@
 //! Writing, compactly.
 
 use crate::domain::Value;
-use crate::http::jsonapi::query::Wanted;
+use crate::http::jsonapi::query::Fieldset;
 
 /// Appends a value as compact JSON.
 pub(crate) fn write(value: &Value, out: &mut Vec<u8>) {
@@ -46,13 +46,13 @@ pub(crate) fn write_list<T>(
 /// A JSON object under construction; members that nobody wants are left out.
 pub(crate) struct Members<'a> {
     out: &'a mut Vec<u8>,
-    wanted: Option<&'a Wanted>,
+    wanted: Option<&'a Fieldset>,
     first: bool,
 }
 
 impl<'a> Members<'a> {
     /// Opens the object.
-    pub(crate) fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
+    pub(crate) fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Fieldset>) -> Self {
         out.push(b'{');
         Self { out, wanted, first: true }
     }

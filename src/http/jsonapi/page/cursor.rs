@@ -11,12 +11,12 @@ use crate::http::jsonapi::page::sort::Sort;
 
 /// Where an item stands, or stood: its sort values and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cursor {
+pub(crate) struct ItemCursor {
     values: Vec<String>,
     key: Key,
 }
 
-impl Cursor {
+impl ItemCursor {
     /// The place of an entry.
     pub(crate) fn of(entry: &Entry, sort: &Sort) -> Self {
         Self { values: sort.values(entry), key: entry.collection.key().clone() }
@@ -68,10 +68,10 @@ mod tests {
     fn a_cursor_fits_only_the_order_that_it_was_made_for() {
         let posts = entry("posts", Kind::Document, &[("name", "Posts \u{0}😀")]);
         let sort = Sort::parse("-name").unwrap();
-        let text = Cursor::of(&posts, &sort).encode(&sort);
-        assert_eq!(Cursor::decode(&text, &sort), Some(Cursor::of(&posts, &sort)));
+        let text = ItemCursor::of(&posts, &sort).encode(&sort);
+        assert_eq!(ItemCursor::decode(&text, &sort), Some(ItemCursor::of(&posts, &sort)));
         for other in ["name", "id", "-name,type"] {
-            assert_eq!(Cursor::decode(&text, &Sort::parse(other).unwrap()), None, "{other}");
+            assert_eq!(ItemCursor::decode(&text, &Sort::parse(other).unwrap()), None, "{other}");
         }
     }
 
@@ -81,7 +81,7 @@ mod tests {
             entry("k", Kind::Document, &[("name", &"\u{1}".repeat(1000)), ("directory", &"d".repeat(1000))]);
         let sort = Sort::parse("name,directory").unwrap();
         let uri_bytes_max = crate::config::Limits::default().requests.uri_bytes_max;
-        assert!(Cursor::of(&long, &sort).encode(&sort).len() < uri_bytes_max - 1024);
+        assert!(ItemCursor::of(&long, &sort).encode(&sort).len() < uri_bytes_max - 1024);
     }
 
     proptest! {
@@ -89,7 +89,7 @@ mod tests {
 
         #[test]
         fn no_text_is_mistaken_for_a_cursor(text: String) {
-            prop_assert_eq!(Cursor::decode(&text, &Sort::default()), None);
+            prop_assert_eq!(ItemCursor::decode(&text, &Sort::default()), None);
         }
     }
 }

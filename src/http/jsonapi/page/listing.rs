@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::domain::Catalog;
 use crate::engine::Entry;
 use crate::http::jsonapi::json;
-use crate::http::jsonapi::page::Page;
-use crate::http::jsonapi::page::cursor::Cursor;
+use crate::http::jsonapi::page::PageQuery;
+use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::Query;
 
@@ -53,7 +53,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Forward from a place.
-    fn after<'s>(&'s self, cursor: Option<&'s Cursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
+    fn after<'s>(&'s self, cursor: Option<&'s ItemCursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
         let wanted = |entry: &&'a Arc<Entry>| (self.wanted)(entry);
         match (&self.sorted, cursor) {
             (Some(entries), None) => Box::new(entries.iter().copied()),
@@ -67,7 +67,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Backward from a place.
-    fn before<'s>(&'s self, cursor: Option<&'s Cursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
+    fn before<'s>(&'s self, cursor: Option<&'s ItemCursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
         let wanted = |entry: &&'a Arc<Entry>| (self.wanted)(entry);
         match (&self.sorted, cursor) {
             (Some(entries), None) => Box::new(entries.iter().rev().copied()),
@@ -81,23 +81,23 @@ impl<'a> Listing<'a> {
     }
 
     /// The items of a page, and the queries that lead on from it.
-    pub(crate) fn cut(&self, page: &Page) -> Cut<'a> {
+    pub(crate) fn cut(&self, page: &PageQuery) -> Cut<'a> {
         let total = self.total();
         match page {
-            Page::Offset { offset, limit } => self.window(*offset, *limit, total, |offset, limit| {
+            PageQuery::Offset { offset, limit } => self.window(*offset, *limit, total, |offset, limit| {
                 vec![("page[offset]", offset.to_string()), ("page[limit]", limit.to_string())]
             }),
-            Page::Number { number, size } => {
+            PageQuery::Number { number, size } => {
                 let offset = (number - 1).saturating_mul(*size);
                 self.window(offset, *size, total, |offset, size| {
                     vec![("page[number]", (offset / size + 1).to_string()), ("page[size]", size.to_string())]
                 })
             }
-            Page::After { cursor, size } => {
+            PageQuery::After { cursor, size } => {
                 let items = self.after(cursor.as_ref()).take(*size).collect();
                 self.around(items, page, *size, total)
             }
-            Page::Before { cursor, size } => {
+            PageQuery::Before { cursor, size } => {
                 let mut items: Vec<_> = self.before(cursor.as_ref()).take(*size).collect();
                 items.reverse();
                 self.around(items, page, *size, total)
@@ -125,9 +125,9 @@ impl<'a> Listing<'a> {
         Cut { items, total, links }
     }
 
-    fn around(&self, items: Vec<&'a Arc<Entry>>, page: &Page, size: usize, total: usize) -> Cut<'a> {
+    fn around(&self, items: Vec<&'a Arc<Entry>>, page: &PageQuery, size: usize, total: usize) -> Cut<'a> {
         let sized = |name: &'static str, value: String| vec![(name, value), ("page[size]", size.to_string())];
-        let cursor_of = |entry: &Entry| Cursor::of(entry, self.sort);
+        let cursor_of = |entry: &Entry| ItemCursor::of(entry, self.sort);
         let first = items.first().map(|entry| cursor_of(entry));
         let last = items.last().map(|entry| cursor_of(entry));
         // An empty page stands behind everything or before everything.
@@ -136,19 +136,19 @@ impl<'a> Listing<'a> {
                 self.before(Some(first)).next().map(|_| first.encode(self.sort)),
                 self.after(Some(last)).next().map(|_| last.encode(self.sort)),
             ),
-            (_, _, Page::After { .. }) => ((total > 0).then(String::new), None),
-            (_, _, Page::Before { .. } | Page::Offset { .. } | Page::Number { .. }) => {
+            (_, _, PageQuery::After { .. }) => ((total > 0).then(String::new), None),
+            (_, _, PageQuery::Before { .. } | PageQuery::Offset { .. } | PageQuery::Number { .. }) => {
                 (None, (total > 0).then(String::new))
             }
         };
         let place =
-            |cursor: &Option<Cursor>| cursor.as_ref().map_or_else(String::new, |it| it.encode(self.sort));
+            |cursor: &Option<ItemCursor>| cursor.as_ref().map_or_else(String::new, |it| it.encode(self.sort));
         let this = match page {
-            Page::Before { cursor, .. } => sized("page[before]", place(cursor)),
-            Page::After { cursor: None, .. } | Page::Offset { .. } | Page::Number { .. } => {
+            PageQuery::Before { cursor, .. } => sized("page[before]", place(cursor)),
+            PageQuery::After { cursor: None, .. } | PageQuery::Offset { .. } | PageQuery::Number { .. } => {
                 vec![("page[size]", size.to_string())]
             }
-            Page::After { cursor, .. } => sized("page[after]", place(cursor)),
+            PageQuery::After { cursor, .. } => sized("page[after]", place(cursor)),
         };
         let links = Links {
             this,

@@ -16,7 +16,7 @@ pub(crate) mod listing;
 pub(crate) mod sort;
 
 use crate::http::jsonapi::error::{Code, ErrorObject};
-use crate::http::jsonapi::page::cursor::Cursor;
+use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::page::sort::Sort;
 
 /// The most items on a page, and how many there are when nobody says.
@@ -29,7 +29,7 @@ const MAX_SIZE_EXCEEDED: &str =
 
 /// The page that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum PageQuery {
     /// So many items after so many others.
     Offset {
         /// How many items are left out.
@@ -47,20 +47,20 @@ pub(crate) enum Page {
     /// The items right after a place.
     After {
         /// The place; `None` before the first item.
-        cursor: Option<Cursor>,
+        cursor: Option<ItemCursor>,
         /// How many items there are at most.
         size: usize,
     },
     /// The items right before a place.
     Before {
         /// The place; `None` behind the last item.
-        cursor: Option<Cursor>,
+        cursor: Option<ItemCursor>,
         /// How many items there are at most.
         size: usize,
     },
 }
 
-impl Page {
+impl PageQuery {
     /// Whether the page is one that the cursor pagination profile describes.
     pub(crate) const fn is_cursor(&self) -> bool {
         matches!(self, Self::After { .. } | Self::Before { .. })
@@ -122,7 +122,11 @@ impl<'a> Parameters<'a> {
     }
 
     /// Makes a page of them; `None` without any.
-    pub(crate) fn finish(self, sort: &Sort, cursor_profile: bool) -> Result<Option<Page>, Vec<ErrorObject>> {
+    pub(crate) fn finish(
+        self,
+        sort: &Sort,
+        cursor_profile: bool,
+    ) -> Result<Option<PageQuery>, Vec<ErrorObject>> {
         let mut faults = Vec::new();
         let has_cursor = self.after.is_some() || self.before.is_some();
         let page = if has_cursor || (self.size.is_some() && self.number.is_none()) {
@@ -139,11 +143,11 @@ impl<'a> Parameters<'a> {
                 &[("page[offset]", self.offset), ("page[limit]", self.limit)],
             );
             let number = count(&mut faults, "page[number]", self.number, 1).unwrap_or(1);
-            Page::Number { number, size: self.page_size(false, &mut faults) }
+            PageQuery::Number { number, size: self.page_size(false, &mut faults) }
         } else if self.offset.is_some() || self.limit.is_some() {
             let offset = count(&mut faults, "page[offset]", self.offset, 0).unwrap_or(0);
             let limit = count(&mut faults, "page[limit]", self.limit, 1).unwrap_or(PAGE_SIZE_MAX);
-            Page::Offset { offset, limit: limit.min(PAGE_SIZE_MAX) }
+            PageQuery::Offset { offset, limit: limit.min(PAGE_SIZE_MAX) }
         } else {
             return Ok(None);
         };
@@ -165,18 +169,19 @@ impl<'a> Parameters<'a> {
         if faults.is_empty() { Ok(page) } else { Err(faults) }
     }
 
-    fn cursor(&self, sort: &Sort, profile: bool, faults: &mut Vec<ErrorObject>) -> Page {
+    fn cursor(&self, sort: &Sort, profile: bool, faults: &mut Vec<ErrorObject>) -> PageQuery {
         let size = self.page_size(profile, faults);
         if self.after.is_some() && self.before.is_some() {
             faults.push(range());
         }
         match (self.after, self.before) {
             (None, Some(before)) => {
-                Page::Before { cursor: parsed("page[before]", before, sort, faults), size }
+                PageQuery::Before { cursor: parsed("page[before]", before, sort, faults), size }
             }
-            (after, _) => {
-                Page::After { cursor: parsed("page[after]", after.unwrap_or_default(), sort, faults), size }
-            }
+            (after, _) => PageQuery::After {
+                cursor: parsed("page[after]", after.unwrap_or_default(), sort, faults),
+                size,
+            },
         }
     }
 
@@ -228,11 +233,11 @@ fn count(
     Some(number)
 }
 
-fn parsed(name: &'static str, text: &str, sort: &Sort, faults: &mut Vec<ErrorObject>) -> Option<Cursor> {
+fn parsed(name: &'static str, text: &str, sort: &Sort, faults: &mut Vec<ErrorObject>) -> Option<ItemCursor> {
     if text.is_empty() {
         return None;
     }
-    let cursor = Cursor::decode(text, sort);
+    let cursor = ItemCursor::decode(text, sort);
     if cursor.is_none() {
         faults.push(invalid(name, "this is no cursor of a list in this order"));
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::domain::Attribute;
 use crate::engine::Entry;
 use crate::http::jsonapi::document::resource_type;
-use crate::http::jsonapi::page::cursor::Cursor;
+use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::query::text_of;
 
 /// What lists can be sorted by.
@@ -98,7 +98,7 @@ impl Sort {
     }
 
     /// Where an entry stands seen from a cursor of this order.
-    pub(crate) fn compare_to(&self, entry: &Entry, cursor: &Cursor) -> Ordering {
+    pub(crate) fn compare_to(&self, entry: &Entry, cursor: &ItemCursor) -> Ordering {
         let by_fields = self.fields.iter().zip(cursor.values()).map(|((field, descends), value)| {
             let order = field.of(entry).cmp(value.as_str());
             if *descends { order.reverse() } else { order }

@@ -7,9 +7,9 @@ use crate::http::jsonapi::query::{Query, fields_of, member, not_understood, repe
 
 /// The attributes that are wanted of one resource type.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wanted(HashSet<String>);
+pub(crate) struct Fieldset(HashSet<String>);
 
-impl Wanted {
+impl Fieldset {
     /// Whether this attribute is wanted.
     pub(crate) fn names(&self, attribute: &str) -> bool {
         self.0.contains(attribute)
@@ -19,12 +19,12 @@ impl Wanted {
 /// Sparse fieldsets: which attributes are wanted of which type; all of a type that is not named.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
-    by_type: Vec<(String, Wanted)>,
+    by_type: Vec<(String, Fieldset)>,
 }
 
 impl Fields {
     /// The attributes wanted of a type, `None` for all.
-    pub(crate) fn wanted(&self, resource_type: &str) -> Option<&Wanted> {
+    pub(crate) fn wanted(&self, resource_type: &str) -> Option<&Fieldset> {
         self.by_type.iter().find(|(name, _)| name == resource_type).map(|(_, wanted)| wanted)
     }
 
@@ -35,7 +35,7 @@ impl Fields {
 
     pub(crate) fn add(&mut self, resource_type: &str, value: &str) {
         let names = value.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
-        self.by_type.push((resource_type.to_owned(), Wanted(names.collect())));
+        self.by_type.push((resource_type.to_owned(), Fieldset(names.collect())));
     }
 }
 

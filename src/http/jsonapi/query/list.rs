@@ -2,7 +2,7 @@
 
 use crate::domain::{Attribute, Collection, Kind};
 use crate::http::jsonapi::error::{Code, ErrorObject};
-use crate::http::jsonapi::page::Page;
+use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::{
     ApiError, COLLECTION_TYPES, Fields, Query, fields_of, member, not_understood, repeated,
@@ -33,7 +33,7 @@ pub(crate) struct ListQuery {
     pub(crate) fields: Fields,
     pub(crate) sort: Sort,
     pub(crate) filter: Filter,
-    pub(crate) page: Option<Page>,
+    pub(crate) page: Option<PageQuery>,
 }
 
 /// Reads the query of the list of collections.

@@ -1,6 +1,6 @@
 //! What is understood, and what is refused by name.
 
-use crate::http::jsonapi::error::Source;
+use crate::http::jsonapi::error::ErrorSource;
 use crate::http::jsonapi::query::*;
 
 /// What is not understood in the query of the list.
@@ -11,7 +11,7 @@ fn refused(raw: &str) -> Vec<String> {
         .errors
         .iter()
         .map(|error| match &error.source {
-            Some(Source::Parameter(name)) => format!("{} {name}", error.code),
+            Some(ErrorSource::Parameter(name)) => format!("{} {name}", error.code),
             None => error.code.to_string(),
             other => panic!("{other:?}"),
         })

@@ -167,7 +167,7 @@ impl Resource {
     }
 
     /// The collection that the resource describes, for a create.
-    pub(crate) fn into_new(mut self) -> New {
+    pub(crate) fn into_new(mut self) -> CreateRequest {
         let key = self.id.take().and_then(|id| match Key::parse(&id) {
             Ok(key) => Some(key),
             Err(error) => {
@@ -185,19 +185,19 @@ impl Resource {
             }
         }
         let collection = collection.filter(|_| key.is_some() && self.faults.is_empty());
-        New { key, collection, faults: self.faults }
+        CreateRequest { key, collection, faults: self.faults }
     }
 
     /// The change that the resource describes, for an update.
-    pub(crate) fn into_change(self) -> Change {
+    pub(crate) fn into_change(self) -> UpdateRequest {
         let patch = Patch::new(self.attributes);
-        Change { kind: self.kind, id: self.id, patch, faults: self.faults }
+        UpdateRequest { kind: self.kind, id: self.id, patch, faults: self.faults }
     }
 }
 
 /// What a create asks for.
 #[derive(Debug)]
-pub(crate) struct New {
+pub(crate) struct CreateRequest {
     /// The key, if there is one.
     pub(crate) key: Option<Key>,
     /// The collection, if nothing is wrong.
@@ -208,7 +208,7 @@ pub(crate) struct New {
 
 /// What an update asks for.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
+pub(crate) struct UpdateRequest {
     /// The kind that the caller takes the collection for.
     pub(crate) kind: Option<Kind>,
     id: Option<String>,
@@ -218,7 +218,7 @@ pub(crate) struct Change {
     pub(crate) faults: Vec<ErrorObject>,
 }
 
-impl Change {
+impl UpdateRequest {
     /// The changes, if nothing is wrong with the body.
     pub(crate) fn content(&self) -> Option<&Patch> {
         self.faults.is_empty().then_some(&self.patch)

@@ -1,6 +1,6 @@
 //! Everything that can be wrong with a body, as it is told.
 
-use crate::http::jsonapi::error::Source;
+use crate::http::jsonapi::error::ErrorSource;
 use crate::http::jsonapi::request::*;
 
 /// Everything that is wrong with a body, `pointer: detail` a line.
@@ -8,7 +8,7 @@ fn shown(faults: &[ErrorObject]) -> String {
     let lines: Vec<String> = faults
         .iter()
         .map(|fault| match &fault.source {
-            Some(Source::Pointer(pointer)) => format!("{pointer}: {}", fault.detail),
+            Some(ErrorSource::Pointer(pointer)) => format!("{pointer}: {}", fault.detail),
             other => format!("{other:?}: {}", fault.detail),
         })
         .collect();

@@ -10,7 +10,7 @@ use crate::http::authorize::{Action, Allowed, Denied, Identity};
 use crate::http::browser::sites::check_site;
 use crate::http::budgets::bodies::Sender;
 use crate::http::budgets::room::Taker;
-use crate::http::context::Access;
+use crate::http::context::AccessRules;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -27,7 +27,7 @@ impl Call<'_> {
     ///
     /// 421.
     pub(crate) fn check_host(&self) -> Result<(), ApiError> {
-        let Access { guard, hosts, .. } = &self.context.access;
+        let AccessRules { guard, hosts, .. } = &self.context.access;
         match self.head.host().filter(|_| guard.is_open()) {
             Some(host) => hosts.check(host),
             None => Ok(()),
@@ -40,7 +40,7 @@ impl Call<'_> {
     ///
     /// 403.
     pub(crate) fn check_site(&self) -> Result<(), ApiError> {
-        let Access { guard, cors, .. } = &self.context.access;
+        let AccessRules { guard, cors, .. } = &self.context.access;
         if guard.is_open() { check_site(cors, self.method(), self.headers()) } else { Ok(()) }
     }
 
@@ -136,7 +136,7 @@ impl Call<'_> {
 
     /// Whoever sends the request, and need not be known.
     pub(crate) fn stranger(&self) -> Sender {
-        Sender::Stranger(Taker::Unnamed(self.head.line.network()))
+        Sender::Stranger(Taker::Unnamed(self.head.connection.network()))
     }
 
     /// Who is charged with the room that the request takes: the caller, once known, else their network.
@@ -144,7 +144,7 @@ impl Call<'_> {
         let actor = self.identity.get().map(|identity| &identity.actor);
         match actor.filter(|actor| **actor != Actor::anonymous()) {
             Some(actor) => Taker::Named(actor.clone()),
-            None => Taker::Unnamed(self.head.line.network()),
+            None => Taker::Unnamed(self.head.connection.network()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use warp::http::Method;
 
 use crate::domain::hex;
-use crate::http::metrics::{NOWHERE, Place};
+use crate::http::metrics::{NOWHERE, RequestSeries};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::request::id;
@@ -61,7 +61,7 @@ impl Counted<'_, '_> {
         });
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<RequestSeries> {
         self.0.entered.get()?.place
     }
 }

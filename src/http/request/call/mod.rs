@@ -25,7 +25,7 @@ use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::{self, Accepted, Dialect};
 use crate::http::jsonapi::query::{AS_OF, Query};
 use crate::http::jsonapi::request;
-use crate::http::metrics::Place;
+use crate::http::metrics::RequestSeries;
 use crate::http::reply::{Common, Reply};
 use crate::http::request::body::Body;
 pub(crate) use crate::http::request::call::access::FOLLOWER_WRITES_NOTHING;
@@ -62,7 +62,7 @@ struct Entered {
     /// The actions of which one has to be allowed; absent where everybody is let in.
     actions: Option<Actions>,
     /// Where it is counted, if it is.
-    place: Option<Place>,
+    place: Option<RequestSeries>,
 }
 
 impl<'a> Call<'a> {

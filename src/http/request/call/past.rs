@@ -8,7 +8,7 @@ use chrono::SecondsFormat;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::domain::Key;
-use crate::engine::history::{self, Asker, Filter, History, Page, View};
+use crate::engine::history::{self, Asker, EventPageQuery, Filter, History, View};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
@@ -92,7 +92,8 @@ impl Call<'_> {
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
         let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
-        let found = self.looking(move || Ok(view.events(&filter, &Page::first(1))?.events)).await.ok()?;
+        let found =
+            self.looking(move || Ok(view.events(&filter, &EventPageQuery::first(1))?.events)).await.ok()?;
         let last = found.first().filter(|event| event.action == history::Action::Deleted)?;
         let at = last.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
         Some(format!(

@@ -13,7 +13,7 @@ use crate::http::jsonapi::document::Ready;
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
-use crate::http::jsonapi::request::{Change, Resource};
+use crate::http::jsonapi::request::{Resource, UpdateRequest};
 use crate::http::jsonapi::{document, etag, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -21,7 +21,7 @@ use crate::http::request::call::Call;
 use crate::http::request::prefer::Preferences;
 use crate::http::routes::collections::one;
 use crate::http::routes::submit;
-use crate::http::routes::submit::Asked;
+use crate::http::routes::submit::WriteTerms;
 
 /// `POST /collections`
 pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
@@ -57,7 +57,7 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
 pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     let (sent, resource) = resource(call, body).await?;
     let change = resource.map(Resource::into_change);
-    let content = change.as_ref().ok().and_then(Change::content);
+    let content = change.as_ref().ok().and_then(UpdateRequest::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let mut faults = Vec::new();
     let (fields, mut asked) = asked(call, &sent, &mut faults);
@@ -81,7 +81,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
 fn examined(
     call: &Call<'_>,
     key: &Key,
-    change: Result<Change, ApiError>,
+    change: Result<UpdateRequest, ApiError>,
     faults: Vec<ErrorObject>,
     preferences: Preferences,
 ) -> Result<Condition, ApiError> {
@@ -102,7 +102,7 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let sent = call.collect(body).await?.unwrap_or_default();
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
-    let mut asked = Asked::of(call, &sent, &mut faults);
+    let mut asked = WriteTerms::of(call, &sent, &mut faults);
     asked.preferences.merge_attributes = false;
     let condition = match existing(call, &key, false) {
         Ok((_, condition)) => condition,
@@ -183,12 +183,12 @@ pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
+pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, WriteTerms) {
     let fields = fields(call).unwrap_or_else(|error| {
         faults.extend(error.into_errors());
         Fields::default()
     });
-    (fields, Asked::of(call, sent, faults))
+    (fields, WriteTerms::of(call, sent, faults))
 }
 
 /// Carries out one change and shows what became of it.
@@ -196,7 +196,7 @@ async fn write(
     call: &Call<'_>,
     change: ConditionalCommand,
     allowed: Allowed,
-    asked: Asked,
+    asked: WriteTerms,
     fields: &Fields,
 ) -> Result<Reply, ApiError> {
     let condition = change.condition.clone();

@@ -30,11 +30,15 @@ use crate::http::jsonapi::query::{EventScope, Fields};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::events::{Wanted, fetch_for_places, filter};
+use crate::http::routes::events::{EventSelection, fetch_for_places, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
-pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -> Result<Reply, ApiError> {
+pub(crate) async fn events(
+    call: &Call<'_>,
+    wanted: EventSelection,
+    scope: EventScope,
+) -> Result<Reply, ApiError> {
     let resumed = last_event_id(call).map(position);
     if let Some(position) = resumed {
         Box::pin(min_revision::fetch_for(call, position.revision)).await;

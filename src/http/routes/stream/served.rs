@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
-use crate::engine::{Change, Entry, Mark, Paced, Projection, Shown, Snapshot, SyncToken, VisibleKeys};
+use crate::engine::{Entry, Mark, Paced, Projection, ServedChange, Shown, Snapshot, SyncToken, VisibleKeys};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
@@ -169,7 +169,7 @@ impl ServedSource {
     /// Queues what differs from what the reader was told last, or everything if that can't be told.
     async fn resume(&mut self, id: &str, history: Option<(History, Duration)>) {
         match changes_since(id, history, &self.shown, &self.permission).await {
-            Ok(changes) => self.tell(changes.into_iter().filter(Change::differs)),
+            Ok(changes) => self.tell(changes.into_iter().filter(ServedChange::differs)),
             Err(error) => {
                 tracing::debug!(error = crate::telemetry::chain(&error), "a stream begins anew");
                 self.queue.push_back((News::Reset, None));
@@ -183,14 +183,14 @@ impl ServedSource {
         self.news.mark_unchanged();
         let Some(snapshot) = self.projection.snapshot() else { return };
         let now = shown(&snapshot, &self.permission);
-        let changes: Vec<Change> = self.shown.catalog.differences(&now.catalog).map(change).collect();
+        let changes: Vec<ServedChange> = self.shown.catalog.differences(&now.catalog).map(change).collect();
         self.shown = now;
         self.tell(changes);
     }
 
-    fn tell(&mut self, changes: impl IntoIterator<Item = Change>) {
+    fn tell(&mut self, changes: impl IntoIterator<Item = ServedChange>) {
         let before = self.queue.len();
-        for Change { key, was, now } in changes {
+        for ServedChange { key, was, now } in changes {
             let was = was.map(|mark| mark.kind).filter(|kind| self.wording.wants(*kind));
             let now = now.filter(|entry| self.wording.wants(entry.collection.kind()));
             if let Some(kind) = was.filter(|kind| now.as_ref().is_none_or(|it| it.collection.kind() != *kind))
@@ -221,10 +221,10 @@ impl ServedSource {
     }
 }
 
-fn change((was, now): (Option<&Arc<Entry>>, Option<&Arc<Entry>>)) -> Change {
+fn change((was, now): (Option<&Arc<Entry>>, Option<&Arc<Entry>>)) -> ServedChange {
     let entry = was.or(now).expect("what differs is in one of the two");
     let key = entry.collection.key().clone();
-    Change { key, was: was.map(|entry| Mark::of(entry)), now: now.cloned() }
+    ServedChange { key, was: was.map(|entry| Mark::of(entry)), now: now.cloned() }
 }
 
 /// What differs from what an id names.
@@ -233,7 +233,7 @@ async fn changes_since(
     history: Option<(History, Duration)>,
     shown: &Shown,
     permission: &Permission,
-) -> Result<Vec<Change>, HistoryError> {
+) -> Result<Vec<ServedChange>, HistoryError> {
     let token: SyncToken = id.parse()?;
     if token == shown.token {
         return Ok(Vec::new());

@@ -20,14 +20,14 @@ pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) meaning: &'static str,
     pub(crate) rule: &'static str,
-    pub(crate) input: Input,
+    pub(crate) input: FieldInput,
     pub(crate) errors: Vec<String>,
     pub(crate) overlap: Option<Overlap>,
 }
 
 /// What is typed into.
 #[derive(Debug, Clone)]
-pub(crate) enum Input {
+pub(crate) enum FieldInput {
     Line(String),
     Switch(Option<bool>),
     List(Vec<String>),
@@ -52,7 +52,7 @@ pub(crate) struct Overlap {
 }
 
 impl Field {
-    pub(super) fn new(attribute: &Attribute, input: Input) -> Self {
+    pub(super) fn new(attribute: &Attribute, input: FieldInput) -> Self {
         Self {
             name: attribute.as_str().to_owned(),
             meaning: attribute.meaning(),
@@ -70,16 +70,16 @@ impl Field {
     /// Says what can't be read in it.
     pub(super) fn value(&self) -> Result<Option<Value>, String> {
         Ok(match &self.input {
-            Input::Line(text) => (!text.is_empty()).then(|| Value::from(text.as_str())),
-            Input::Switch(on) => on.map(Value::Bool),
-            Input::List(rows) => {
+            FieldInput::Line(text) => (!text.is_empty()).then(|| Value::from(text.as_str())),
+            FieldInput::Switch(on) => on.map(Value::Bool),
+            FieldInput::List(rows) => {
                 let items: Vec<Value> =
                     rows.iter().filter(|row| !row.is_empty()).map(|row| Value::from(row.as_str())).collect();
                 (!items.is_empty()).then(|| Value::List(items.into()))
             }
-            Input::Statuses(rows) => statuses(rows)?,
-            Input::Json(text) if text.trim().is_empty() => None,
-            Input::Json(text) => Some(json(text)?),
+            FieldInput::Statuses(rows) => statuses(rows)?,
+            FieldInput::Json(text) if text.trim().is_empty() => None,
+            FieldInput::Json(text) => Some(json(text)?),
         })
     }
 }
@@ -126,25 +126,27 @@ fn json(text: &str) -> Result<Value, String> {
 }
 
 /// The plainest input that holds a value without loss.
-pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> Input {
+pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInput {
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c == '\n' || is_invisible(c));
     match (sort(attribute), value) {
-        (Sort::Line, None) => Input::Line(String::new()),
-        (Sort::Line, Some(Value::Text(text))) if plain(text) => Input::Line(text.to_string()),
-        (Sort::Switch, None) => Input::Switch(None),
-        (Sort::Switch, Some(Value::Bool(on))) => Input::Switch(Some(*on)),
-        (Sort::List, None) => Input::List(vec![String::new(); ROWS_FREE]),
+        (Sort::Line, None) => FieldInput::Line(String::new()),
+        (Sort::Line, Some(Value::Text(text))) if plain(text) => FieldInput::Line(text.to_string()),
+        (Sort::Switch, None) => FieldInput::Switch(None),
+        (Sort::Switch, Some(Value::Bool(on))) => FieldInput::Switch(Some(*on)),
+        (Sort::List, None) => FieldInput::List(vec![String::new(); ROWS_FREE]),
         (Sort::List, Some(Value::List(items))) if !items.is_empty() => {
             let rows: Option<Vec<_>> = items
                 .iter()
                 .map(|item| item.as_text().filter(|text| plain(text)).map(str::to_owned))
                 .collect();
             match rows {
-                Some(rows) => Input::List(rows.into_iter().chain(vec![String::new(); ROWS_FREE]).collect()),
-                None => Input::Json(spelled(&Value::List(items.clone()))),
+                Some(rows) => {
+                    FieldInput::List(rows.into_iter().chain(vec![String::new(); ROWS_FREE]).collect())
+                }
+                None => FieldInput::Json(spelled(&Value::List(items.clone()))),
             }
         }
-        (Sort::Statuses, None) => Input::Statuses(vec![Status::default(); ROWS_FREE]),
+        (Sort::Statuses, None) => FieldInput::Statuses(vec![Status::default(); ROWS_FREE]),
         (Sort::Statuses, Some(Value::Map(entries))) if !entries.is_empty() => {
             let text = |entry: &Value, name: &str| match entry.get(name) {
                 None => Some(String::new()),
@@ -156,12 +158,12 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> Input {
             };
             match entries.iter().map(row).collect::<Option<Vec<_>>>() {
                 Some(rows) => {
-                    Input::Statuses(rows.into_iter().chain(vec![Status::default(); ROWS_FREE]).collect())
+                    FieldInput::Statuses(rows.into_iter().chain(vec![Status::default(); ROWS_FREE]).collect())
                 }
-                None => Input::Json(spelled(&Value::Map(entries.clone()))),
+                None => FieldInput::Json(spelled(&Value::Map(entries.clone()))),
             }
         }
-        (_, Some(value)) => Input::Json(spelled(value)),
+        (_, Some(value)) => FieldInput::Json(spelled(value)),
     }
 }
 
@@ -169,12 +171,12 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> Input {
 pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
     let name = attribute.as_str();
     if let Some(text) = posted.find(&format!("j.{name}")) {
-        return Field::new(attribute, Input::Json(text.to_owned()));
+        return Field::new(attribute, FieldInput::Json(text.to_owned()));
     }
     let text = posted.get(&format!("a.{name}"));
     let input = match sort(attribute) {
-        Sort::Line => Input::Line(text.to_owned()),
-        Sort::Switch => Input::Switch(match text {
+        Sort::Line => FieldInput::Line(text.to_owned()),
+        Sort::Switch => FieldInput::Switch(match text {
             "true" => Some(true),
             "false" => Some(false),
             _ => None,
@@ -182,7 +184,9 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
         Sort::List => {
             let prefix = format!("l.{name}.");
             let rows = posted.below(&prefix).map(|(_, row)| row.trim().to_owned());
-            Input::List(rows.filter(|row| !row.is_empty()).chain(vec![String::new(); ROWS_FREE]).collect())
+            FieldInput::List(
+                rows.filter(|row| !row.is_empty()).chain(vec![String::new(); ROWS_FREE]).collect(),
+            )
         }
         Sort::Statuses => {
             let rows = posted.below("s.key.").map(|(row, key)| Status {
@@ -192,7 +196,7 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
             });
             let is_empty = |it: &Status| it.key.is_empty() && it.directory.is_empty() && it.name.is_empty();
             let rows = rows.filter(|row| !is_empty(row));
-            Input::Statuses(rows.chain(vec![Status::default(); ROWS_FREE]).collect())
+            FieldInput::Statuses(rows.chain(vec![Status::default(); ROWS_FREE]).collect())
         }
     };
     Field::new(attribute, input)

@@ -17,18 +17,18 @@ use crate::http::ui::fields::input::{DEPTH_MAX, OWN_RULE, escaped, plainest, sen
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::shown;
 
-pub(crate) use crate::http::ui::fields::input::{Field, Input, Overlap};
+pub(crate) use crate::http::ui::fields::input::{Field, FieldInput, Overlap};
 
 /// The settings of a form: what was there, and what is wanted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Settings {
+pub(crate) struct FormSettings {
     /// What the form was made from.
     pub(crate) was: Vec<(String, Value)>,
     /// What the fields hold.
     pub(crate) fields: Vec<Field>,
 }
 
-impl Settings {
+impl FormSettings {
     /// The form of a collection.
     pub(crate) fn of(collection: &Collection) -> Self {
         let was: Vec<_> = collection
@@ -52,12 +52,12 @@ impl Settings {
         };
         let mut fields: Vec<Field> = Attribute::known(kind).map(|it| sent(&it, posted)).collect();
         let own = posted.below("j.").filter(|(name, _)| name.starts_with("x-"));
-        fields.extend(own.map(|(name, text)| extension(kind, name, Input::Json(text.to_owned()))));
+        fields.extend(own.map(|(name, text)| extension(kind, name, FieldInput::Json(text.to_owned()))));
         let (name, text) = (posted.get("x.name").trim(), posted.get("x.value"));
         if !name.is_empty() || !text.trim().is_empty() {
             let name =
                 if name.is_empty() || name.starts_with("x-") { name.to_owned() } else { format!("x-{name}") };
-            fields.push(extension(kind, &name, Input::Json(text.to_owned())));
+            fields.push(extension(kind, &name, FieldInput::Json(text.to_owned())));
         }
         Self { was, fields }
     }
@@ -67,7 +67,7 @@ impl Settings {
     /// # Errors
     ///
     /// Gives what the others say when a field can't be read; it tells so itself then.
-    pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, Unreadable> {
+    pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, UnreadableField> {
         let mut changes = Vec::new();
         let was = by_name(&self.was);
         let mut is_readable = true;
@@ -81,7 +81,7 @@ impl Settings {
                 }
             }
         }
-        if is_readable { Ok(changes) } else { Err(Unreadable { others: changes }) }
+        if is_readable { Ok(changes) } else { Err(UnreadableField { others: changes }) }
     }
 
     /// The same form on top of what others have made of the collection meanwhile: what the visitor changed
@@ -161,7 +161,7 @@ fn by_name(attributes: &[(String, Value)]) -> HashMap<&str, &Value> {
 
 /// A field can't be read.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableField {
     /// What the others change.
     pub(crate) others: Vec<(String, Value)>,
 }
@@ -172,11 +172,11 @@ fn fields(kind: Kind, was: &[(String, Value)]) -> Vec<Field> {
     let mut fields: Vec<Field> =
         Attribute::known(kind).map(|it| Field::new(&it, plainest(&it, value(it.as_str())))).collect();
     let own = was.iter().filter(|(name, _)| name.starts_with("x-"));
-    fields.extend(own.map(|(name, value)| extension(kind, name, Input::Json(spelled(value)))));
+    fields.extend(own.map(|(name, value)| extension(kind, name, FieldInput::Json(spelled(value)))));
     fields
 }
 
-fn extension(kind: Kind, name: &str, input: Input) -> Field {
+fn extension(kind: Kind, name: &str, input: FieldInput) -> Field {
     match Attribute::parse(kind, name) {
         Some(attribute) => Field::new(&attribute, input),
         None => Field {

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::{Collection, Key, Kind, Value};
 use crate::http::ui::fields::input::Status;
-use crate::http::ui::fields::{Input, Settings};
+use crate::http::ui::fields::{FieldInput, FormSettings};
 use crate::http::ui::form::Posted;
 
 fn posted(pairs: &[(&str, String)]) -> Posted {
@@ -10,20 +10,20 @@ fn posted(pairs: &[(&str, String)]) -> Posted {
 }
 
 /// What a browser sends of a form that nobody has touched.
-fn untouched(settings: &Settings) -> Posted {
+fn untouched(settings: &FormSettings) -> Posted {
     let mut pairs = vec![("was".to_owned(), settings.was_json())];
     for field in &settings.fields {
         let name = &field.name;
         match &field.input {
-            Input::Line(text) => pairs.push((format!("a.{name}"), text.clone())),
-            Input::Switch(on) => {
+            FieldInput::Line(text) => pairs.push((format!("a.{name}"), text.clone())),
+            FieldInput::Switch(on) => {
                 pairs.push((format!("a.{name}"), on.map_or(String::new(), |on| on.to_string())));
             }
-            Input::List(rows) => {
+            FieldInput::List(rows) => {
                 pairs
                     .extend(rows.iter().enumerate().map(|(at, row)| (format!("l.{name}.{at}"), row.clone())));
             }
-            Input::Statuses(rows) => pairs.extend(rows.iter().enumerate().flat_map(|(at, row)| {
+            FieldInput::Statuses(rows) => pairs.extend(rows.iter().enumerate().flat_map(|(at, row)| {
                 let Status { key, directory, name } = row.clone();
                 [
                     (format!("s.key.{at}"), key),
@@ -31,7 +31,7 @@ fn untouched(settings: &Settings) -> Posted {
                     (format!("s.name.{at}"), name),
                 ]
             })),
-            Input::Json(text) => pairs.push((format!("j.{name}"), text.clone())),
+            FieldInput::Json(text) => pairs.push((format!("j.{name}"), text.clone())),
         }
     }
     Posted::with(pairs)
@@ -62,15 +62,15 @@ fn a_form_that_nobody_touched_changes_nothing_whatever_it_holds() {
         let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
         let key = Key::parse("posts").unwrap();
         let collection = Collection::from_file(key, Kind::Document, attributes).unwrap();
-        let form = Settings::of(&collection);
-        let mut back = Settings::posted(Kind::Document, &untouched(&form));
+        let form = FormSettings::of(&collection);
+        let mut back = FormSettings::posted(Kind::Document, &untouched(&form));
         assert_eq!(back.changes().unwrap(), [], "{collection:?}");
     }
 }
 
 #[test]
 fn what_is_typed_is_what_is_asked_for() {
-    let mut form = Settings::posted(
+    let mut form = FormSettings::posted(
         Kind::Document,
         &posted(&[
             ("was", r#"{"name": "Posts", "format": "md"}"#.to_owned()),
@@ -87,7 +87,7 @@ fn what_is_typed_is_what_is_asked_for() {
 
 #[test]
 fn what_can_not_be_read_is_told_at_its_field() {
-    let mut form = Settings::posted(
+    let mut form = FormSettings::posted(
         Kind::Document,
         &posted(&[
             ("x.name", "owner".to_owned()),
@@ -115,11 +115,11 @@ fn a_form_with_as_many_fields_as_there_may_be_is_read_at_once() {
         )
     };
     let asked = Instant::now();
-    let mut rows = Settings::posted(Kind::Document, &many("s.key.#", "k#"));
+    let mut rows = FormSettings::posted(Kind::Document, &many("s.key.#", "k#"));
     assert_eq!(rows.changes().unwrap().len(), 1);
-    let empty = Settings::posted(Kind::Document, &many("s.key.", ""));
-    assert_eq!(empty.fields.len(), Settings::new(Kind::Document).fields.len());
-    let mut own = Settings::posted(Kind::Document, &many("j.x-#", "#"));
+    let empty = FormSettings::posted(Kind::Document, &many("s.key.", ""));
+    assert_eq!(empty.fields.len(), FormSettings::new(Kind::Document).fields.len());
+    let mut own = FormSettings::posted(Kind::Document, &many("j.x-#", "#"));
     own.choose(Kind::Document, &many("pick.x-#", "theirs"));
     assert_eq!(own.changes().unwrap(), []);
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());

@@ -11,7 +11,7 @@ use crate::http::request::call::Call;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::words::{At, items, shown, text};
+use crate::http::ui::words::{ShownTime, items, shown, text};
 
 #[derive(Template)]
 #[template(path = "about.html", config = "src/http/ui/askama.toml")]
@@ -84,7 +84,7 @@ fn remote(call: &Call<'_>, may_operate: bool) -> Vec<(&'static str, String)> {
     facts.extend(may_operate.then(|| ("Remote repository", status.url.to_string())));
     facts.push(("Ahead of the remote", status.ahead.to_string()));
     facts.push(("Behind the remote", status.behind.to_string()));
-    facts.extend(status.last_contact.map(|at| ("Remote seen last", At(at).shown())));
+    facts.extend(status.last_contact.map(|at| ("Remote seen last", ShownTime(at).shown())));
     facts.extend(
         status.last_error.as_ref().filter(|_| may_operate).map(|why| ("Remote trouble", why.to_string())),
     );

@@ -14,7 +14,7 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::edit;
-use crate::http::ui::words::{At, shown};
+use crate::http::ui::words::{ShownTime, shown};
 
 #[derive(Template)]
 #[template(path = "collection.html", config = "src/http/ui/askama.toml")]
@@ -50,13 +50,13 @@ pub(crate) struct Trouble {
 /// When and by whom a collection was changed last.
 pub(crate) struct Last {
     pub(crate) event: String,
-    pub(crate) at: At,
+    pub(crate) at: ShownTime,
     pub(crate) actor: String,
 }
 
 impl Last {
     pub(crate) fn of(change: &LastChange) -> Self {
-        Self { event: change.id.to_string(), at: At(change.at), actor: change.actor.name().to_owned() }
+        Self { event: change.id.to_string(), at: ShownTime(change.at), actor: change.actor.name().to_owned() }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api::{self, Request};
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
-use crate::http::ui::words::{ChangeView, DiffLine, Room, SHOWN_BYTES_MAX, diff_lines, items, text};
+use crate::http::ui::words::{ChangeView, DiffBudget, DiffLine, SHOWN_BYTES_MAX, diff_lines, items, text};
 
 #[derive(Template)]
 #[template(path = "compare.html", config = "src/http/ui/askama.toml")]
@@ -37,7 +37,7 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(resource: &Value, room: &mut Room) -> Self {
+    fn of(resource: &Value, room: &mut DiffBudget) -> Self {
         let attributes = resource.get("attributes").unwrap_or(&Value::Null);
         Self {
             key: text(resource, "id").to_owned(),
@@ -67,7 +67,7 @@ async fn found(visit: &Visit<'_>, from: &str, to: &str, key: &str) -> Result<Fou
     visit
         .call
         .looking(move || {
-            let mut room = Room::of_page();
+            let mut room = DiffBudget::of_page();
             let of = |resource: &Value| Difference::of(resource, &mut room);
             let shown = &unified.body()[..unified.body().len().min(SHOWN_BYTES_MAX)];
             Ok(Found {

@@ -11,7 +11,7 @@ use crate::http::ui;
 use crate::http::ui::api::{self, Request};
 use crate::http::ui::form::Posted;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
-use crate::http::ui::pages::edit::{Commit, done};
+use crate::http::ui::pages::edit::{CommitPreview, done};
 use crate::http::ui::pages::key_of;
 use crate::http::ui::words::text;
 
@@ -23,7 +23,7 @@ struct Page {
     key: String,
     tag: String,
     reason: String,
-    commits: Vec<Commit>,
+    commits: Vec<CommitPreview>,
     /// Why it can't be done.
     refusals: Vec<String>,
 }
@@ -146,7 +146,7 @@ async fn show(
     let tag = snapshot.get(key.as_str()).map(|entry| entry.tag()).unwrap_or_default();
     let preview = confirmation.request().of(&tag).dry_run(true).read(visit.call).await;
     let (commits, hindrance) = match preview {
-        Ok(document) => (Commit::list(&document), None),
+        Ok(document) => (CommitPreview::list(&document), None),
         // What can't be done now is a page that says why; what is not there, or not for the visitor, is not.
         Err(error) if error.status() == StatusCode::CONFLICT => (Vec::new(), Some(error)),
         Err(error) => return Err(error),

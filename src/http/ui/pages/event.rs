@@ -13,7 +13,7 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::pages::events::EventView;
-use crate::http::ui::words::{ChangeView, Room};
+use crate::http::ui::words::{ChangeView, DiffBudget};
 
 #[derive(Template)]
 #[template(path = "event.html", config = "src/http/ui/askama.toml")]
@@ -38,7 +38,7 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
         .looking(move || {
             let resource = document.get("data").unwrap_or(&Value::Null);
             let changes = resource.get("attributes").and_then(|attributes| attributes.get("changes"));
-            Ok((EventView::of(resource), ChangeView::list(changes, &mut Room::of_page())))
+            Ok((EventView::of(resource), ChangeView::list(changes, &mut DiffBudget::of_page())))
         })
         .await?;
     let title = format!("{} {}", event.key, event.action);

@@ -14,8 +14,8 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::pages::source::Wrong;
-use crate::http::ui::words::{At, items, number, short, text};
+use crate::http::ui::pages::source::ShownFault;
+use crate::http::ui::words::{ShownTime, items, number, short, text};
 
 /// How many lines around a fault are shown.
 const LINES_AROUND: usize = 2;
@@ -36,7 +36,7 @@ struct Problem {
     key: String,
     message: String,
     serving: String,
-    since: Option<At>,
+    since: Option<ShownTime>,
     revision: String,
     author: String,
     lines: Vec<Line>,
@@ -66,7 +66,7 @@ struct Place {
 struct Line {
     number: usize,
     text: String,
-    wrong: Option<Wrong>,
+    wrong: Option<ShownFault>,
 }
 
 impl Problem {
@@ -85,7 +85,7 @@ impl Problem {
             key: own("collection"),
             message: own("message"),
             serving: own("serving"),
-            since: At::parse(text(attributes, "since")),
+            since: ShownTime::parse(text(attributes, "since")),
             revision: own("revision"),
             author: attributes.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
             lines: Vec::new(),
@@ -112,7 +112,7 @@ impl Problem {
         self.lines = lines
             .map(|(at, text)| {
                 let is_here = at + 1 == here;
-                let wrong = is_here.then(|| Wrong::of(text, column, self.message.clone()));
+                let wrong = is_here.then(|| ShownFault::of(text, column, self.message.clone()));
                 Line { number: at + 1, text: text.to_owned(), wrong }
             })
             .collect();

@@ -13,7 +13,7 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::collection::{self, Head};
-use crate::http::ui::words::At;
+use crate::http::ui::words::ShownTime;
 
 #[derive(Template)]
 #[template(path = "source.html", config = "src/http/ui/askama.toml")]
@@ -31,19 +31,19 @@ struct Line {
     /// Who gave the attribute that begins here its value.
     by: Option<By>,
     /// What is wrong here.
-    faults: Vec<Wrong>,
+    faults: Vec<ShownFault>,
 }
 
 struct By {
     attribute: String,
     event: String,
     actor: String,
-    at: At,
+    at: ShownTime,
     reason: Option<String>,
 }
 
 /// A fault of a line.
-pub(crate) struct Wrong {
+pub(crate) struct ShownFault {
     /// Blanks up to the column.
     pub(crate) indent: String,
     pub(crate) column: usize,
@@ -86,7 +86,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
                 });
                 for fault in faults {
                     if let Some(line) = lines.get_mut(fault.line.saturating_sub(1)) {
-                        line.faults.push(Wrong::of(&line.text, fault.column, fault.message));
+                        line.faults.push(ShownFault::of(&line.text, fault.column, fault.message));
                     }
                 }
             }
@@ -96,7 +96,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     Ok(ui::page(StatusCode::OK, &page))
 }
 
-impl Wrong {
+impl ShownFault {
     /// A fault at a column of a line; wide characters keep the caret where it belongs.
     pub(crate) fn of(line: &str, column: usize, message: String) -> Self {
         let before = line.chars().take(column.saturating_sub(1));
@@ -144,7 +144,7 @@ fn lines(bytes: &[u8], blames: &[Blame], blaming: Option<&Allowed>) -> Vec<Line>
             attribute: name.clone(),
             event: event.id.to_string(),
             actor: event.commit.actor.name().to_owned(),
-            at: At(event.commit.at),
+            at: ShownTime(event.commit.at),
             reason: blaming.and_then(|allowed| history::reason(event, allowed)).map(str::to_owned),
         })
     };

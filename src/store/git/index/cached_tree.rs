@@ -7,29 +7,29 @@
 //!
 //! Where it is not valid, there are `-1` entries and no id.
 
-use crate::store::git::index::entry::Cursor;
+use crate::store::git::index::entry::IndexCursor;
 use crate::store::git::object::id::Oid;
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct CachedFolder {
     name: Vec<u8>,
     entries: i64,
     oid: Option<Oid>,
-    folders: Vec<Node>,
+    folders: Vec<CachedFolder>,
 }
 
 /// No path is deeper: a part has at least a letter and a slash, and a path at most 4,096 bytes.
 const DEPTH_MAX: usize = 2_048;
 
-impl Node {
+impl CachedFolder {
     /// Reads the extension; nothing when it makes no sense.
     pub(crate) fn parse(content: &[u8]) -> Option<Self> {
-        let mut reader = Cursor { bytes: content, at: 0 };
+        let mut reader = IndexCursor { bytes: content, at: 0 };
         let root = Self::read(&mut reader, 0)?;
         (reader.at == content.len()).then_some(root)
     }
 
-    fn read(reader: &mut Cursor<'_>, depth: usize) -> Option<Self> {
+    fn read(reader: &mut IndexCursor<'_>, depth: usize) -> Option<Self> {
         let name = Self::until(reader, 0)?.to_vec();
         let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<i64>().ok();
         let entries = number(Self::until(reader, b' ')?)?;
@@ -42,7 +42,7 @@ impl Node {
         Some(Self { name, entries, oid, folders })
     }
 
-    fn until<'a>(reader: &mut Cursor<'a>, end: u8) -> Option<&'a [u8]> {
+    fn until<'a>(reader: &mut IndexCursor<'a>, end: u8) -> Option<&'a [u8]> {
         let rest = reader.bytes.get(reader.at..)?;
         let taken = reader.take(rest.iter().position(|byte| *byte == end)?);
         reader.take(1)?;

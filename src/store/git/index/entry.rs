@@ -99,12 +99,12 @@ impl IndexEntry {
 }
 
 /// Reads an index on.
-pub(super) struct Cursor<'a> {
+pub(super) struct IndexCursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> IndexCursor<'a> {
     pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
         self.at += len;

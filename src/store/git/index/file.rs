@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there};
 use crate::store::git::disk::lock::HeldLock;
-use crate::store::git::index::git_index::{GitIndex, Unreadable};
+use crate::store::git::index::git_index::{GitIndex, UnreadableIndex};
 use crate::store::{AtPath as _, StoreError};
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
@@ -53,7 +53,7 @@ impl IndexFile {
     }
 
     /// What these bytes of it say; without any it is empty.
-    pub(crate) fn parse(&self, bytes: Option<Vec<u8>>) -> Result<GitIndex, Unreadable> {
+    pub(crate) fn parse(&self, bytes: Option<Vec<u8>>) -> Result<GitIndex, UnreadableIndex> {
         bytes.map_or_else(|| Ok(GitIndex::empty()), |bytes| parse(&self.path, bytes))
     }
 
@@ -97,7 +97,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<GitIndex>, StoreError> {
 }
 
 /// What the bytes of an index say, with what it shares with others where it is split.
-pub(crate) fn parse(path: &Path, bytes: Vec<u8>) -> Result<GitIndex, Unreadable> {
+pub(crate) fn parse(path: &Path, bytes: Vec<u8>) -> Result<GitIndex, UnreadableIndex> {
     GitIndex::parse_with(bytes, |name| read_if_there(&path.with_file_name(name)).ok().flatten())
 }
 

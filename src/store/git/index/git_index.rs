@@ -18,8 +18,8 @@ use sha1::{Digest as _, Sha1};
 
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::cached_tree::Node;
-use crate::store::git::index::entry::{Cursor, FIXED_LEN, IndexEntry};
+use crate::store::git::index::cached_tree::CachedFolder;
+use crate::store::git::index::entry::{FIXED_LEN, IndexCursor, IndexEntry};
 use crate::store::git::index::split;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
@@ -32,7 +32,7 @@ pub(super) const CHECKSUM_LEN: usize = 20;
 
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub(crate) enum UnreadableIndex {
     /// It is not what the format says.
     #[error("the index is damaged or of an unknown version; `git status` tells more")]
     Damaged,
@@ -46,7 +46,7 @@ pub(crate) struct GitIndex {
     bytes: Vec<u8>,
     pub(super) version: u32,
     pub(super) entries: Vec<IndexEntry>,
-    cached_tree: Option<Node>,
+    cached_tree: Option<CachedFolder>,
     /// The conflicts that were resolved, as git notes them.
     resolved: Option<Vec<u8>>,
     skips_hash: bool,
@@ -98,7 +98,7 @@ impl GitIndex {
         (!self.bytes.is_empty()).then_some(&self.bytes)
     }
 
-    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Unreadable> {
+    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, UnreadableIndex> {
         Self::parse_with(bytes, |_| None)
     }
 
@@ -106,39 +106,40 @@ impl GitIndex {
     pub(crate) fn parse_with(
         bytes: Vec<u8>,
         shared: impl FnOnce(&str) -> Option<Vec<u8>>,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, UnreadableIndex> {
         let index = Self::parse_part(&bytes)?;
         let Some(link) = &index.link else { return Ok(Self { bytes, ..index }) };
         let why = "is split, and the part that it shares can't be read; `git status` tells more";
         let shared = split::shared(link).and_then(|name| shared(&name));
-        let whole = shared.and_then(|shared| split::whole(&shared, index)).ok_or(Unreadable::Variant(why))?;
+        let whole =
+            shared.and_then(|shared| split::whole(&shared, index)).ok_or(UnreadableIndex::Variant(why))?;
         Ok(Self { bytes, ..whole })
     }
 
     /// An index, or one of the parts of a split one, its bytes left out.
-    pub(super) fn parse_part(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(Unreadable::Damaged)?;
-        let mut reader = Cursor { bytes: body, at: 0 };
+    pub(super) fn parse_part(bytes: &[u8]) -> Result<Self, UnreadableIndex> {
+        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(UnreadableIndex::Damaged)?;
+        let mut reader = IndexCursor { bytes: body, at: 0 };
         if reader.take(4) != Some(b"DIRC") {
-            return Err(Unreadable::Damaged);
+            return Err(UnreadableIndex::Damaged);
         }
         let version =
-            reader.number().filter(|version| (2..=4).contains(version)).ok_or(Unreadable::Damaged)?;
-        let count = reader.number().ok_or(Unreadable::Damaged)?;
+            reader.number().filter(|version| (2..=4).contains(version)).ok_or(UnreadableIndex::Damaged)?;
+        let count = reader.number().ok_or(UnreadableIndex::Damaged)?;
         // No entry is shorter, so a count that lies asks for no more than the file has.
         let most = body.len() / (FIXED_LEN + 1);
         let mut entries: Vec<IndexEntry> = Vec::with_capacity(most.min(count as usize));
         for _ in 0..count {
             let before = entries.last().map_or(&[][..], |entry| &entry.path);
-            let entry = reader.entry(version, before).ok_or(Unreadable::Damaged)?;
+            let entry = reader.entry(version, before).ok_or(UnreadableIndex::Damaged)?;
             entries.push(entry);
         }
         let skips_hash = *checksum == Oid::default();
         let mut index = Self { version, entries, skips_hash, ..Self::empty() };
         while reader.at < body.len() {
-            let name = reader.take(4).ok_or(Unreadable::Damaged)?;
-            let len = reader.number().ok_or(Unreadable::Damaged)?;
-            let content = reader.take(len as usize).ok_or(Unreadable::Damaged)?;
+            let name = reader.take(4).ok_or(UnreadableIndex::Damaged)?;
+            let len = reader.number().ok_or(UnreadableIndex::Damaged)?;
+            let content = reader.take(len as usize).ok_or(UnreadableIndex::Damaged)?;
             index.keep_extension(name, content)?;
         }
         Ok(index)
@@ -151,23 +152,23 @@ impl GitIndex {
             Some((body, checksum)) if *checksum != Oid::default() => {
                 !body.starts_with(b"DIRC") || Sha1::digest(body)[..] != *checksum
             }
-            Some(_) => matches!(Self::parse(bytes.to_vec()), Err(Unreadable::Damaged)),
+            Some(_) => matches!(Self::parse(bytes.to_vec()), Err(UnreadableIndex::Damaged)),
             None => true,
         }
     }
 
-    fn keep_extension(&mut self, name: &[u8], content: &[u8]) -> Result<(), Unreadable> {
+    fn keep_extension(&mut self, name: &[u8], content: &[u8]) -> Result<(), UnreadableIndex> {
         match name {
             // A cached tree that makes no sense is only a cache.
-            b"TREE" => self.cached_tree = Node::parse(content),
+            b"TREE" => self.cached_tree = CachedFolder::parse(content),
             b"REUC" => self.resolved = Some(content.to_vec()),
             b"link" => self.link = Some(content.to_vec()),
             b"sdir" => {
                 let why = "is sparse, which is not supported; run `git sparse-checkout disable` there";
-                return Err(Unreadable::Variant(why));
+                return Err(UnreadableIndex::Variant(why));
             }
             [first, ..] if first.is_ascii_uppercase() => (),
-            _ => return Err(Unreadable::Variant("needs an extension that is unknown here")),
+            _ => return Err(UnreadableIndex::Variant("needs an extension that is unknown here")),
         }
         Ok(())
     }

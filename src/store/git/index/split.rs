@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::store::git::index::entry::{Cursor, IndexEntry};
+use crate::store::git::index::entry::{IndexCursor, IndexEntry};
 use crate::store::git::index::git_index::{CHECKSUM_LEN, GitIndex};
 use crate::store::git::object::id::{Oid, hex};
 
@@ -28,7 +28,7 @@ pub(super) fn shared(link: &[u8]) -> Option<String> {
 pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
     let base = GitIndex::parse_part(shared).ok()?;
     let link = part.link.take()?;
-    let mut link = Cursor { bytes: &link, at: 0 };
+    let mut link = IndexCursor { bytes: &link, at: 0 };
     let checksum: Oid = link.take(CHECKSUM_LEN)?.try_into().ok()?;
     if !shared.ends_with(&checksum) {
         return None;
@@ -51,7 +51,7 @@ pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
 }
 
 /// The bits of a bitmap that are set, all of them below `len`.
-fn bits(cursor: &mut Cursor<'_>, len: usize) -> Option<Vec<usize>> {
+fn bits(cursor: &mut IndexCursor<'_>, len: usize) -> Option<Vec<usize>> {
     let _bits = cursor.number()?;
     let words = cursor.number()? as usize;
     let words = cursor.take(words.checked_mul(8)?)?;

@@ -45,7 +45,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::served;
 use crate::store::git::repo::user_config;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{Commits, Committed, Draft, Journal, Kept, Metrics, Paths, SHALLOW, StoreError, WorkTree};
@@ -170,7 +170,7 @@ impl Journal for GitJournal {
     }
 
     fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
-        let Found::Folder(folder) = Folder::collections(&self.layout, false)? else { return Ok(None) };
+        let FoundFolder::Folder(folder) = Folder::collections(&self.layout, false)? else { return Ok(None) };
         let content = folder.read_whole(name)?.filter(|content| content.oid == blob);
         Ok(content.map(|content| content.bytes))
     }

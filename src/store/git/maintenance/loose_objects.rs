@@ -22,7 +22,7 @@ use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::odb::inflate::Inflater;
-use crate::store::git::odb::loose::{self, Found};
+use crate::store::git::odb::loose::{self, FoundObject};
 use crate::store::git::packs::store::Packs;
 
 /// Younger objects are left alone: whoever is writing them may not be done.
@@ -122,7 +122,7 @@ fn read(
     len_max: usize,
 ) -> io::Result<Option<(Kind, Arc<Vec<u8>>)>> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let Found { kind, len, content } = loose::read(File::open(path)?, inflater, len_max)?;
+    let FoundObject { kind, len, content } = loose::read(File::open(path)?, inflater, len_max)?;
     if kind == Kind::Tag {
         return Err(odd("it is no commit, tree or blob"));
     }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
-use crate::store::git::maintenance::source_packs::{Packed, Sources};
+use crate::store::git::maintenance::source_packs::{Packed, SourcePacks};
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid};
@@ -45,7 +45,7 @@ pub(crate) fn merge(
     folder: &[String],
     stop: &AtomicBool,
 ) -> Result<Option<Pack>, StoreError> {
-    let Some(sources) = Sources::read(objects, packs, stop)? else { return Ok(None) };
+    let Some(sources) = SourcePacks::read(objects, packs, stop)? else { return Ok(None) };
     let merged = PackBuilder::deflating(sources.bytes());
     let mut merger = Merger { sources, merged, depths: HashMap::new(), stop };
     let rows = merger.rows(folder)?;
@@ -79,7 +79,7 @@ fn rank(tree: &Oid) -> usize {
 }
 
 struct Merger<'a> {
-    sources: Sources,
+    sources: SourcePacks,
     merged: PackBuilder,
     // How many deltas an object of the merged pack is away from a whole one.
     depths: HashMap<Oid, usize>,

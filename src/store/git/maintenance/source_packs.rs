@@ -16,11 +16,11 @@ use crate::store::StoreError;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::odb::inflate::damaged;
 use crate::store::git::odb::objects::{OBJECT_BYTES_MAX, Objects};
-use crate::store::git::odb::pack::{Base, Pack, Place, parse_head};
+use crate::store::git::odb::pack::{Base, ObjectPlace, Pack, parse_head};
 
 const DAMAGED: &str = "the pack is damaged; `git fsck --full` tells more";
 
-pub(crate) struct Sources {
+pub(crate) struct SourcePacks {
     packs: Vec<Source>,
     /// In which pack an object is, and as which one there; in few bytes, since there are many.
     found: HashMap<Oid, (u32, u32)>,
@@ -33,7 +33,7 @@ struct Source {
     /// Without the checksum at the end.
     bytes: Vec<u8>,
     /// In their order in the pack.
-    places: Vec<Place>,
+    places: Vec<ObjectPlace>,
 }
 
 /// An object as it is packed.
@@ -48,7 +48,7 @@ pub(crate) struct Packed<'a> {
     pub(crate) body: &'a [u8],
 }
 
-impl Sources {
+impl SourcePacks {
     /// Reads some packs of a repository; nothing when one of them is gone, or when it is to stop.
     pub(crate) fn read(
         objects: Objects,

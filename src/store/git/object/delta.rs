@@ -8,7 +8,7 @@
 
 use std::slice;
 
-use crate::store::git::object::tree::{BadTree, Part, Splice, parts};
+use crate::store::git::object::tree::{BadTree, DifferencePart, Splice, parts};
 
 /// A copy instruction's size has three bytes.
 const COPY_LEN_MAX: usize = 0xff_ffff;
@@ -22,9 +22,9 @@ pub(crate) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
     varint(&mut delta, target.len());
     for part in parts(base, target)? {
         match part {
-            Part::Same { old, new } => copy(&mut delta, old, new.len()),
-            Part::New { range } => insert(&mut delta, &target[range]),
-            Part::Old { .. } => (),
+            DifferencePart::Same { old, new } => copy(&mut delta, old, new.len()),
+            DifferencePart::New { range } => insert(&mut delta, &target[range]),
+            DifferencePart::Old { .. } => (),
         }
     }
     Ok(delta)

@@ -28,12 +28,12 @@ const BORROWED_DEPTH_MAX: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Database {
     folder: PathBuf,
-    known: Mutex<Option<Arc<Known>>>,
+    known: Mutex<Option<Arc<KnownFolders>>>,
 }
 
 /// What there was when it was looked at last.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownFolders {
     /// The repository's own folder first.
     pub(crate) folders: Vec<ObjectFolder>,
     /// What could not be looked into, and may hold anything.
@@ -43,14 +43,14 @@ pub(crate) struct Known {
 #[derive(Debug)]
 pub(crate) struct ObjectFolder {
     pub(crate) path: PathBuf,
-    held: Vec<Held>,
+    held: Vec<KnownPack>,
     pub(crate) packs: Vec<Arc<Pack>>,
     modified: [Option<SystemTime>; 2],
 }
 
 /// A pack that was looked at; `None` when it is damaged.
 #[derive(Debug, Clone)]
-struct Held {
+struct KnownPack {
     path: PathBuf,
     is_of: [(u64, u64, Option<SystemTime>); 2],
     pack: Option<Arc<Pack>>,
@@ -70,13 +70,13 @@ impl Database {
     }
 
     /// What there is, looked at anew if it has changed.
-    pub(crate) fn now(&self) -> Arc<Known> {
-        self.unless(Known::seems_current)
+    pub(crate) fn now(&self) -> Arc<KnownFolders> {
+        self.unless(KnownFolders::seems_current)
     }
 
     /// What there is, for who has not found something: looked at anew, since of two changes in one instant the times
     /// tell one.
-    pub(crate) fn again(&self) -> Arc<Known> {
+    pub(crate) fn again(&self) -> Arc<KnownFolders> {
         self.unless(|_| false)
     }
 
@@ -86,12 +86,12 @@ impl Database {
         packs.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|it| it == "promisor"))
     }
 
-    fn unless(&self, is_current: impl FnOnce(&Known) -> bool) -> Arc<Known> {
+    fn unless(&self, is_current: impl FnOnce(&KnownFolders) -> bool) -> Arc<KnownFolders> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some(known) if is_current(known) => Arc::clone(known),
             _ => {
-                let found = Arc::new(Known::look(&self.folder, known.as_deref()));
+                let found = Arc::new(KnownFolders::look(&self.folder, known.as_deref()));
                 *known = Some(Arc::clone(&found));
                 found
             }
@@ -99,7 +99,7 @@ impl Database {
     }
 }
 
-impl Known {
+impl KnownFolders {
     fn seems_current(&self) -> bool {
         self.folders.iter().all(|folder| modified(&folder.path) == folder.modified)
     }
@@ -127,7 +127,7 @@ impl Known {
     }
 
     /// Takes a folder up, and answers which it borrows from.
-    fn look_into(&mut self, path: &Path, before: &[Held]) -> Vec<PathBuf> {
+    fn look_into(&mut self, path: &Path, before: &[KnownPack]) -> Vec<PathBuf> {
         let modified = modified(path);
         if let Err(source) = fs::read_dir(path) {
             self.miss("open the folder", path, source);
@@ -149,7 +149,7 @@ impl Known {
         }
     }
 
-    fn look_at_packs(&mut self, folder: &Path, before: &[Held]) -> Vec<Held> {
+    fn look_at_packs(&mut self, folder: &Path, before: &[KnownPack]) -> Vec<KnownPack> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(source) => {
@@ -167,7 +167,7 @@ impl Known {
                 }
             };
             if path.extension().is_some_and(|extension| extension == "idx") {
-                match Held::look(&path.with_extension("pack"), before) {
+                match KnownPack::look(&path.with_extension("pack"), before) {
                     Ok(found) => held.push(found),
                     Err(source) => self.miss("open", &path.with_extension("pack"), source),
                 }
@@ -187,7 +187,7 @@ impl Known {
     }
 }
 
-impl Held {
+impl KnownPack {
     /// Opens a pack, unless it is one of those that were looked at before.
     fn look(path: &Path, before: &[Self]) -> io::Result<Self> {
         let index = fs::metadata(path.with_extension("idx"))?;

@@ -12,7 +12,7 @@ const HEADER_LEN_MAX: usize = 28;
 
 /// An object, or as much of it as was asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundObject {
     pub(crate) kind: Kind,
     pub(crate) len: u64,
     /// Its content, cut where it was to be.
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 ///
 /// [`io::ErrorKind::InvalidData`] for what is no object, or one that was cut short or is longer than it
 /// says.
-pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::Result<Found> {
+pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::Result<FoundObject> {
     inflater.peek(&Arc::new(file), 0, u64::MAX)?;
     let mut begun = Vec::new();
     inflater.fill(&mut begun, HEADER_LEN_MAX)?;
@@ -34,7 +34,7 @@ pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::R
         parse_header(&begun[..header_len]).ok_or_else(|| damaged("its header makes no sense"))?;
     begun.drain(..=header_len);
     let content = Arc::new(inflater.content(begun, len, len_max)?);
-    Ok(Found { kind, len, content })
+    Ok(FoundObject { kind, len, content })
 }
 
 fn parse_header(header: &[u8]) -> Option<(Kind, u64)> {

@@ -15,9 +15,9 @@ use crate::store::git::object::delta;
 use crate::store::git::object::id::{self, Kind, Oid, hex};
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::odb::cache::Cache;
-use crate::store::git::odb::database::{Database, Known, ObjectFolder};
+use crate::store::git::odb::database::{Database, KnownFolders, ObjectFolder};
 use crate::store::git::odb::inflate::{Inflater, damaged};
-use crate::store::git::odb::loose::{self, Found};
+use crate::store::git::odb::loose::{self, FoundObject};
 use crate::store::git::odb::pack::{Base, Pack};
 use crate::store::{BlobId, Damage, FILE_BYTES_KEPT_MAX, StoreError, TreeId};
 
@@ -36,10 +36,10 @@ const BASES_BYTES_MIN: usize = 8 << 20;
 /// A reader of the objects of a repository; each thread has one.
 pub(crate) struct Objects {
     database: Arc<Database>,
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownFolders>>,
     inflater: Inflater,
     /// What deltas are against, by its place in which pack.
-    bases: Cache<(usize, u64), Found>,
+    bases: Cache<(usize, u64), FoundObject>,
     /// In which pack something was found last.
     last_pack: usize,
 }
@@ -77,7 +77,7 @@ impl Objects {
 
     /// Whether the object is there, whatever it is like.
     pub(crate) fn has(&mut self, oid: &Oid) -> bool {
-        let is_in = |known: &Known| {
+        let is_in = |known: &KnownFolders| {
             known.folders.iter().any(|folder| {
                 folder.packs.iter().any(|pack| pack.find(oid).is_some()) || loose_path(folder, oid).exists()
             })
@@ -164,7 +164,7 @@ impl Objects {
     }
 
     /// An object that has to be there, and of this kind.
-    fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<Found, StoreError> {
+    fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<FoundObject, StoreError> {
         let found = self.read(oid, len_max).map_err(|error| match error {
             StoreError::Damaged { damage, .. } => damage_of(kind, oid, damage),
             error => error,
@@ -178,7 +178,7 @@ impl Objects {
     }
 
     /// An object, at most `len_max` bytes of it; `None` if there is none.
-    fn read(&mut self, oid: &Oid, len_max: usize) -> Result<Option<Found>, StoreError> {
+    fn read(&mut self, oid: &Oid, len_max: usize) -> Result<Option<FoundObject>, StoreError> {
         let known = self.known();
         if let Ok(Some(found)) = self.read_in(&known, oid, len_max) {
             return Ok(Some(found));
@@ -191,7 +191,12 @@ impl Objects {
     }
 
     /// Tries every place where an object is: what is damaged in one may be whole in another.
-    fn read_in(&mut self, known: &Known, oid: &Oid, len_max: usize) -> Result<Option<Found>, StoreError> {
+    fn read_in(
+        &mut self,
+        known: &KnownFolders,
+        oid: &Oid,
+        len_max: usize,
+    ) -> Result<Option<FoundObject>, StoreError> {
         let mut fault = None;
         for folder in &known.folders {
             let len = folder.packs.len();
@@ -227,7 +232,7 @@ impl Objects {
     }
 
     /// Reads an object from a pack; what a doubtful index has led to is held against its name.
-    fn unpack(&mut self, pack: &Arc<Pack>, at: u64, oid: &Oid, len_max: usize) -> io::Result<Found> {
+    fn unpack(&mut self, pack: &Arc<Pack>, at: u64, oid: &Oid, len_max: usize) -> io::Result<FoundObject> {
         if !pack.is_doubtful {
             return self.resolve(pack, at, len_max);
         }
@@ -242,7 +247,7 @@ impl Objects {
     }
 
     /// Reads what begins there in a pack, put together from deltas where it must be.
-    pub(crate) fn resolve(&mut self, pack: &Arc<Pack>, at: u64, len_max: usize) -> io::Result<Found> {
+    pub(crate) fn resolve(&mut self, pack: &Arc<Pack>, at: u64, len_max: usize) -> io::Result<FoundObject> {
         let pack_id = Arc::as_ptr(pack) as usize;
         let mut deltas: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut at = at;
@@ -257,7 +262,7 @@ impl Objects {
             let room = if deltas.is_empty() && head.kind.is_ok() { len_max } else { OBJECT_BYTES_MAX };
             let content = self.inflater.content(Vec::new(), head.len, room)?;
             let base = match head.kind {
-                Ok(kind) => break Found { kind, len: head.len, content: Arc::new(content) },
+                Ok(kind) => break FoundObject { kind, len: head.len, content: Arc::new(content) },
                 Err(base) => base,
             };
             if content.len() as u64 != head.len || deltas.len() == CHAIN_LEN_MAX {
@@ -279,7 +284,7 @@ impl Objects {
             let room = if deltas.is_empty() { len_max } else { OBJECT_BYTES_MAX };
             let (len, content) = delta::applied(&found.content, &delta, room)
                 .ok_or_else(|| damaged("a delta does not fit what it is against"))?;
-            (at, found) = (next, Found { kind: found.kind, len, content: Arc::new(content) });
+            (at, found) = (next, FoundObject { kind: found.kind, len, content: Arc::new(content) });
             if deltas.is_empty() && found.kind == Kind::Tree && found.content.len() as u64 == found.len {
                 // What comes next in a walk is told by it.
                 self.bases.put((pack_id, at), found.clone(), found.content.len());
@@ -288,11 +293,11 @@ impl Objects {
         Ok(found)
     }
 
-    fn known(&mut self) -> Arc<Known> {
+    fn known(&mut self) -> Arc<KnownFolders> {
         Arc::clone(self.known.get_or_insert_with(|| self.database.now()))
     }
 
-    fn look_again(&mut self) -> Arc<Known> {
+    fn look_again(&mut self) -> Arc<KnownFolders> {
         let known = self.database.again();
         if self.known.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &known)) {
             // A pack that is gone may leave its place to another one.

@@ -31,7 +31,7 @@ const TOTALS_LEN: usize = 256 * 4;
 const INDEX_2: &[u8] = b"\xfftOc\0\0\0\x02";
 
 /// An object and where it begins in its pack.
-pub(crate) type Place = (Oid, u64);
+pub(crate) type ObjectPlace = (Oid, u64);
 
 /// A pack whose index has been read.
 #[derive(Debug)]
@@ -41,14 +41,14 @@ pub(crate) struct Pack {
     pub(crate) end: u64,
     pub(crate) sum: [u8; SUM_LEN],
     /// Every object and where it begins, by name.
-    places: Vec<Place>,
+    places: Vec<ObjectPlace>,
     /// Whether the index is not what was written.
     pub(crate) is_doubtful: bool,
 }
 
 /// What stands in front of an object in a pack.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct ObjectHeader {
     /// What it is; a delta has its base's kind.
     pub(crate) kind: Result<Kind, Base>,
     /// How many bytes it has, or its delta.
@@ -100,7 +100,7 @@ impl Pack {
     }
 
     /// Every object and where it begins, by place, for who looks for none by name.
-    pub(crate) fn take_places(&mut self) -> Vec<Place> {
+    pub(crate) fn take_places(&mut self) -> Vec<ObjectPlace> {
         let mut places = mem::take(&mut self.places);
         places.sort_unstable_by_key(|(_, at)| *at);
         places
@@ -113,7 +113,7 @@ impl Pack {
     }
 
     /// What stands in front of the object that begins there.
-    pub(crate) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<Head> {
+    pub(crate) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<ObjectHeader> {
         if at < PACK_HEAD_LEN as u64 || at >= self.end {
             return Err(damaged("its place is not in the pack"));
         }
@@ -129,7 +129,7 @@ pub(crate) fn total(index: &[u8]) -> Option<u64> {
 
 /// The objects of an index, without its checksums. The running totals only make looking things up faster,
 /// and are passed over.
-pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<Place>> {
+pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<ObjectPlace>> {
     let Some(tables) = index.strip_prefix(INDEX_2) else { return parse_index_1(index, count) };
     let (names, tables) = tables.get(TOTALS_LEN..)?.split_at_checked(count.checked_mul(20)?)?;
     let (places, far) = tables.get(count * 4..)?.split_at_checked(count * 4)?;
@@ -144,7 +144,7 @@ pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<Place>> {
 }
 
 /// The same of an index of the first version, which git has not written since 2008.
-fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<Place>> {
+fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<ObjectPlace>> {
     let entries = index.get(TOTALS_LEN..).filter(|it| count.checked_mul(24) == Some(it.len()))?;
     Some(entries.chunks_exact(24).map(|entry| (oid(&entry[4..]), number(&entry[..4]))).collect())
 }
@@ -158,7 +158,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// What stands in front of an object that begins `at` so many bytes into its pack.
-pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<Head> {
+pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<ObjectHeader> {
     let mut rest = bytes.iter();
     let first = *rest.next()?;
     let (mut len, mut shift, mut byte) = (u64::from(first & 0xf), 4, first);
@@ -176,5 +176,5 @@ pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<Head> {
         }
         number => Ok(Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?),
     };
-    Some(Head { kind, len, head_len: bytes.len() - rest.len() })
+    Some(ObjectHeader { kind, len, head_len: bytes.len() - rest.len() })
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::domain::Revision;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::odb::cache::Cache;
-use crate::store::{BlobId, EachContent, Step};
+use crate::store::{BlobId, CommitChanges, EachContent};
 
 /// How many commits are remembered, some 600 bytes each: what a history that is busy with something else may fall
 /// behind and still catch up with cheaply. Older ones are read like anybody's, for which the indexes of all packs are
@@ -35,13 +35,13 @@ impl Default for RecentCommits {
 
 #[derive(Debug, Default)]
 struct Known {
-    steps: HashMap<Revision, Step>,
+    steps: HashMap<Revision, CommitChanges>,
     order: VecDeque<Revision>,
 }
 
 impl RecentCommits {
     /// Remembers commits that are on the branch, oldest first.
-    pub(crate) fn remember(&self, steps: Vec<Step>) {
+    pub(crate) fn remember(&self, steps: Vec<CommitChanges>) {
         self.with(|known| {
             for step in steps {
                 known.order.push_back(step.commit.revision);
@@ -56,7 +56,7 @@ impl RecentCommits {
     }
 
     /// What a commit said and did, if that is remembered.
-    pub(crate) fn step(&self, revision: Revision) -> Option<Step> {
+    pub(crate) fn step(&self, revision: Revision) -> Option<CommitChanges> {
         self.with(|known| known.steps.get(&revision).cloned())
     }
 
@@ -116,7 +116,7 @@ mod tests {
         Revision::new(bytes)
     }
 
-    fn step(number: usize) -> Step {
+    fn step(number: usize) -> CommitChanges {
         let commit = Commit {
             revision: revision(number),
             parents: number.checked_sub(1).map(revision).into_iter().collect(),
@@ -125,7 +125,7 @@ mod tests {
             at: DateTime::UNIX_EPOCH,
             message: format!("commit {number}"),
         };
-        Step { commit, changes: Vec::new(), problem: None }
+        CommitChanges { commit, changes: Vec::new(), problem: None }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::diff::compare;
 use crate::store::git::read::trees::find_below;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{Commit, FileChange, Step, StoreError, TreeId};
+use crate::store::{Commit, CommitChanges, FileChange, StoreError, TreeId};
 
 /// The bytes of a tree; none where there is no folder.
 pub(super) type Bytes = Arc<Vec<u8>>;
@@ -31,7 +31,7 @@ pub(crate) fn walk(
     let cut = cut_off(layout)?;
     let mut walker = Walker::new(objects, &layout.folder, &cut);
     follow(&cut, from, |revision| {
-        let Step { commit, changes, .. } = walker.step(revision)?;
+        let CommitChanges { commit, changes, .. } = walker.step(revision)?;
         Ok(if each(&commit, &changes) { commit.parents.first().copied() } else { None })
     })
 }
@@ -131,7 +131,7 @@ impl<'a> Walker<'a> {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] when the commit itself can't be read.
-    pub(super) fn step(&mut self, revision: Revision) -> Result<Step, StoreError> {
+    pub(super) fn step(&mut self, revision: Revision) -> Result<CommitChanges, StoreError> {
         let ReadCommit { commit, root, flaw } = match self.parent.take() {
             Some(read) if read.commit.revision == revision => read,
             _ => self.read_commit(revision)?,
@@ -141,7 +141,7 @@ impl<'a> Walker<'a> {
         let (after, new) = match self.version(root) {
             Ok(version) => version,
             Err(error) => {
-                return Ok(Step { commit, changes: Vec::new(), problem: Some(damage(error)?) });
+                return Ok(CommitChanges { commit, changes: Vec::new(), problem: Some(damage(error)?) });
             }
         };
         let (before, old) = self.before(&commit, &mut problem)?;
@@ -154,7 +154,7 @@ impl<'a> Walker<'a> {
                 Vec::new()
             }
         };
-        Ok(Step { commit, changes, problem })
+        Ok(CommitChanges { commit, changes, problem })
     }
 
     /// What a commit is compared with: its first parent or, where that can't be read, what is the first

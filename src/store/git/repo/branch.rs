@@ -8,7 +8,7 @@ use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::repo::refs::{self, Head};
+use crate::store::git::repo::refs::{self, GitHead};
 use crate::store::git::repo::served;
 
 const BRANCHES: &str = "refs/heads/";
@@ -58,12 +58,12 @@ impl Branch {
         let name = match wanted {
             Some(name) => whole_name(name),
             None => match layout.head()? {
-                Head::Ref(name) if name.starts_with(BRANCHES) => name,
-                Head::Ref(name) => {
+                GitHead::Ref(name) if name.starts_with(BRANCHES) => name,
+                GitHead::Ref(name) => {
                     return Err(layout.unsuitable(format!("HEAD names {name}, which is no branch")));
                 }
-                Head::Detached(_) if access == Access::Survey => DETACHED.to_owned(),
-                Head::Detached(_) => {
+                GitHead::Detached(_) if access == Access::Survey => DETACHED.to_owned(),
+                GitHead::Detached(_) => {
                     let is_there = |name: &str| matches!(refs::read(&layout.common_dir, name), Ok(Some(_)));
                     let served = served::branch(&layout)?;
                     let Some(name) = served.filter(|name| is_name(name) && is_there(name)) else {
@@ -122,7 +122,7 @@ impl Branch {
         let linked = linked.into_iter().flatten().flatten().map(|entry| entry.path());
         let main = (layout.git_dir != layout.common_dir).then(|| layout.common_dir.clone());
         for git_dir in linked.chain(main).filter(|git_dir| *git_dir != layout.git_dir) {
-            if !matches!(refs::head(&git_dir), Ok(Head::Ref(name)) if name == self.name) {
+            if !matches!(refs::head(&git_dir), Ok(GitHead::Ref(name)) if name == self.name) {
                 continue;
             }
             let at = read_if_there(&git_dir.join("gitdir"))?

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::repo::refs::{self, Head};
+use crate::store::git::repo::refs::{self, GitHead};
 use crate::store::git::repo::sharing::Rights;
 use crate::store::{AtPath as _, StoreError};
 
@@ -81,15 +81,15 @@ impl Layout {
         })
     }
 
-    pub(crate) fn head(&self) -> Result<Head, StoreError> {
+    pub(crate) fn head(&self) -> Result<GitHead, StoreError> {
         refs::head(&self.git_dir)
     }
 
     /// The commit that is checked out, if there is one.
     pub(crate) fn head_commit(&self) -> Result<Option<Revision>, StoreError> {
         match self.head()? {
-            Head::Detached(revision) => Ok(Some(revision)),
-            Head::Ref(name) => Ok(refs::read(&self.common_dir, &name)?.map(Revision::new)),
+            GitHead::Detached(revision) => Ok(Some(revision)),
+            GitHead::Ref(name) => Ok(refs::read(&self.common_dir, &name)?.map(Revision::new)),
         }
     }
 

@@ -27,24 +27,24 @@ const REF_BYTES_MAX: usize = 256;
 pub(crate) const NO_COMMIT: Revision = Revision::new([0; 20]);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Head {
+pub(crate) enum GitHead {
     /// A ref by its whole name, born or not.
     Ref(String),
     Detached(Revision),
 }
 
-pub(crate) fn head(git_dir: &Path) -> Result<Head, StoreError> {
+pub(crate) fn head(git_dir: &Path) -> Result<GitHead, StoreError> {
     let path = git_dir.join("HEAD");
     // Git of 2005 made it a symbolic link, and still reads it so.
     if let Ok(target) = fs::read_link(&path) {
-        return Ok(Head::Ref(target.to_string_lossy().into_owned()));
+        return Ok(GitHead::Ref(target.to_string_lossy().into_owned()));
     }
     let text = open::read(&path).at("read", &path)?;
     let text = text.trim_ascii();
     if let Some(name) = text.strip_prefix(b"ref:") {
-        return Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
+        return Ok(GitHead::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
     }
-    let commit = unhex(text).map(|oid| Head::Detached(Revision::new(oid)));
+    let commit = unhex(text).map(|oid| GitHead::Detached(Revision::new(oid)));
     commit.ok_or_else(|| damaged(&path, "it names neither a branch nor a commit"))
 }
 
@@ -180,7 +180,7 @@ impl Move<'_> {
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
     fn lock_head(&self, layout: &Layout) -> Result<Option<HeldLock>, StoreError> {
-        let named = || layout.head().map(|head| head == Head::Ref(self.branch.to_owned()));
+        let named = || layout.head().map(|head| head == GitHead::Ref(self.branch.to_owned()));
         if !named()? {
             return Ok(None);
         }

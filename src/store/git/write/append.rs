@@ -18,7 +18,7 @@ use crate::store::git::odb::objects::corrupt;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::committer::Committer;
-use crate::store::{Committed, Draft, FileChange, Step, StoreError, TreeEntry, TreeId};
+use crate::store::{CommitChanges, Committed, Draft, FileChange, StoreError, TreeEntry, TreeId};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
 const WHOLE_TREE_BYTES_MAX: usize = 512;
@@ -28,17 +28,17 @@ const WHOLE_TREE_BYTES_MAX: usize = 512;
 const CHAIN_LEN_MAX: usize = 128;
 
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct CommitGroup {
     pub(crate) committed: Vec<Committed>,
     /// The same as who reads the commits would tell it.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<CommitChanges>,
     pub(crate) pack: Pack,
     pub(crate) trees: Trees,
     /// What changes for the work tree.
     pub(crate) changes: PathChanges,
 }
 
-impl Group {
+impl CommitGroup {
     pub(crate) fn tip(&self) -> Revision {
         self.trees.revision.expect("a group has commits")
     }
@@ -50,8 +50,8 @@ pub(crate) fn build(
     trees: Trees,
     (joined, drafts): (Option<Revision>, &[Draft]),
     committer: &Committer,
-) -> Result<Group, StoreError> {
-    let mut group = Builder {
+) -> Result<CommitGroup, StoreError> {
+    let mut group = GroupBuilder {
         layout,
         pack: PackBuilder::new(),
         versions: trees.levels.iter().map(|_| Vec::new()).collect(),
@@ -60,11 +60,11 @@ pub(crate) fn build(
     };
     let folder_changes = group.take(drafts)?;
     let (committed, steps) = group.commit((joined, drafts), committer, folder_changes)?;
-    let Builder { pack, trees, changes, .. } = group;
-    Ok(Group { committed, steps, pack: pack.finish(), trees, changes })
+    let GroupBuilder { pack, trees, changes, .. } = group;
+    Ok(CommitGroup { committed, steps, pack: pack.finish(), trees, changes })
 }
 
-struct Builder<'a> {
+struct GroupBuilder<'a> {
     layout: &'a Layout,
     pack: PackBuilder,
     trees: Trees,
@@ -104,7 +104,7 @@ impl Before {
     }
 }
 
-impl Builder<'_> {
+impl GroupBuilder<'_> {
     /// Makes the blobs of the drafts and changes the folder accordingly.
     fn take(&mut self, drafts: &[Draft]) -> Result<Vec<FolderChange>, StoreError> {
         let mut folder = self.trees.levels.pop().expect("there is a root");
@@ -170,7 +170,7 @@ impl Builder<'_> {
         (joined, drafts): (Option<Revision>, &[Draft]),
         committer: &Committer,
         folder_changes: Vec<FolderChange>,
-    ) -> Result<(Vec<Committed>, Vec<Step>), StoreError> {
+    ) -> Result<(Vec<Committed>, Vec<CommitChanges>), StoreError> {
         let mut committed = Vec::with_capacity(drafts.len());
         let mut steps = Vec::with_capacity(drafts.len());
         let mut oids = vec![Oid::default(); self.trees.levels.len()];
@@ -193,7 +193,7 @@ impl Builder<'_> {
             committed.push(Committed { revision, blobs });
             let raw = RawCommit::parse(&commit, false).expect("it was made with a tree");
             let commit = raw.to_commit(revision);
-            steps.push(Step { commit, changes: changed(folder_change.files), problem: None });
+            steps.push(CommitChanges { commit, changes: changed(folder_change.files), problem: None });
         }
         self.pack_trees(&oids);
         Ok((committed, steps))

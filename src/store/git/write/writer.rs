@@ -21,7 +21,7 @@ use crate::store::git::packs::store::{KeepFile, Packs};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::refs::Move;
-use crate::store::git::write::append::{self, Group};
+use crate::store::git::write::append::{self, CommitGroup};
 use crate::store::git::write::committer::Committer;
 use crate::store::{Committed, Draft, StoreError};
 
@@ -60,12 +60,17 @@ impl Writer {
         Ok(())
     }
 
-    pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<Group, StoreError> {
+    pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<CommitGroup, StoreError> {
         append::build(&self.branch.layout, trees, (None, drafts), &self.committer)
     }
 
     /// Builds a merge of what `trees` stand on, its first parent, and another commit.
-    pub(crate) fn join(&self, trees: Trees, joined: Revision, draft: &Draft) -> Result<Group, StoreError> {
+    pub(crate) fn join(
+        &self,
+        trees: Trees,
+        joined: Revision,
+        draft: &Draft,
+    ) -> Result<CommitGroup, StoreError> {
         append::build(
             &self.branch.layout,
             trees,
@@ -79,7 +84,7 @@ impl Writer {
     pub(crate) fn publish(
         &self,
         before: Option<Revision>,
-        group: &Group,
+        group: &CommitGroup,
         drafts: &[Draft],
         prepare: impl FnOnce(KeepFile) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
@@ -95,7 +100,7 @@ impl Writer {
     }
 
     /// Puts a group on disk, and leaves the branch where it is.
-    pub(crate) fn put(&self, before: Option<Revision>, group: &Group) -> Result<(), StoreError> {
+    pub(crate) fn put(&self, before: Option<Revision>, group: &CommitGroup) -> Result<(), StoreError> {
         self.begin(before)?;
         drop(self.put_with(group, &[])?);
         self.durable.set(Some(group.trees.revision));
@@ -122,7 +127,7 @@ impl Writer {
 
     /// Whether the branch has moved to a group though its publication failed, since the last flush
     /// comes after the move. Then files and index must not be left behind.
-    pub(crate) fn has_come_to(&self, group: &Group) -> bool {
+    pub(crate) fn has_come_to(&self, group: &CommitGroup) -> bool {
         self.branch.tip().is_ok_and(|tip| tip == group.trees.revision)
     }
 
@@ -133,7 +138,7 @@ impl Writer {
 
     /// Puts the pack of a group on disk, durably: only what can be found after a power cut may be named by what may
     /// survive one.
-    fn put_with(&self, group: &Group, others: &[&Unflushed]) -> Result<KeepFile, StoreError> {
+    fn put_with(&self, group: &CommitGroup, others: &[&Unflushed]) -> Result<KeepFile, StoreError> {
         self.packs.write(&group.pack, others, &self.barrier)
     }
 

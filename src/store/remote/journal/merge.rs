@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::{Revision, file_name};
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::merger::{FileSides, Resolution, Side, Sides};
-use crate::store::remote::transport::git_merge::{Changes, Entry, Parted, RawChange};
+use crate::store::remote::merger::{FileSides, Resolution, SideFile, Sides};
+use crate::store::remote::transport::git_merge::{Changes, MergedEntry, Parted, RawChange};
 use crate::store::{BlobId, Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
 /// What is to be brought together.
@@ -56,7 +56,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let judged = link.settings.merger.merge(&sides);
 
         // Of a collection what the remote has, unless something else is decided.
-        let mut entries: BTreeMap<Vec<u8>, Option<Entry>> =
+        let mut entries: BTreeMap<Vec<u8>, Option<MergedEntry>> =
             files.iter().map(|(path, change)| (path.clone(), change.before)).collect();
         let theirs_now = there.iter().filter(|(path, _)| is_collection(path));
         entries.extend(theirs_now.map(|(path, change)| (path.clone(), change.after)));
@@ -90,15 +90,15 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let theirs = there.get(path).map_or(here.before, |change| change.after);
         let name = self.link.settings.is_collection(path).unwrap_or_default();
         let [base, ours] = [self.side(here.before)?, self.side(here.after)?];
-        let theirs = if is_folder(path, there) { Some(Side::Special) } else { self.side(theirs)? };
+        let theirs = if is_folder(path, there) { Some(SideFile::Special) } else { self.side(theirs)? };
         Ok(FileSides { name, base, ours, theirs })
     }
 
-    fn side(&mut self, entry: Option<Entry>) -> Result<Option<Side>, StoreError> {
+    fn side(&mut self, entry: Option<MergedEntry>) -> Result<Option<SideFile>, StoreError> {
         let Some(entry) = entry else { return Ok(None) };
-        let Some(blob) = entry.file() else { return Ok(Some(Side::Special)) };
+        let Some(blob) = entry.file() else { return Ok(Some(SideFile::Special)) };
         let bytes = self.content(blob)?;
-        Ok(Some(if bytes.len() < FILE_BYTES_KEPT_MAX { Side::File(bytes) } else { Side::Special }))
+        Ok(Some(if bytes.len() < FILE_BYTES_KEPT_MAX { SideFile::File(bytes) } else { SideFile::Special }))
     }
 
     fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {

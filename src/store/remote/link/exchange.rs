@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::sightings::SeenHead;
-use crate::store::remote::link::{Known, Link};
+use crate::store::remote::link::{KnownRemote, Link};
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
@@ -22,7 +22,7 @@ impl Link {
         self.push_at_of(&self.known())
     }
 
-    pub(super) fn push_at_of(&self, known: &Known) -> Option<Instant> {
+    pub(super) fn push_at_of(&self, known: &KnownRemote) -> Option<Instant> {
         let at = known.pushed_at? + self.settings.push_interval;
         (at > Instant::now() && !known.wishes.is_hurried).then_some(at)
     }

@@ -21,7 +21,7 @@ use crate::store::remote::decision::Decision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::behind::Posted;
 pub use crate::store::remote::link::counters::Counters;
-pub use crate::store::remote::link::settings::{Ack, Settings};
+pub use crate::store::remote::link::settings::{Ack, RemoteSettings};
 pub(crate) use crate::store::remote::link::sightings::SeenHead;
 use crate::store::remote::link::sightings::Sightings;
 pub use crate::store::remote::link::sightings::Since;
@@ -61,7 +61,7 @@ pub(crate) struct Wishes {
 
 /// What is known; everything in it is replaced as a whole under one lock.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownRemote {
     standing: Standing,
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
@@ -80,10 +80,10 @@ pub struct Link {
     pub(crate) git: Git,
     /// Knows how commits follow one another.
     archive: Arc<dyn Archive>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: RemoteSettings,
     /// What has happened how often.
     pub counters: Counters,
-    known: Mutex<Known>,
+    known: Mutex<KnownRemote>,
     changed: Condvar,
     /// Held by who pushes.
     pushing: Mutex<()>,
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Link {
 impl Link {
     /// A link that nothing is known of yet.
     #[must_use]
-    pub fn new(git: Git, archive: Arc<dyn Archive>, settings: Settings, clock: Clock) -> Self {
+    pub fn new(git: Git, archive: Arc<dyn Archive>, settings: RemoteSettings, clock: Clock) -> Self {
         let (counters, known) = (Counters::default(), Mutex::default());
         let (changed, pushing) = (Condvar::new(), Mutex::default());
         Self { git, archive, settings, counters, known, changed, pushing, clock }
@@ -132,7 +132,7 @@ impl Link {
         self.want_look(&mut self.known());
     }
 
-    fn want_look(&self, known: &mut Known) {
+    fn want_look(&self, known: &mut KnownRemote) {
         known.wishes.is_wanted = true;
         self.changed.notify_all();
     }
@@ -178,7 +178,7 @@ impl Link {
         self.known().wishes.decision.take()
     }
 
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, KnownRemote> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,7 +189,7 @@ impl Link {
     /// Waits until the remote was seen or could not be, the first time, a moment at most: it may be long in coming.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
-        let is_early = |known: &mut Known| {
+        let is_early = |known: &mut KnownRemote| {
             known.sightings.newest().is_none() && known.standing.failures == 0 && !known.wishes.is_over
         };
         let wait_max = self.settings.timeout.min(FIRST_LOOK_WAIT_MAX);

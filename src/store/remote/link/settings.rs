@@ -31,7 +31,7 @@ impl Ack {
 }
 
 /// How to deal with the remote; see the flags of `collectory serve`.
-pub struct Settings {
+pub struct RemoteSettings {
     /// When a write is answered.
     pub ack: Ack,
     /// The collections folder, as a path inside the repository.
@@ -54,7 +54,7 @@ pub struct Settings {
     pub told: Option<Sender<Revision>>,
 }
 
-impl Settings {
+impl RemoteSettings {
     /// The name of a file inside the collections folder, if it is one that may be a collection.
     pub(crate) fn is_collection(&self, path: &[u8]) -> Option<String> {
         let path = std::str::from_utf8(path).ok()?;

@@ -31,7 +31,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107 - 5 - 40 - 17;
 
 /// Where the secrets are. The files are read again for each use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct RemoteSecrets {
     /// The private key for ssh.
     pub key: Option<PathBuf>,
     /// The hosts that ssh may trust.
@@ -40,7 +40,7 @@ pub struct Access {
     pub token_file: Option<PathBuf>,
 }
 
-impl Access {
+impl RemoteSecrets {
     pub(crate) const fn has_token(&self) -> bool {
         self.token_file.is_some()
     }
@@ -171,7 +171,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         fs::write(&file, "s3cret/1\n").unwrap();
-        let access = Access { token_file: Some(file), ..Access::default() };
+        let access = RemoteSecrets { token_file: Some(file), ..RemoteSecrets::default() };
         let url = |text: &str| text.parse::<RemoteUrl>().unwrap();
         let shown = access.without_secrets("no s3cret/1 or s3cret%2F1 here", &url("https://mara@host/a"));
         assert_eq!(shown, "no *** or *** here");
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn ssh_is_told_what_to_trust_and_never_asks() {
         let access =
-            Access { key: Some("/k'ey".into()), known_hosts: Some("/hosts".into()), token_file: None };
+            RemoteSecrets { key: Some("/k'ey".into()), known_hosts: Some("/hosts".into()), token_file: None };
         let ssh = access.ssh(Some(Path::new("/srv/x")));
         for part in [
             "-o 'BatchMode=yes'",

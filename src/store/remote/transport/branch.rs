@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::store::git::{REMOTE_FOLDER, is_branch_name};
 use crate::store::git_command;
 use crate::store::remote::error::RemoteError;
-use crate::store::remote::transport::access::Access;
+use crate::store::remote::transport::access::RemoteSecrets;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::process::{Ended, Processes};
@@ -90,7 +90,7 @@ impl Git {
 /// Fails when the remote does not answer.
 pub fn default_branch(
     url: &RemoteUrl,
-    access: &Access,
+    access: &RemoteSecrets,
     until: Instant,
 ) -> Result<Option<String>, RemoteError> {
     let mut command = git_command::git();

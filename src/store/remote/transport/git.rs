@@ -16,7 +16,7 @@ use crate::domain::Revision;
 use crate::store::git::REMOTE_FOLDER;
 use crate::store::git_command;
 use crate::store::remote::error::RemoteError;
-use crate::store::remote::transport::access::Access;
+use crate::store::remote::transport::access::RemoteSecrets;
 use crate::store::remote::transport::branch::BranchName;
 use crate::store::remote::transport::folder::fill;
 use crate::store::remote::transport::notes::Note;
@@ -50,7 +50,7 @@ const BRANCHES_TOLD_MAX: usize = 5;
 
 /// Who says what the branch of the remote is called.
 #[derive(Debug, Clone, Copy)]
-pub enum Named<'a> {
+pub enum NamedBy<'a> {
     /// Somebody has.
     BySomebody(&'a str),
     /// The remote, where the repository was made without it; until then it is called as here.
@@ -64,7 +64,7 @@ pub struct Git {
     objects: PathBuf,
     url: RemoteUrl,
     pub(super) branch: BranchName,
-    access: Access,
+    access: RemoteSecrets,
     /// Why the `git` command can't be used, where it can't.
     unfit: Option<String>,
     /// Whether a mark was ever left: where nothing can be executed in our folder its absence means nothing.
@@ -81,8 +81,8 @@ impl Git {
     pub fn open(
         common_dir: &Path,
         url: RemoteUrl,
-        branch: Named<'_>,
-        access: Access,
+        branch: NamedBy<'_>,
+        access: RemoteSecrets,
     ) -> Result<Self, RemoteError> {
         let folder = common_dir.join(REMOTE_FOLDER);
         let failed = |error: io::Error| {
@@ -91,8 +91,8 @@ impl Git {
         fill(&folder).map_err(failed)?;
         let objects = common_dir.join("objects");
         let branch = match branch {
-            Named::BySomebody(name) => BranchName::of(name),
-            Named::ByRemote(name) => BranchName::asked_for(name, &folder),
+            NamedBy::BySomebody(name) => BranchName::of(name),
+            NamedBy::ByRemote(name) => BranchName::asked_for(name, &folder),
         };
         let unfit = match check_version() {
             Err(RemoteError::Unreachable(why)) => Some(why),

@@ -18,13 +18,13 @@ const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// What a tree has under a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct MergedEntry {
     mode: u32,
     /// Wrapped as what it is of a file.
     id: BlobId,
 }
 
-impl Entry {
+impl MergedEntry {
     /// The content of a regular file.
     pub(crate) fn file(self) -> Option<BlobId> {
         matches!(self.mode, 0o100_644 | 0o100_755).then_some(self.id)
@@ -34,8 +34,8 @@ impl Entry {
 /// What became of a path between two revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawChange {
-    pub(crate) before: Option<Entry>,
-    pub(crate) after: Option<Entry>,
+    pub(crate) before: Option<MergedEntry>,
+    pub(crate) after: Option<MergedEntry>,
 }
 
 /// What became of paths, by their bytes.
@@ -55,7 +55,7 @@ pub(crate) struct Others {
     /// The tree that git has made of the two sides, if that was needed.
     pub(crate) tree: Option<TreeId>,
     /// What is to be put into it.
-    pub(crate) taken: Vec<(Vec<u8>, Option<Entry>)>,
+    pub(crate) taken: Vec<(Vec<u8>, Option<MergedEntry>)>,
     /// The paths of which the remote's version stays.
     pub(crate) conflicts: Vec<String>,
 }
@@ -158,7 +158,7 @@ impl Git {
     pub(crate) fn tree_with(
         &self,
         start: &str,
-        entries: &BTreeMap<Vec<u8>, Option<Entry>>,
+        entries: &BTreeMap<Vec<u8>, Option<MergedEntry>>,
         until: Instant,
     ) -> Result<TreeId, RemoteError> {
         let index = self.folder().join("merge-index");
@@ -243,7 +243,7 @@ fn changes(bytes: &[u8]) -> Changes {
         let [old, new, before, after, _] = fields[..] else { continue };
         let entry = |mode: &str, name: &str| {
             let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode != 0)?;
-            Some(Entry { mode, id: BlobId::new(id(name)?) })
+            Some(MergedEntry { mode, id: BlobId::new(id(name)?) })
         };
         found.insert(path.to_vec(), RawChange { before: entry(old, before), after: entry(new, after) });
     }

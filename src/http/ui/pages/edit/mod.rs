@@ -15,13 +15,13 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::ui;
 use crate::http::ui::api::Request;
-use crate::http::ui::fields::{Input, Settings, Unreadable};
+use crate::http::ui::fields::{FieldInput, FormSettings, UnreadableField};
 use crate::http::ui::form::Posted;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::collection::Head;
-use crate::http::ui::pages::edit::typed::Form;
+use crate::http::ui::pages::edit::typed::EditForm;
 
-pub(crate) use crate::http::ui::pages::edit::typed::Commit;
+pub(crate) use crate::http::ui::pages::edit::typed::CommitPreview;
 
 #[derive(Template)]
 #[template(path = "edit.html", config = "src/http/ui/askama.toml")]
@@ -29,7 +29,7 @@ struct Page {
     frame: Frame,
     /// Nothing where the collection is new.
     head: Option<Head>,
-    form: Form,
+    form: EditForm,
     /// What has the focus without a script: the first field that is wrong.
     focus: String,
     done: Option<&'static str>,
@@ -40,7 +40,7 @@ struct Page {
 pub(crate) async fn new(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = visit.asked("kind").and_then(Kind::parse).unwrap_or(Kind::Document);
-    let form = Form { kind: Some(kind), settings: Settings::new(kind), ..Form::default() };
+    let form = EditForm { kind: Some(kind), settings: FormSettings::new(kind), ..EditForm::default() };
     show(visit, StatusCode::OK, None, form).await
 }
 
@@ -49,14 +49,14 @@ pub(crate) async fn page(visit: &Visit<'_>, entry: &Entry) -> Result<Reply, ApiE
     show(visit, StatusCode::OK, Some(entry), present(entry)).await
 }
 
-fn present(entry: &Entry) -> Form {
+fn present(entry: &Entry) -> EditForm {
     let collection: &Collection = &entry.collection;
-    Form {
+    EditForm {
         key: collection.key().to_string(),
         kind: Some(collection.kind()),
         tag: entry.tag(),
-        settings: Settings::of(collection),
-        ..Form::default()
+        settings: FormSettings::of(collection),
+        ..EditForm::default()
     }
 }
 
@@ -65,17 +65,17 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
     let posted = Posted::read(visit, body).await?;
     visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
-    let mut form = Form::posted(posted.get("key").trim(), kind, &posted);
+    let mut form = EditForm::posted(posted.get("key").trim(), kind, &posted);
     if let Some(reply) = stale_token(visit, &posted, None, &mut form).await? {
         return Ok(reply);
     }
-    let request = |form: &Form, mut attributes: Vec<(String, Value)>| {
+    let request = |form: &EditForm, mut attributes: Vec<(String, Value)>| {
         attributes.retain(|(_, value)| *value != Value::Null);
         Request::new(Method::POST, "/collections").document(&form.resource(attributes))
     };
     let request = match form.settings.changes() {
         Ok(attributes) => request(&form, attributes),
-        Err(Unreadable { others }) => {
+        Err(UnreadableField { others }) => {
             let request = request(&form, others);
             return unreadable(visit, None, form, request).await;
         }
@@ -83,7 +83,7 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
     let dry_run = posted.get("do") == "preview";
     match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
         Ok(document) if dry_run => {
-            form.commits = Some(Commit::list(&document));
+            form.commits = Some(CommitPreview::list(&document));
             show(visit, StatusCode::OK, None, form).await
         }
         Ok(_) => Ok(done(visit, &form.key, "created")),
@@ -105,13 +105,13 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     let entry = snapshot.get(key.as_str()).cloned();
     let kind = Kind::parse(posted.get("kind"));
     let kind = kind.or_else(|| Some(entry.as_ref()?.collection.kind())).unwrap_or(Kind::Document);
-    let mut form = Form::posted(key.as_str(), kind, &posted);
+    let mut form = EditForm::posted(key.as_str(), kind, &posted);
     if let Some(reply) = stale_token(visit, &posted, entry.as_deref(), &mut form).await? {
         return Ok(reply);
     }
     let changes = match form.settings.changes() {
         Ok(changes) => changes,
-        Err(Unreadable { others }) => {
+        Err(UnreadableField { others }) => {
             // What others have saved meanwhile is for the form that can be read.
             let tag = entry.as_ref().map(|entry| entry.tag()).unwrap_or_default();
             let request = update(key).document(&form.resource(others)).of(&tag);
@@ -125,7 +125,7 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     let request = update(key).document(&form.resource(changes.clone())).of(&form.tag).merging();
     match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
         Ok(document) if dry_run => {
-            form.commits = Some(Commit::list(&document));
+            form.commits = Some(CommitPreview::list(&document));
             show(visit, StatusCode::OK, entry.as_deref(), form).await
         }
         Ok(_) => {
@@ -144,7 +144,7 @@ fn update(key: &Key) -> Request {
 async fn unreadable(
     visit: &Visit<'_>,
     entry: Option<&Entry>,
-    mut form: Form,
+    mut form: EditForm,
     others: Request,
 ) -> Result<Reply, ApiError> {
     match others.because(&form.reason).dry_run(true).read(visit.call).await {
@@ -163,7 +163,7 @@ async fn unreadable(
 /// What can't be saved is shown again, as it was typed.
 async fn refused(
     visit: &Visit<'_>,
-    mut form: Form,
+    mut form: EditForm,
     entry: Option<Arc<Entry>>,
     changes: &[(String, Value)],
     error: ApiError,
@@ -204,7 +204,7 @@ async fn stale_token(
     visit: &Visit<'_>,
     posted: &Posted,
     entry: Option<&Entry>,
-    form: &mut Form,
+    form: &mut EditForm,
 ) -> Result<Option<Reply>, ApiError> {
     if posted.is_ours {
         return Ok(None);
@@ -225,7 +225,7 @@ async fn show(
     visit: &Visit<'_>,
     status: StatusCode,
     entry: Option<&Entry>,
-    form: Form,
+    form: EditForm,
 ) -> Result<Reply, ApiError> {
     let focus = form.first_wrong();
     let Some(entry) = entry else {

@@ -3,18 +3,18 @@
 use crate::domain::{Kind, Value};
 use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::ErrorObject;
-use crate::http::ui::fields::Settings;
+use crate::http::ui::fields::FormSettings;
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::{DiffLine, diff_lines, items, text};
 
 /// What is typed, and what is to be said of it.
 #[derive(Default)]
-pub(crate) struct Form {
+pub(crate) struct EditForm {
     pub(super) key: String,
     pub(super) kind: Option<Kind>,
     /// The entity tag that it was made from.
     pub(super) tag: String,
-    pub(super) settings: Settings,
+    pub(super) settings: FormSettings,
     pub(super) reason: String,
     pub(super) key_errors: Vec<String>,
     pub(super) reason_errors: Vec<String>,
@@ -22,17 +22,17 @@ pub(crate) struct Form {
     pub(super) errors: Vec<String>,
     /// What to know beside the errors.
     pub(super) notes: Vec<String>,
-    pub(super) commits: Option<Vec<Commit>>,
+    pub(super) commits: Option<Vec<CommitPreview>>,
 }
 
 /// A commit that would be made.
-pub(crate) struct Commit {
+pub(crate) struct CommitPreview {
     pub(crate) message: String,
     pub(crate) author: String,
     pub(crate) lines: Vec<DiffLine>,
 }
 
-impl Commit {
+impl CommitPreview {
     /// The commits that a dry run tells of.
     pub(crate) fn list(document: &Value) -> Vec<Self> {
         let commits = items(document.get("meta").and_then(|meta| meta.get("commits")));
@@ -48,7 +48,7 @@ impl Commit {
     }
 }
 
-impl Form {
+impl EditForm {
     /// Every error with the field that it links to, for the top of the page.
     pub(super) fn summary(&self) -> Vec<(String, String)> {
         let at = |id: &str, errors: &[String]| -> Vec<_> {
@@ -88,7 +88,7 @@ impl Form {
 
     /// The form as it was sent.
     pub(super) fn posted(key: &str, kind: Kind, posted: &Posted) -> Self {
-        let mut settings = Settings::posted(kind, posted);
+        let mut settings = FormSettings::posted(kind, posted);
         settings.choose(kind, posted);
         Self {
             key: key.to_owned(),

@@ -14,7 +14,7 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded, with_query};
 use crate::http::ui::pages::events::bars::{Bar, bars};
-use crate::http::ui::words::{At, items, number};
+use crate::http::ui::words::{ShownTime, items, number};
 
 pub(crate) use crate::http::ui::pages::events::view::EventView;
 
@@ -90,7 +90,7 @@ impl Filters {
 
 /// The events of one day.
 struct Day {
-    at: At,
+    at: ShownTime,
     events: Vec<EventView>,
 }
 

@@ -1,7 +1,7 @@
 //! An event as it is shown.
 
 use crate::domain::Value;
-use crate::http::ui::words::{At, items, short, text};
+use crate::http::ui::words::{ShownTime, items, short, text};
 
 /// An event as it is shown.
 pub(crate) struct EventView {
@@ -21,7 +21,7 @@ pub(crate) struct EventView {
 /// What the commit of an event says.
 pub(crate) struct CommitView {
     pub(crate) revision: String,
-    pub(crate) at: At,
+    pub(crate) at: ShownTime,
     pub(crate) actor: String,
     pub(crate) email: String,
     pub(crate) origin: String,
@@ -50,7 +50,8 @@ impl EventView {
             key: own("collection"),
             commit: CommitView {
                 revision: own("revision"),
-                at: At::parse(text(attributes, "at")).unwrap_or(At(chrono::DateTime::UNIX_EPOCH)),
+                at: ShownTime::parse(text(attributes, "at"))
+                    .unwrap_or(ShownTime(chrono::DateTime::UNIX_EPOCH)),
                 actor: text(actor, "name").to_owned(),
                 email: text(actor, "email").to_owned(),
                 origin: own("origin"),

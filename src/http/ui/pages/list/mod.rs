@@ -13,13 +13,13 @@ use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::collection::Last;
 use crate::http::ui::pages::edit::notice;
-use crate::http::ui::pages::list::selection::{Asked, Changes, PAGE_LEN, Row, Sort, text_of};
+use crate::http::ui::pages::list::selection::{Changes, ListSelection, PAGE_LEN, Row, Sort, text_of};
 
 #[derive(Template)]
 #[template(path = "list.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
-    asked: Asked,
+    asked: ListSelection,
     rows: Vec<Shown>,
     total: usize,
     /// How many there are whatever is asked for.
@@ -103,7 +103,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
         _ => None,
     };
     let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
-    let (as_of, asked) = (visit.as_of.clone(), Asked::of(visit));
+    let (as_of, asked) = (visit.as_of.clone(), ListSelection::of(visit));
     let past = if as_of.is_some() { Some(visit.call.past().await?) } else { None };
     let page = visit
         .call

@@ -14,7 +14,7 @@ pub(crate) const PAGE_LEN: usize = 100;
 
 /// What is asked of the list.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ListSelection {
     pub(crate) text: String,
     kind: Option<Kind>,
     mark: Option<Mark>,
@@ -115,7 +115,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) until: Option<crate::domain::Revision>,
 }
 
-impl Asked {
+impl ListSelection {
     pub(crate) fn of(visit: &Visit<'_>) -> Self {
         let (sort, descending) = match visit.asked("sort").unwrap_or_default() {
             text if text.starts_with('-') => (text.trim_start_matches('-'), true),
@@ -333,7 +333,7 @@ mod tests {
             [(Sort::Key, true), (Sort::Name, false), (Sort::Kind, true), (Sort::Name, true)]
         {
             let page = |page| {
-                let asked = Asked { sort, descending, page, ..Asked::default() };
+                let asked = ListSelection { sort, descending, page, ..ListSelection::default() };
                 let rows = asked.select(&snapshot, &Allowed::anonymous(), None).rows;
                 rows.iter().map(|row| row.key().clone()).collect::<Vec<_>>()
             };
@@ -352,7 +352,7 @@ mod tests {
     fn a_search_finds_key_name_and_directory_whatever_the_case() {
         let posts = entry("Posts", Kind::Document, &[("name", "Beiträge"), ("directory", "content/blog")]);
         let finds = |text: &str| {
-            let asked = Asked { text: text.to_owned(), ..Asked::default() };
+            let asked = ListSelection { text: text.to_owned(), ..ListSelection::default() };
             asked.takes(&Row::Served(&posts), &Snapshot::default(), &text.to_lowercase())
         };
         assert!(finds("") && !finds("media"));
@@ -366,15 +366,18 @@ mod tests {
         let mut snapshot = snapshot(["a", "c"].map(|key| entry(key, Kind::Document, &[])));
         let problems = [problem("collections/b.yaml", Some("b")), problem("collections/x y.yaml", None)];
         snapshot.problems = Arc::new(problems.map(|it| (it.path.clone(), it)).into());
-        let keys = |asked: &Asked| {
+        let keys = |asked: &ListSelection| {
             let chosen = asked.select(&snapshot, &Allowed::anonymous(), None);
             let keys: Vec<_> = chosen.rows.iter().map(|row| row.key().to_string()).collect();
             (keys.join(" "), chosen.total, chosen.all)
         };
-        let asked = Asked { page: 1, ..Asked::default() };
+        let asked = ListSelection { page: 1, ..ListSelection::default() };
         assert_eq!(keys(&asked), ("a b c".to_owned(), 3, 3));
-        assert_eq!(keys(&Asked { descending: true, ..asked.clone() }), ("c b a".to_owned(), 3, 3));
-        assert_eq!(keys(&Asked { mark: Some(Mark::Broken), ..asked.clone() }), ("b".to_owned(), 1, 3));
-        assert_eq!(keys(&Asked { kind: Some(Kind::Document), ..asked }), ("a c".to_owned(), 2, 3));
+        assert_eq!(keys(&ListSelection { descending: true, ..asked.clone() }), ("c b a".to_owned(), 3, 3));
+        assert_eq!(
+            keys(&ListSelection { mark: Some(Mark::Broken), ..asked.clone() }),
+            ("b".to_owned(), 1, 3)
+        );
+        assert_eq!(keys(&ListSelection { kind: Some(Kind::Document), ..asked }), ("a c".to_owned(), 2, 3));
     }
 }

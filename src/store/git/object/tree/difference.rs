@@ -16,12 +16,12 @@ pub(crate) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, Bad
     let mut found: Vec<Difference> = Vec::new();
     for part in parts(old, new)? {
         match part {
-            Part::Same { .. } => (),
-            Part::Old { at } => {
+            DifferencePart::Same { .. } => (),
+            DifferencePart::Old { at } => {
                 let entry = parse_entry(old, at)?;
                 found.push((entry.name.to_vec(), Some(entry.pointer), None));
             }
-            Part::New { range } => {
+            DifferencePart::New { range } => {
                 let entry = parse_entry(new, range.start)?;
                 found.push((entry.name.to_vec(), None, Some(entry.pointer)));
             }
@@ -42,7 +42,7 @@ pub(crate) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, Bad
 
 /// A piece of a comparison of two trees, in the order of the entries.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum DifferencePart {
     /// These bytes stand in both.
     Same {
         /// Where they begin in the old tree.
@@ -57,13 +57,13 @@ pub(crate) enum Part {
 }
 
 /// Compares the contents of two trees entry by entry.
-pub(crate) fn parts(old: &[u8], new: &[u8]) -> Result<Vec<Part>, BadTree> {
+pub(crate) fn parts(old: &[u8], new: &[u8]) -> Result<Vec<DifferencePart>, BadTree> {
     let mut parts = Vec::new();
     let (mut a, mut b) = (0, 0);
     while a < old.len() || b < new.len() {
         let same = same_len(&old[a..], &new[b..]);
         if same > 0 {
-            parts.push(Part::Same { old: a, new: b..b + same });
+            parts.push(DifferencePart::Same { old: a, new: b..b + same });
             (a, b) = (a + same, b + same);
             continue;
         }
@@ -75,11 +75,11 @@ pub(crate) fn parts(old: &[u8], new: &[u8]) -> Result<Vec<Part>, BadTree> {
             (None, _) => Ordering::Greater,
         };
         if let Some(left) = left.filter(|_| ordering.is_le()) {
-            parts.push(Part::Old { at: a });
+            parts.push(DifferencePart::Old { at: a });
             a += left.len;
         }
         if let Some(right) = right.filter(|_| ordering.is_ge()) {
-            parts.push(Part::New { range: b..b + right.len });
+            parts.push(DifferencePart::New { range: b..b + right.len });
             b += right.len;
         }
     }

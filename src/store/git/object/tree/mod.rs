@@ -12,7 +12,7 @@ mod tests;
 use std::cmp::Ordering;
 use std::ffi::CStr;
 
-pub(crate) use crate::store::git::object::tree::difference::{Part, differences, parts};
+pub(crate) use crate::store::git::object::tree::difference::{DifferencePart, differences, parts};
 pub(crate) use crate::store::git::object::tree::raw::{RawTree, Splice, same_len_of, undone};
 
 use crate::store::git::object::id::Oid;
@@ -81,14 +81,14 @@ impl Pointer {
 
 /// One entry, borrowed from the bytes of its tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct RawEntry<'a> {
     /// The name, any bytes but `/` and NUL.
     pub(crate) name: &'a [u8],
     pub(crate) pointer: Pointer,
     len: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> RawEntry<'a> {
     /// What it is sorted by.
     const fn place(&self) -> (&'a [u8], bool) {
         (self.name, self.pointer.is_folder())
@@ -111,7 +111,7 @@ fn order((a, a_folder): (&[u8], bool), (b, b_folder): (&[u8], bool)) -> Ordering
     })
 }
 
-fn parse_entry(bytes: &[u8], at: usize) -> Result<Entry<'_>, BadTree> {
+fn parse_entry(bytes: &[u8], at: usize) -> Result<RawEntry<'_>, BadTree> {
     let bad = BadTree(at);
     let rest = bytes.get(at..).ok_or(bad)?;
     // Git writes modes of five and six digits, other tools have written others.
@@ -124,7 +124,7 @@ fn parse_entry(bytes: &[u8], at: usize) -> Result<Entry<'_>, BadTree> {
     let end = blank + 1 + name_len;
     let oid = rest.get(end + 1..end + 21).and_then(|oid| oid.try_into().ok()).ok_or(bad)?;
     let pointer = Pointer { mode: mode.ok_or(bad)?, oid };
-    Ok(Entry { name: &rest[blank + 1..end], pointer, len: end + 21 })
+    Ok(RawEntry { name: &rest[blank + 1..end], pointer, len: end + 21 })
 }
 
 /// In what a tree is not as git writes it, in the words of `git fsck` (`verify_ordered` in `fsck.c`).
@@ -141,7 +141,7 @@ pub(crate) fn flaw(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The entries of a tree, as far as they make sense.
-pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let entry = parse_entry(bytes, at).ok()?;

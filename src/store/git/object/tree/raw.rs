@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::store::git::object::tree::{BadTree, Entry, Pointer, order, parse_entry};
+use crate::store::git::object::tree::{BadTree, Pointer, RawEntry, order, parse_entry};
 
 /// The bytes of a tree and where its entries begin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl RawTree {
     }
 
     /// The entries in git's order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RawEntry<'_>> {
         (0..self.starts.len()).map(|index| self.entry(index))
     }
 
@@ -116,7 +116,7 @@ impl RawTree {
         self.start(index)..self.start(index + 1)
     }
 
-    fn entry(&self, index: usize) -> Entry<'_> {
+    fn entry(&self, index: usize) -> RawEntry<'_> {
         parse_entry(&self.bytes, self.start(index)).expect("entries were checked when they came in")
     }
 }

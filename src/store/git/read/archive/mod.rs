@@ -16,8 +16,8 @@ use crate::store::git::read::walk::{Walker, cut_off, descends, follow};
 use crate::store::git::read::{diff, trees};
 use crate::store::git::repo::branch::Branch;
 use crate::store::{
-    Archive, BlobId, Commit, Damage, EachContent, FileChange, Line, NameError, RawSignature, Step,
-    StoreError, TreeEntry, TreeId,
+    Archive, BlobId, Commit, CommitChanges, Damage, EachContent, FileChange, FirstParents, NameError,
+    RawSignature, StoreError, TreeEntry, TreeId,
 };
 
 /// The read side of a git repository.
@@ -92,10 +92,10 @@ impl Archive for GitArchive {
         &self,
         from: Revision,
         is_known: &dyn Fn(&Revision) -> bool,
-    ) -> Result<Line, StoreError> {
+    ) -> Result<FirstParents, StoreError> {
         let cut = cut_off(&self.branch.layout)?;
         let mut objects = None;
-        let mut line = Line { revisions: Vec::new(), onto: None };
+        let mut line = FirstParents { revisions: Vec::new(), onto: None };
         follow(&cut, from, |revision| {
             if is_known(&revision) {
                 line.onto = Some(revision);
@@ -113,7 +113,11 @@ impl Archive for GitArchive {
         Ok(line)
     }
 
-    fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
+    fn steps(
+        &self,
+        revisions: &[Revision],
+        each: &(dyn Fn(usize, CommitChanges) + Sync),
+    ) -> Result<(), StoreError> {
         // Those that are remembered are the newest, and stand first.
         let cut = cut_off(&self.branch.layout)?;
         let remembered = |revision: &Revision| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::Revision;
 use crate::store::git::Options;
 use crate::store::git::tests::support::*;
-use crate::store::signature::{AllowedSigners, Checker, Signature, SigningKey, Unfit};
+use crate::store::signature::{AllowedSigners, Checker, Signature, SigningKey, UnfitKey};
 use crate::store::{Archive as _, Journal as _};
 
 /// A key of the fixtures, for nobody else's eyes.
@@ -151,7 +151,7 @@ fn a_file_that_is_no_key_to_sign_with_is_refused_with_a_sentence() {
     }
     for mode in [0o640, 0o604, 0o666, 0o620] {
         let error = SigningKey::read(&copy("p256", mode)).unwrap_err();
-        assert!(matches!(error.why, Unfit::Exposed { mode: found } if found == mode), "{error:?}");
+        assert!(matches!(error.why, UnfitKey::Exposed { mode: found } if found == mode), "{error:?}");
     }
     SigningKey::read(&copy("p256", 0o400)).unwrap();
 }

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
 use crate::store::git::tests::support::*;
-use crate::store::{Archive as _, Draft, Journal as _, Step};
+use crate::store::{Archive as _, CommitChanges, Draft, Journal as _};
 
-fn steps(archive: &GitArchive, head: Revision) -> Vec<Option<Step>> {
+fn steps(archive: &GitArchive, head: Revision) -> Vec<Option<CommitChanges>> {
     let line = archive.first_parents(head, &|_| false).unwrap().revisions;
     let seen = Mutex::new(vec![None; line.len()]);
     archive.steps(&line, &|index, step| seen.lock().unwrap()[index] = Some(step)).unwrap();

@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
 use crate::store::git::tests::support::{Making, Put, Repo, archive_at};
-use crate::store::{Archive as _, FileChange, Line, NameError, Step, TreeEntry};
+use crate::store::{Archive as _, CommitChanges, FileChange, FirstParents, NameError, TreeEntry};
 
 fn names(changes: &[FileChange]) -> Vec<&str> {
     changes.iter().map(|change| change.name.as_str()).collect()
 }
 
-fn step(archive: &GitArchive, revision: Revision) -> Step {
+fn step(archive: &GitArchive, revision: Revision) -> CommitChanges {
     let found = Mutex::new(None);
     archive.steps(&[revision], &|_, step| *found.lock().unwrap() = Some(step)).unwrap();
     found.into_inner().unwrap().unwrap()
@@ -33,9 +33,9 @@ fn each_commit_tells_what_it_changed_in_the_folder() {
         assert_eq!((names(&last.changes), last.changes[0].after), (vec!["b.yml"], None));
         assert_eq!(last.commit.message, "three");
         let line = archive.first_parents(three, &|_| false).unwrap();
-        assert_eq!(line, Line { revisions: vec![three, two, one], onto: None });
+        assert_eq!(line, FirstParents { revisions: vec![three, two, one], onto: None });
         let line = archive.first_parents(three, &|it| *it == one).unwrap();
-        assert_eq!(line, Line { revisions: vec![three, two], onto: Some(one) });
+        assert_eq!(line, FirstParents { revisions: vec![three, two], onto: Some(one) });
         assert_eq!(names(&archive.differences(Some(three), Some(one)).unwrap()), ["a.yaml", "b.yml"]);
         assert_eq!(archive.files(two, &|_| true).unwrap().len(), 2);
         let only: Vec<_> = archive.files(two, &|name| name == "b.yml").unwrap();

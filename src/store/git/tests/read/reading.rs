@@ -7,7 +7,9 @@ use std::sync::Mutex;
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
 use crate::store::git::tests::support::*;
-use crate::store::{Archive as _, BlobId, FILE_BYTES_KEPT_MAX, Journal as _, Step, StoreError, TreeEntry};
+use crate::store::{
+    Archive as _, BlobId, CommitChanges, FILE_BYTES_KEPT_MAX, Journal as _, StoreError, TreeEntry,
+};
 
 fn archive(repo: &Repo) -> GitArchive {
     archive_at(repo.path(), "collections")
@@ -72,7 +74,7 @@ fn files(repo: &Repo, revision: Revision) -> Vec<(String, TreeEntry)> {
     past
 }
 
-fn steps(repo: &Repo, head: Revision) -> Vec<Step> {
+fn steps(repo: &Repo, head: Revision) -> Vec<CommitChanges> {
     let archive = archive(repo);
     let line = archive.first_parents(head, &|_| false).unwrap().revisions;
     let seen = Mutex::new(vec![None; line.len()]);

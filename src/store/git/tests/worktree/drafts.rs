@@ -8,14 +8,16 @@ use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::*;
-use crate::store::git::worktree::replace::swap::{New, Replacer};
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 
 /// The collections folder, and where it is, with a place for drafts.
 fn place_and_folder(repo: &Repo) -> (Layout, Folder) {
     let layout = Layout::find(repo.path(), "collections").unwrap();
     fs::create_dir_all(layout.work_tree_state()).unwrap();
-    let Found::Folder(folder) = Folder::collections(&layout, false).unwrap() else { panic!("it is there") };
+    let FoundFolder::Folder(folder) = Folder::collections(&layout, false).unwrap() else {
+        panic!("it is there")
+    };
     (layout, folder)
 }
 
@@ -91,7 +93,7 @@ fn an_edit_that_is_saved_between_the_look_and_the_change_is_not_lost() {
     let (layout, folder) = place_and_folder(&repo);
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
     let replacer = Replacer::new(&layout, &folder).unwrap();
-    let draft = replacer.draft("a.yaml", New { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+    let draft = replacer.draft("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
     repo.save("a.yaml", "by hand\n");
     assert!(!replacer.exchange(&draft, "a.yaml", old, oid).unwrap());
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
@@ -108,7 +110,7 @@ fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
         let (layout, folder) = place_and_folder(&repo);
         let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
         let replacer = Replacer::new(&layout, &folder).unwrap();
-        let draft = replacer.draft("a.yaml", New { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+        let draft = replacer.draft("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
         repo.save("a.yaml", "by hand 1\n");
         // Each look at what came out is behind another save.
         let (path, beside, mut saved) = (repo.file("a.yaml"), repo.path().join("beside"), 1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::store::git::GitJournal;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::*;
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::listing::list;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::{Journal as _, Paths, WorkTree};
@@ -48,7 +48,7 @@ fn watching() -> (Repo, GitJournal) {
 fn folder(repo: &Repo) -> Folder {
     let layout = Layout::find(repo.path(), "collections").unwrap();
     match Folder::collections(&layout, false).unwrap() {
-        Found::Folder(folder) => folder,
+        FoundFolder::Folder(folder) => folder,
         other => panic!("{other:?}"),
     }
 }

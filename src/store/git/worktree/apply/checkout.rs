@@ -15,9 +15,9 @@ use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::checkpoint::Checkpoint;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::lagging::Lagging;
-use crate::store::git::worktree::apply::recent::Recent;
+use crate::store::git::worktree::apply::recent::RecentWrites;
 use crate::store::git::worktree::scan::checkout_in_progress;
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status::{self, Scan};
 use crate::store::{AtPath as _, Paths, StoreError, WorkTree};
 
@@ -28,7 +28,7 @@ pub(crate) struct Checkout {
     pub(crate) scan: Scan,
     pub(crate) index: IndexFile,
     pub(crate) checkpoint: Arc<Checkpoint>,
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentWrites,
     // Files that could not be brought up to the branch.
     pub(crate) lagging: Lagging,
     // Whether the index has what the files do not have yet.
@@ -47,7 +47,7 @@ impl Checkout {
         Ok(Self {
             scan: Scan::new(writes),
             checkpoint: Arc::new(Checkpoint::new(&state, barrier)),
-            recent: Recent::default(),
+            recent: RecentWrites::default(),
             lagging: Lagging::load(&state, barrier)?,
             index: IndexFile::new(&layout.git_dir, state),
             is_index_ahead: false,
@@ -107,7 +107,7 @@ impl Checkout {
     }
 
     /// Looks for the collections folder, and makes it when there are new files for it.
-    pub(crate) fn find_folder(&self, changes: &PathChanges) -> Result<Found, StoreError> {
+    pub(crate) fn find_folder(&self, changes: &PathChanges) -> Result<FoundFolder, StoreError> {
         let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
         Folder::collections(&self.layout, has_new)
     }

@@ -17,11 +17,11 @@ use crate::store::git::object::tree::Pointer;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::Trees;
-use crate::store::git::repo::refs::Head;
+use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::is_after;
-use crate::store::git::worktree::replace::swap::{New, Replacer};
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 
 /// What goes back: a name, what we made of it, and what `HEAD` has there.
 type Return = (String, PathChange, Option<Pointer>);
@@ -63,8 +63,8 @@ impl Checkout {
     /// The commit that is checked out when it is not the served branch.
     fn shown_instead(&self) -> Result<Option<Revision>, StoreError> {
         match self.layout.head()? {
-            Head::Ref(name) if name == self.branch.name => Ok(None),
-            Head::Ref(_) | Head::Detached(_) => self.layout.head_commit(),
+            GitHead::Ref(name) if name == self.branch.name => Ok(None),
+            GitHead::Ref(_) | GitHead::Detached(_) => self.layout.head_commit(),
         }
     }
 
@@ -92,10 +92,10 @@ impl Checkout {
         there: Option<Pointer>,
     ) -> Result<(), StoreError> {
         let content = there.map(|pointer| objects.blob(pointer.blob())).transpose()?;
-        let new = New::of(there, content.as_deref());
+        let new = NewFile::of(there, content.as_deref());
         let path = self.layout.inside(name);
         let mut stat = None;
-        if let Found::Folder(folder) = Folder::collections(&self.layout, there.is_some())? {
+        if let FoundFolder::Folder(folder) = Folder::collections(&self.layout, there.is_some())? {
             let replacer = Replacer::new(&self.layout, &folder)?;
             if replacer.change(name, &[change.after.map(|after| after.blob())], new)? {
                 stat = folder.stat(name)?.as_ref().map(index_stat);

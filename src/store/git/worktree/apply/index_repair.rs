@@ -26,7 +26,7 @@ use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::is_known;
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 
 /// How far the time of a commit may be from that of an index that was written right after it: commits have
 /// whole seconds.
@@ -127,8 +127,8 @@ impl Checkout {
             return Ok(Vec::new());
         }
         let folder = match Folder::collections(&self.layout, false)? {
-            Found::Folder(folder) => Some(folder),
-            Found::Nothing | Found::Obstacle(_) => None,
+            FoundFolder::Folder(folder) => Some(folder),
+            FoundFolder::Nothing | FoundFolder::Obstacle(_) => None,
         };
         let mut repaired = Vec::new();
         for (name, change) in stale {

@@ -17,8 +17,8 @@ use crate::store::git::object::id::unhex;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::replace::swap::{New, Replacer};
-use crate::store::git::worktree::scan::folder::Found;
+use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
@@ -98,7 +98,7 @@ impl Checkout {
         if self.lagging.files.is_empty() {
             return Ok(());
         }
-        let Found::Folder(folder) = self.find_folder(&PathChanges::new())? else { return Ok(()) };
+        let FoundFolder::Folder(folder) = self.find_folder(&PathChanges::new())? else { return Ok(()) };
         let replacer = Replacer::new(&self.layout, &folder)?;
         let head = self.branch.tip()?;
         for name in self.lagging.files.keys().cloned().collect::<Vec<_>>() {
@@ -107,7 +107,7 @@ impl Checkout {
                 Err(StoreError::Damaged { .. }) => continue,
                 content => content?,
             };
-            let new = New::of(after, content.as_deref());
+            let new = NewFile::of(after, content.as_deref());
             let ids = Vec::from_iter(self.lagging.take(&name));
             match replacer.change(&name, &ids, new) {
                 Ok(_) => tracing::info!(path = self.layout.inside(&name), "the file is up to date again"),

@@ -17,8 +17,8 @@ use crate::store::git::object::tree::{Pointer, RawTree, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_known};
-use crate::store::git::worktree::replace::swap::{New, Replacer};
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{BlobId, StoreError, TreeId};
 
 /// What differs outside the collections folder between two revisions, by whole paths and without the contents;
@@ -67,7 +67,7 @@ fn bring_submodule(
     replacer: &Replacer<'_>,
     name: &str,
     old: Option<BlobId>,
-    (change, new): (&PathChange, Option<New<'_>>),
+    (change, new): (&PathChange, Option<NewFile<'_>>),
 ) -> Result<(), StoreError> {
     let folder = replacer.folder();
     if change.before.is_some_and(|before| before.is_submodule()) {
@@ -123,7 +123,7 @@ impl Checkout {
         if [before, after] != [change.before, change.after]
             && let Some(replacer) = replacer.take()
         {
-            let new = New::of(after, change.content.as_deref());
+            let new = NewFile::of(after, change.content.as_deref());
             bring_submodule(&replacer, name, before.map(|before| before.blob()), (&change, new))?;
         }
         apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found)?;
@@ -136,7 +136,8 @@ impl Checkout {
     /// Removes folders that have become empty, as git does.
     fn remove_if_empty(&self, mut parts: Vec<&str>) {
         while let Some(name) = parts.pop() {
-            let Ok(Found::Folder(above)) = Folder::inside(&self.layout, parts.iter().copied(), false) else {
+            let Ok(FoundFolder::Folder(above)) = Folder::inside(&self.layout, parts.iter().copied(), false)
+            else {
                 return;
             };
             if rustix::fs::unlinkat(&above.fd, Path::new(name), AtFlags::REMOVEDIR).is_err() {

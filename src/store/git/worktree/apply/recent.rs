@@ -14,7 +14,7 @@ pub(crate) const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// Our changes of the last [`STALE_AGE_MAX`].
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentWrites {
     /// Oldest first.
     groups: VecDeque<RecentGroup>,
     /// The revision that has all of these changes.
@@ -40,7 +40,7 @@ impl RecentGroup {
     }
 }
 
-impl Recent {
+impl RecentWrites {
     /// Remembers a group, which is at `revision` now.
     pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Revision>) {
         while self.groups.front().is_some_and(|group| !group.is_recent()) {

@@ -19,7 +19,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file::IndexFile;
-use crate::store::git::index::git_index::{GitIndex, Staged, Unreadable};
+use crate::store::git::index::git_index::{GitIndex, Staged, UnreadableIndex};
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::odb::objects::{Objects, corrupt};
@@ -27,8 +27,8 @@ use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
-use crate::store::git::worktree::replace::swap::{New, Replacer};
-use crate::store::git::worktree::scan::folder::Found;
+use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::{StoreError, TreeId};
 
@@ -148,7 +148,7 @@ impl Checkout {
         let drafted = |index| self.index.draft().map(|draft| (index, draft));
         let mut index = index.map(drafted).transpose()?;
         let found = self.find_folder(changes)?;
-        let is_hidden = matches!(found, Found::Obstacle(_));
+        let is_hidden = matches!(found, FoundFolder::Obstacle(_));
         let folder = found.or_told();
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         for (name, change) in changes {
@@ -201,7 +201,7 @@ fn tell_lagging(error: &StoreError, again: bool) {
 
 /// The index in memory; `None`, and a warning, when it can't be edited.
 fn editable(file: &IndexFile, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
-    let warn = |error: &Unreadable| {
+    let warn = |error: &UnreadableIndex| {
         let path = file.path.display();
         tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
     };
@@ -265,7 +265,7 @@ fn change_file(
         Occasion::Ours | Occasion::Found => None,
     };
     let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
-    replacer.change(name, &olds.collect::<Vec<_>>(), New::of(change.after, change.content.as_deref()))
+    replacer.change(name, &olds.collect::<Vec<_>>(), NewFile::of(change.after, change.content.as_deref()))
 }
 
 pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {

@@ -17,7 +17,7 @@ use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::object::tree::{EXECUTABLE, LINK};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{AtPath as _, BlobId, StoreError};
 
 /// What drafts in the state folder begin with; the rest is the file's name.
@@ -112,7 +112,7 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
 pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
     let state = Folder::open(&layout.work_tree_state())?;
     sweep(&state, DRAFT_PREFIX, &state.path, |blob| objects.has(blob.as_bytes()))?;
-    let Found::Folder(folder) = Folder::collections(layout, false)? else { return Ok(()) };
+    let FoundFolder::Folder(folder) = Folder::collections(layout, false)? else { return Ok(()) };
     match neighbour_prefix(&state, &folder)? {
         Some(prefix) => sweep(&folder, &prefix, &folder.path, |blob| objects.has(blob.as_bytes())),
         None => Ok(()),

@@ -31,13 +31,13 @@ pub(crate) struct Replacer<'a> {
 
 /// The new content of a file, or where a symbolic link leads.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct New<'a> {
+pub(crate) struct NewFile<'a> {
     pub(crate) oid: BlobId,
     pub(crate) mode: u32,
     pub(crate) bytes: &'a [u8],
 }
 
-impl<'a> New<'a> {
+impl<'a> NewFile<'a> {
     /// What a place in a tree names, with its content; nothing where either is missing.
     pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
         pointer.zip(bytes).map(|(pointer, bytes)| Self {
@@ -64,7 +64,7 @@ impl<'a> Replacer<'a> {
         &self,
         name: &str,
         olds: &[Option<BlobId>],
-        new: Option<New<'_>>,
+        new: Option<NewFile<'_>>,
     ) -> Result<bool, StoreError> {
         // A tree may name anything; no file of this folder is called so.
         if name.contains('/') {
@@ -78,7 +78,7 @@ impl<'a> Replacer<'a> {
         &self,
         name: &str,
         olds: &[Option<BlobId>],
-        new: Option<New<'_>>,
+        new: Option<NewFile<'_>>,
     ) -> Result<bool, StoreError> {
         let now = holds(self.folder, name)?;
         if now.is_new(new) {
@@ -104,7 +104,7 @@ impl<'a> Replacer<'a> {
     pub(crate) fn draft(
         &self,
         name: &str,
-        new: New<'_>,
+        new: NewFile<'_>,
         replaced: Option<Mode>,
     ) -> Result<String, StoreError> {
         let draft = self.staging.draft_of(name);
@@ -258,7 +258,7 @@ impl Holds {
         }
     }
 
-    fn is_new(&self, new: Option<New<'_>>) -> bool {
+    fn is_new(&self, new: Option<NewFile<'_>>) -> bool {
         let is_kind = new.is_none_or(|new| (new.mode == LINK) == matches!(self, Self::Link(_)));
         is_kind && self.is(new.map(|new| new.oid))
     }

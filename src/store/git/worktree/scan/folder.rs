@@ -36,14 +36,14 @@ pub(crate) struct Folder {
 
 /// What was found where the collections folder should be.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum FoundFolder {
     Folder(Folder),
     Nothing,
     /// A link or a file at this path.
     Obstacle(PathBuf),
 }
 
-impl Found {
+impl FoundFolder {
     /// The folder, for who changes files there; what stands in its way is told.
     pub(crate) fn or_told(self) -> Option<Folder> {
         match self {
@@ -72,7 +72,7 @@ impl Folder {
     }
 
     /// Opens the collections folder, making what is missing of it when `make` says so.
-    pub(crate) fn collections(layout: &Layout, make: bool) -> Result<Found, StoreError> {
+    pub(crate) fn collections(layout: &Layout, make: bool) -> Result<FoundFolder, StoreError> {
         Self::inside(layout, layout.folder.iter().map(String::as_str), make)
     }
 
@@ -81,8 +81,8 @@ impl Folder {
         layout: &Layout,
         parts: impl IntoIterator<Item = &'a str>,
         make: bool,
-    ) -> Result<Found, StoreError> {
-        let Some(root) = &layout.work_tree else { return Ok(Found::Nothing) };
+    ) -> Result<FoundFolder, StoreError> {
+        let Some(root) = &layout.work_tree else { return Ok(FoundFolder::Nothing) };
         let mut folder = Self::open(root)?;
         for part in parts {
             let path = folder.path.join(part);
@@ -94,12 +94,12 @@ impl Folder {
             }
             match rustix::fs::openat(&folder.fd, part, OPEN_FOLDER, Mode::empty()) {
                 Ok(fd) => folder = Self { fd, path },
-                Err(Errno::NOENT) => return Ok(Found::Nothing),
-                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Obstacle(path)),
+                Err(Errno::NOENT) => return Ok(FoundFolder::Nothing),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(FoundFolder::Obstacle(path)),
                 Err(errno) => return Err(errno).at("open the folder", &path),
             }
         }
-        Ok(Found::Folder(folder))
+        Ok(FoundFolder::Folder(folder))
     }
 
     /// What stands under a name; `None` for nothing. A link is not followed.
@@ -115,17 +115,17 @@ impl Folder {
     /// Reads a regular file whole, keeping its beginning.
     ///
     /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
-    pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
+    pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
         self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX)
     }
 
     /// The same, keeping all of it; `None` as well when it [is not read whole](is_unread).
-    pub(crate) fn read_whole(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
+    pub(crate) fn read_whole(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
         let content = self.read_keeping(name.as_ref(), FILE_BYTES_READ_MAX)?;
         Ok(content.filter(|content| !is_unread(&content.stat)))
     }
 
-    fn read_keeping(&self, name: &OsStr, bytes_max: usize) -> Result<Option<Content>, StoreError> {
+    fn read_keeping(&self, name: &OsStr, bytes_max: usize) -> Result<Option<SavedContent>, StoreError> {
         for _ in 0..READS_MAX {
             let fd = match self.open_file(name) {
                 Ok(fd) => fd,
@@ -170,7 +170,7 @@ impl Folder {
 }
 
 #[derive(Debug)]
-pub(crate) struct Content {
+pub(crate) struct SavedContent {
     /// What it is in the file system.
     pub(crate) stat: Stat,
     /// The id that the whole content has in git; of a file that [is not read whole](is_unread) an id that
@@ -186,7 +186,7 @@ pub(crate) fn is_unread(stat: &Stat) -> bool {
 
 /// Reads as many bytes as the file had when it was opened, and keeps so many of them at most; `None` when it has
 /// become shorter.
-fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Option<Content>> {
+fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Option<SavedContent>> {
     let len = u64::try_from(stat.st_size).unwrap_or(0);
     if is_unread(&stat) {
         let mut bytes = Vec::new();
@@ -197,7 +197,7 @@ fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Opt
         // No blob has this name: its length is not that of what is hashed.
         let mut hasher = BlobHasher::new(len);
         hasher.update(format!("{:?}", Stamp::of(&stat)).as_bytes());
-        return Ok(Some(Content { stat, oid: hasher.finish(), bytes }));
+        return Ok(Some(SavedContent { stat, oid: hasher.finish(), bytes }));
     }
     let mut hasher = BlobHasher::new(len);
     let mut kept = Vec::new();
@@ -213,5 +213,5 @@ fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Opt
         kept.extend_from_slice(&piece[..read.min(bytes_max - kept.len())]);
         left -= read as u64;
     }
-    Ok(Some(Content { stat, oid: hasher.finish(), bytes: kept }))
+    Ok(Some(SavedContent { stat, oid: hasher.finish(), bytes: kept }))
 }

@@ -14,14 +14,14 @@ use crate::store::{AtPath as _, StoreError};
 /// A name in the folder. One that is not UTF-8 is shown with replacement characters, as it is in
 /// the differences between commits.
 #[derive(Debug)]
-pub(crate) struct Name {
+pub(crate) struct ListedName {
     /// For people and the engine.
     pub(crate) shown: String,
     /// As it is, where that is something else.
     raw: Option<OsString>,
 }
 
-impl Name {
+impl ListedName {
     fn of(bytes: &[u8]) -> Self {
         let shown = String::from_utf8_lossy(bytes);
         let raw = matches!(shown, Cow::Owned(_)).then(|| OsString::from_vec(bytes.to_vec()));
@@ -51,10 +51,10 @@ impl Name {
 }
 
 /// The names in the folder that may be collection files, sorted.
-pub(crate) fn list(folder: &Folder) -> Result<Vec<Name>, StoreError> {
+pub(crate) fn list(folder: &Folder) -> Result<Vec<ListedName>, StoreError> {
     let mut names = Vec::new();
     for entry in Dir::read_from(&folder.fd).at("read the folder", &folder.path)? {
-        let name = Name::of(entry.at("read the folder", &folder.path)?.file_name().to_bytes());
+        let name = ListedName::of(entry.at("read the folder", &folder.path)?.file_name().to_bytes());
         if is_collection_file(&name.shown) {
             names.push(name);
         }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::store::git::disk::stamp::Stamp;
 use crate::store::git::disk::stamp::now_ns;
 use crate::store::git::worktree::scan::folder::Folder;
-use crate::store::git::worktree::scan::listing::Name;
+use crate::store::git::worktree::scan::listing::ListedName;
 use system::Watched;
 
 /// How long after a file was last written to somebody may be about to go on, when nobody saw whether
@@ -76,7 +76,7 @@ impl OpenWriters {
     pub(crate) fn unfinished(
         &self,
         folder: &Folder,
-        name: &Name,
+        name: &ListedName,
         is_edit: impl FnOnce() -> bool,
     ) -> Option<Duration> {
         let watched = self.watched.as_ref()?;

@@ -10,7 +10,7 @@ use rustix::fs::Stat;
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::{Stamp, is_settled, now_ns};
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::worktree::scan::folder::Content;
+use crate::store::git::worktree::scan::folder::SavedContent;
 
 #[derive(Debug, Default)]
 pub(crate) struct StatCache {
@@ -41,7 +41,7 @@ impl StatCache {
         Some(known.oid)
     }
 
-    pub(crate) fn keep(&mut self, name: &str, content: &Content) {
+    pub(crate) fn keep(&mut self, name: &str, content: &SavedContent) {
         let (stamp, oid) = (Stamp::of(&content.stat), content.oid);
         let settled = is_settled(&stamp, now_ns());
         self.known.insert(name.to_owned(), Known { stamp, oid, settled, converted: None });

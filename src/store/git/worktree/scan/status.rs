@@ -9,15 +9,15 @@ use crate::domain::file_name::is_collection_file;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::stamp::kind;
 use crate::store::git::index::file;
-use crate::store::git::index::git_index::Unreadable;
+use crate::store::git::index::git_index::UnreadableIndex;
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::repo::branch::{Branch, DETACHED};
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::repo::refs::Head;
+use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
-use crate::store::git::worktree::scan::folder::{Folder, Found, is_shortage, is_unread};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
-use crate::store::git::worktree::scan::listing::{Name, list};
+use crate::store::git::worktree::scan::listing::{ListedName, list};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{Edit, FILE_BYTES_KEPT_MAX, Paths, Saved, Special, StoreError, WorkTree};
@@ -57,13 +57,13 @@ impl Scan {
             return Ok(WorkTree::Busy);
         }
         let (mut edits, unfinished) = match Folder::collections(layout, false)? {
-            Found::Folder(folder) => {
+            FoundFolder::Folder(folder) => {
                 let (mut edits, unfinished) = self.edits(&folder, head, paths)?;
                 self.forget_converted(layout, &folder, head, &mut edits)?;
                 (edits, unfinished)
             }
-            Found::Nothing => (all_gone(head, paths), BTreeMap::new()),
-            Found::Obstacle(path) => {
+            FoundFolder::Nothing => (all_gone(head, paths), BTreeMap::new()),
+            FoundFolder::Obstacle(path) => {
                 let root = layout.work_tree.as_deref().unwrap_or(&path);
                 let inside = path.strip_prefix(root).unwrap_or(&path);
                 return Ok(WorkTree::Away(format!(
@@ -141,7 +141,7 @@ impl Scan {
             Paths::Only(names) => {
                 let own = names.iter().filter(|name| is_collection_file(name) && !name.contains(['/', '\0']));
                 let own: BTreeSet<_> = own.collect();
-                own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
+                own.into_iter().map(|name| ListedName::find(folder, head, name)).collect::<Result<_, _>>()?
             }
         };
         if let Some(open_writers) = &mut self.open_writers {
@@ -158,8 +158,8 @@ impl Scan {
             open_writers.end();
             // In the order of the names, as they are.
             let is_edit =
-                |name: &Name| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
-            let alone = |name: &Name| {
+                |name: &ListedName| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
+            let alone = |name: &ListedName| {
                 Some((name.shown.clone(), open_writers.unfinished(folder, name, || is_edit(name))?))
             };
             unfinished.extend(names.iter().filter_map(alone));
@@ -175,7 +175,12 @@ impl Scan {
         Ok((edits, unfinished))
     }
 
-    fn edit(&mut self, folder: &Folder, head: &RawTree, name: &Name) -> Result<Option<Saved>, StoreError> {
+    fn edit(
+        &mut self,
+        folder: &Folder,
+        head: &RawTree,
+        name: &ListedName,
+    ) -> Result<Option<Saved>, StoreError> {
         let committed = name.in_head(head);
         let Some(stat) = folder.stat(name.os())? else {
             self.stat_cache.forget(&name.shown);
@@ -217,8 +222,8 @@ fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<Strin
             edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
             Ok(None)
         }
-        Err(error @ Unreadable::Variant(_)) => Ok(Some(error.to_string())),
-        Err(Unreadable::Damaged) => Ok(None),
+        Err(error @ UnreadableIndex::Variant(_)) => Ok(Some(error.to_string())),
+        Err(UnreadableIndex::Damaged) => Ok(None),
     }
 }
 
@@ -229,12 +234,12 @@ pub(crate) fn away(branch: &Branch) -> Result<Option<String>, StoreError> {
         return Ok(Some("the repository is bare".to_owned()));
     }
     Ok(match layout.head()? {
-        Head::Ref(name) if name == branch.name => None,
-        Head::Ref(name) => {
+        GitHead::Ref(name) if name == branch.name => None,
+        GitHead::Ref(name) => {
             Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))
         }
-        Head::Detached(_) if branch.name == DETACHED => None,
-        Head::Detached(_) => Some(match half_done(layout) {
+        GitHead::Detached(_) if branch.name == DETACHED => None,
+        GitHead::Detached(_) => Some(match half_done(layout) {
             Some(what) => format!("HEAD is detached in the middle of {what}"),
             None => "HEAD is detached".to_owned(),
         }),
@@ -282,7 +287,7 @@ fn collection_files(head: &RawTree) -> impl Iterator<Item = String> {
 fn vanished(
     folder: &Folder,
     head: &RawTree,
-    name: &Name,
+    name: &ListedName,
     unexpected: impl Fn(Special) -> Option<Saved>,
 ) -> Result<Option<Saved>, StoreError> {
     Ok(match folder.stat(name.os())? {

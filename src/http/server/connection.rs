@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// One connection, as the requests on it know it.
 #[derive(Debug, Default)]
-pub struct Line {
+pub struct ClientConnection {
     remote: Option<SocketAddr>,
     /// Whether somebody wants to hear that the client has ended it.
     is_watched: AtomicBool,
@@ -15,7 +15,7 @@ pub struct Line {
     ended: Notify,
 }
 
-impl Line {
+impl ClientConnection {
     /// A connection with this other end, if that has an address.
     #[must_use]
     pub fn of(remote: Option<SocketAddr>) -> Self {
@@ -61,7 +61,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-struct Unwatched<'a>(&'a Line);
+struct Unwatched<'a>(&'a ClientConnection);
 
 impl Drop for Unwatched<'_> {
     fn drop(&mut self) {
