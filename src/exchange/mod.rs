@@ -76,7 +76,7 @@ impl Parsed {
     ///
     /// # Errors
     ///
-    /// Says why nothing can be read; faults of single collections stand in the [`Source`].
+    /// Says why nothing can be read; faults of single collections stand in the [`ImportSource`].
     pub(crate) fn read(&self, options: &ImportOptions, there: &Catalog) -> Result<ImportSource, Fault> {
         match self.form {
             Form::Laika => laika::read(&self.root, options),

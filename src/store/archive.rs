@@ -109,7 +109,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     ) -> Result<(), StoreError>;
 
     /// The files of the folder at a revision whose names are wanted, by name, restricted as
-    /// [`Step::changes`] is. The folder's tree is read once and no content is.
+    /// [`CommitChanges::changes`] is. The folder's tree is read once and no content is.
     fn files(
         &self,
         revision: Revision,

@@ -2,7 +2,7 @@
 //!
 //! A derived note: whoever finds it unfit (another version of the format, another folder, a wrong
 //! sum) makes a new one. That its head is a commit along the first parents of the branch is
-//! checked by [`Builder::advance`](crate::engine::history::index::build::Builder::advance), and since a commit's name
+//! checked by [`IndexBuilder::advance`](crate::engine::history::index::build::IndexBuilder::advance), and since a commit's name
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
