@@ -44,7 +44,6 @@ const OWNED: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("clap_mangen", "cli"),
     ("ureq", "webhooks"),
-    ("hmac", "webhooks"),
     ("tokio_rustls", "http"),
     ("listenfd", "cli"),
     ("sd_notify", "cli"),
