@@ -136,7 +136,7 @@ const ENGINE_ROOMS: &[Room] = &[
     ("plan", &["layers", "mirror", "options", "projection", "signal", "submission"]),
     ("writer", &["idempotency", "mirror", "options", "plan", "projection", "refuse", "signal", "submission"]),
     ("handle", &["idempotency", "signal", "submission"]),
-    ("undo", &["handle", "history", "projection", "submission"]),
+    ("undo", &["handle", "history", "projection", "refuse", "submission"]),
 ];
 
 /// The pages of `ui` ask the API as a client does, and share the rules of the edge.
