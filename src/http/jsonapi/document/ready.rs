@@ -5,8 +5,8 @@ use warp::http::HeaderValue;
 
 use crate::config::BasePath;
 use crate::engine::{Entry, Snapshot};
-use crate::http::jsonapi::document::resource::write_resource;
-use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, path_of, self_link};
+use crate::http::jsonapi::document::resource::{write_links, write_resource};
+use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, self_link};
 
 /// How many bytes a list sets aside for a collection before it knows better.
 const RESOURCE_BYTES_TYPICAL: usize = 256;
@@ -25,8 +25,7 @@ impl Ready {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
             out.extend_from_slice(HEAD);
             write_resource(entry, base, None, &mut out);
-            out.extend_from_slice(br#","links":"#);
-            out.extend_from_slice(&self_link(&path_of(entry, base)));
+            write_links(entry, base, &mut out);
             out.push(b'}');
             out.into()
         }))
