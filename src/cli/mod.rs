@@ -193,12 +193,16 @@ fn contradiction(command: &clap::Command, matches: &ArgMatches) -> Option<String
     ))
 }
 
+/// A command and all that is below it.
+fn commands(command: &clap::Command) -> Vec<&clap::Command> {
+    std::iter::once(command).chain(command.get_subcommands().flat_map(commands)).collect()
+}
+
 /// The variables of the environment that look like ours and that no flag has: typing errors, mostly.
 fn unknown_variables() -> impl Iterator<Item = String> {
-    let known: Vec<OsString> = Cli::command()
-        .get_subcommands()
-        .flat_map(|command| command.get_arguments().filter_map(|arg| arg.get_env().map(ToOwned::to_owned)))
-        .collect();
+    let command = Cli::command();
+    let flags = commands(&command).into_iter().flat_map(clap::Command::get_arguments);
+    let known: Vec<OsString> = flags.filter_map(|arg| arg.get_env().map(ToOwned::to_owned)).collect();
     let names = std::env::vars_os().map(|(name, _)| name).filter(move |name| !known.contains(name));
     names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("COLLECTORY_"))
 }
@@ -301,7 +305,8 @@ mod tests {
 
     #[test]
     fn every_flag_has_an_environment_variable() {
-        for command in Cli::command().get_subcommands() {
+        let program = Cli::command();
+        for command in commands(&program) {
             for arg in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
                 let long = arg.get_long().unwrap();
                 assert!(

@@ -24,7 +24,7 @@ pub(crate) struct Log {
     keys: Vec<Key>,
 
     /// Go on with the events of a collection under the key that it had before its file was moved.
-    #[arg(long, env = "COLLECTORY_FOLLOW", requires = "keys")]
+    #[arg(long, env = "COLLECTORY_LOG_FOLLOW", requires = "keys")]
     follow: bool,
 
     /// Show at most so many.
