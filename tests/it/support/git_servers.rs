@@ -175,11 +175,14 @@ pub(crate) fn sshd(folder: &Path) -> Option<Daemon> {
     let host = fs::read_to_string(folder.join("host.pub")).unwrap();
     fs::write(folder.join("known_hosts"), format!("[127.0.0.1]:{port} {host}")).unwrap();
     let file = |name: &str| folder.join(name).display().to_string();
+    // What the user's shell and git do at home is not run with each connection, and a key exchange of a millisecond will do.
     let config = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\nUsePAM no\nMaxStartups 1000\n\
-         PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\n",
+         PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\n\
+         SetEnv HOME={}\nKexAlgorithms curve25519-sha256\n",
         file("host"),
-        file("user.pub")
+        file("user.pub"),
+        folder.display()
     );
     fs::write(folder.join("sshd_config"), config).unwrap();
     // It may be started by root only where this folder is.
