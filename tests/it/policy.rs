@@ -387,7 +387,7 @@ async fn a_policy_that_makes_no_sense_stops_the_start() {
 
 #[tokio::test]
 async fn a_token_made_on_the_command_line_works() {
-    let server = guarded().await;
+    let mut server = guarded().await;
     let file = server.folder().join("policy.yaml");
     std::fs::write(&file, format!("# Ask Mara before changing this.\n{}", policy())).unwrap();
     let mut command = program(server.folder());
@@ -417,7 +417,7 @@ async fn a_token_made_on_the_command_line_works() {
     assert_eq!(server.repo().field("HEAD", "%an <%ae>"), "Ben Ox <ben@example.org>");
     ben.read("images").await.is(403);
     server.with_token("mara").list().await.is(200);
-    assert!(!server.log().contains(secret), "a secret is never logged");
+    assert!(!server.stop().contains(secret), "a secret is never logged");
 }
 
 #[tokio::test]

@@ -52,6 +52,7 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     for part in [old, new, &format!("git log main..refs/collectory/kept/{name}")] {
         assert!(message.contains(part), "{message}");
     }
+    server.logs("the branch was rewritten").await;
     let log = server.log();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
     let [line] = told[..] else { panic!("{log}") };
@@ -127,7 +128,7 @@ async fn people_rewrite_what_is_their_own_without_a_trace() {
     server.serves(&old).await;
     assert_eq!(kept(server.repo()), None);
     server.no_problem().await;
-    let log = server.log();
+    let log = server.stop();
     let told = log.lines().filter(|line| line.contains("the branch was rewritten")).count();
     assert_eq!(told, 2, "{log}");
     server.leaves("");

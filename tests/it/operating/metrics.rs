@@ -290,9 +290,10 @@ fn an_admin_listener_that_is_taken_is_told_in_a_sentence() {
 
 #[tokio::test]
 async fn without_the_flag_there_are_no_metrics() {
-    let server = TestServer::setup("small").start().await;
+    let mut server = TestServer::setup("small").start().await;
     server.get("/metrics").await.is(404);
-    assert!(!server.log().contains("metrics"), "{}", server.log());
+    let log = server.stop();
+    assert!(!log.contains("metrics"), "{log}");
 }
 
 #[test]

@@ -85,12 +85,12 @@ async fn a_secret_that_the_remote_repeats_is_told_nobody() {
     let reached = Reached::by(By::Http, Hub::with("small")).await.unwrap();
     let said = format!("no {TOKEN}, use https://mara:hidden@git.example.org/x");
     reached.hub.hook("pre-receive", &format!("echo '{said}'; exit 1"));
-    let server = reached.setup().start().await;
+    let mut server = reached.setup().start().await;
     let (code, error) = unavailable(&server, "posts", "Lost").await;
     assert_eq!(code, "remote_refused");
     let detail = error["detail"].as_str().unwrap();
     assert!(detail.contains("no ***, use https://***@git.example.org/x"), "{detail}");
-    let told = link(&server).await.to_string() + &server.log();
+    let told = link(&server).await.to_string() + &server.stop();
     assert!(!told.contains(TOKEN) && !told.contains("hidden"), "{told}");
 }
 
