@@ -70,13 +70,13 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.push(patch(text).is(400, "bad_request"));
     }
     for text in TWICE {
-        cases.push(post(*text).any_of(&[400]));
+        cases.push(post(*text).status(400));
     }
     for number in NUMBERS {
         let text = format!(
             r#"{{"data": {{"type": "document-collection", "id": "a", "attributes": {{"x-n": {number}}}}}}}"#
         );
-        cases.push(post(text).any_of(&[400]));
+        cases.push(post(text).status(400));
     }
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         for depth in [100, 10_000, 100_000] {
@@ -84,10 +84,10 @@ pub(crate) fn cases() -> Vec<Case> {
             let text = format!(
                 r#"{{"data": {{"type": "document-collection", "id": "a", "attributes": {{"x-deep": {deep}}}}}}}"#
             );
-            cases.push(post(text).any_of(&[400, 413]));
+            cases.push(post(text).status(400));
         }
     }
-    cases.push(post("[".repeat(50_000)).any_of(&[400, 413]));
+    cases.push(post("[".repeat(50_000)).status(400));
     cases.extend(too_large());
     cases
 }
@@ -101,6 +101,6 @@ fn too_large() -> Vec<Case> {
     vec![
         post(huge.clone()).is(413, "payload_too_large"),
         patch(huge).is(413, "payload_too_large"),
-        post(file).any_of(&[400, 413]),
+        post(file).status(400),
     ]
 }

@@ -19,20 +19,14 @@ use crate::support::{JSON_API, RawRequest, TestServer};
 pub(crate) struct Case {
     request: RawRequest,
     typed: bool,
-    statuses: Vec<u16>,
+    status: u16,
     code: Option<&'static str>,
     source: Option<Value>,
 }
 
 /// Begins a case.
 pub(crate) fn case(method: &str, target: &str) -> Case {
-    Case {
-        request: RawRequest::new(method, target),
-        typed: false,
-        statuses: Vec::new(),
-        code: None,
-        source: None,
-    }
+    Case { request: RawRequest::new(method, target), typed: false, status: 400, code: None, source: None }
 }
 
 /// A creation with this body, which is JSON:API text.
@@ -66,14 +60,14 @@ impl Case {
 
     /// The one status and code that are right.
     pub(crate) fn is(mut self, status: u16, code: &'static str) -> Self {
-        self.statuses = vec![status];
+        self.status = status;
         self.code = Some(code);
         self
     }
 
-    /// Statuses among which the standards leave the choice.
-    pub(crate) fn any_of(mut self, statuses: &[u16]) -> Self {
-        self.statuses = statuses.to_vec();
+    /// The one status that is right.
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
         self
     }
 
@@ -108,9 +102,9 @@ impl Case {
         }
         let answer = request.send(server.address());
         let status = answer.status();
-        if !self.statuses.contains(&status) {
+        if self.status != status {
             let body = String::from_utf8_lossy(&answer.body).into_owned();
-            return Some(format!("expected {:?}, found {status}: {body}", self.statuses));
+            return Some(format!("expected {}, found {status}: {body}", self.status));
         }
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| answer.checked()));
         let Ok(answer) = checked else { return Some("the answer breaks a rule (see above)".into()) };

@@ -107,7 +107,7 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     for (query, parameter) in QUERIES {
         let list = case("GET", &format!("/collections?{query}"));
-        cases.push(list.any_of(&[400]).parameter(parameter));
+        cases.push(list.status(400).parameter(parameter));
     }
     cases.extend(elsewhere());
     cases
@@ -118,23 +118,23 @@ fn elsewhere() -> Vec<Case> {
     let body = r#"{"data": {"type": "document-collection", "id": "new"}}"#;
     let update = r#"{"data": {"type": "document-collection", "id": "posts", "attributes": {"name": "x"}}}"#;
     vec![
-        case("GET", "/collections/posts?include=x").any_of(&[400]).parameter("include"),
-        case("GET", "/collections/posts?sort=name").any_of(&[400]).parameter("sort"),
-        case("GET", "/collections/posts?filter[type]=media").any_of(&[400]).parameter("filter[type]"),
-        case("GET", "/collections/posts?page[size]=1").any_of(&[400]).parameter("page[size]"),
-        case("GET", "/collections/posts?foo").any_of(&[400]).parameter("foo"),
-        case("POST", "/collections?include=").text(body).any_of(&[400]).parameter("include"),
-        case("POST", "/collections?force=1").text(body).any_of(&[400]).parameter("force"),
-        case("PATCH", "/collections/posts?include=x").text(update).any_of(&[400]).parameter("include"),
-        case("PATCH", "/collections/posts?sort=id").text(update).any_of(&[400]).parameter("sort"),
-        case("DELETE", "/collections/posts?include=x").any_of(&[400]).parameter("include"),
-        case("DELETE", "/collections/posts?force=true").any_of(&[400]).parameter("force"),
-        case("GET", "/problems?include=x").any_of(&[400]).parameter("include"),
-        case("GET", "/problems?foo=1").any_of(&[400]).parameter("foo"),
-        case("GET", "/collections?sort=%ff").any_of(&[400]),
-        case("GET", "/collections?%ff=1").any_of(&[400]),
-        case("GET", "/collections?page[offset]=0&page[after]=").any_of(&[400]),
-        case("GET", &format!("/collections?{}", "a".repeat(20_000))).any_of(&[400, 414, 431]),
-        case("GET", &format!("/collections/{}", "k".repeat(20_000))).any_of(&[404, 414, 431]),
+        case("GET", "/collections/posts?include=x").status(400).parameter("include"),
+        case("GET", "/collections/posts?sort=name").status(400).parameter("sort"),
+        case("GET", "/collections/posts?filter[type]=media").status(400).parameter("filter[type]"),
+        case("GET", "/collections/posts?page[size]=1").status(400).parameter("page[size]"),
+        case("GET", "/collections/posts?foo").status(400).parameter("foo"),
+        case("POST", "/collections?include=").text(body).status(400).parameter("include"),
+        case("POST", "/collections?force=1").text(body).status(400).parameter("force"),
+        case("PATCH", "/collections/posts?include=x").text(update).status(400).parameter("include"),
+        case("PATCH", "/collections/posts?sort=id").text(update).status(400).parameter("sort"),
+        case("DELETE", "/collections/posts?include=x").status(400).parameter("include"),
+        case("DELETE", "/collections/posts?force=true").status(400).parameter("force"),
+        case("GET", "/problems?include=x").status(400).parameter("include"),
+        case("GET", "/problems?foo=1").status(400).parameter("foo"),
+        case("GET", "/collections?sort=%ff").status(400),
+        case("GET", "/collections?%ff=1").status(400),
+        case("GET", "/collections?page[offset]=0&page[after]=").status(400),
+        case("GET", &format!("/collections?{}", "a".repeat(20_000))).status(414),
+        case("GET", &format!("/collections/{}", "k".repeat(20_000))).status(414),
     ]
 }
