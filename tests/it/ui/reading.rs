@@ -107,7 +107,11 @@ async fn the_list_is_searched_filtered_sorted_and_paged() {
     assert_eq!(keys(&look(&server, "/?sort=-change&q=k0", 200).await)[0], "k050");
     look(&server, "/?q=zzz", 200).await.has("Nothing of 102 collections fits");
     look(&server, "/?mark=uncommitted", 200).await.has("Nothing of 102");
-    assert!(look(&server, "/?page=99999999999999", 200).await.html.contains("of 102"));
+    for beyond in ["/?page=3", "/?page=18446744073709551615"] {
+        let last = look(&server, beyond, 200).await;
+        assert!(last.html.contains("101 to 102 of 102"), "{}", last.html);
+        assert_eq!(keys(&last), ["k100", "pictures"]);
+    }
 }
 
 #[tokio::test]

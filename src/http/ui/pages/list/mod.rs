@@ -103,7 +103,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
         _ => None,
     };
     let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
-    let (as_of, asked) = (visit.as_of.clone(), ListSelection::of(visit));
+    let (as_of, mut asked) = (visit.as_of.clone(), ListSelection::of(visit));
     let past = if as_of.is_some() { Some(visit.call.past().await?) } else { None };
     let page = visit
         .call
@@ -119,6 +119,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
             let chosen = asked.select(&snapshot, &allowed, changes);
             let rows = chosen.rows.iter().map(|row| shown(row, changes)).collect();
             let (total, all) = (chosen.total, chosen.all);
+            asked.page = chosen.page;
             let uncommitted = match allowed.sees_all() {
                 true => snapshot.hand_edits.served,
                 false => snapshot.hand_edits.keys.iter().filter(|key| allowed.sees(key)).count(),

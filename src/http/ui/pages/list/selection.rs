@@ -20,7 +20,7 @@ pub(crate) struct ListSelection {
     mark: Option<Mark>,
     pub(crate) sort: Sort,
     pub(crate) descending: bool,
-    /// From 1.
+    /// From 1; there may be fewer.
     pub(crate) page: usize,
 }
 
@@ -100,6 +100,8 @@ impl<'a> Row<'a> {
 
 /// What is on a page of the list.
 pub(crate) struct Selection<'a> {
+    /// Which page it is: the last one, where a later one is asked for.
+    pub(crate) page: usize,
     pub(crate) rows: Vec<Row<'a>>,
     /// How many fit what is asked.
     pub(crate) total: usize,
@@ -127,11 +129,7 @@ impl ListSelection {
             mark: visit.asked("mark").and_then(Mark::parse),
             sort: Sort::ALL.into_iter().find(|it| it.as_str() == sort).unwrap_or_default(),
             descending,
-            page: visit
-                .asked("page")
-                .and_then(|page| page.parse().ok())
-                .filter(|page| *page > 0)
-                .unwrap_or(1),
+            page: visit.asked("page").and_then(|page| page.parse().ok()).unwrap_or(1),
         }
     }
 
@@ -195,20 +193,23 @@ impl ListSelection {
         let text = self.text.to_lowercase();
         let catalog = snapshot.catalog();
         let broken: Vec<Row<'a>> = never_served(snapshot).filter(|row| allowed.sees(row.key())).collect();
-        let from = (self.page - 1).saturating_mul(PAGE_LEN);
+        let page_of = |total: usize| self.page.clamp(1, total.div_ceil(PAGE_LEN).max(1));
+        let first_of = |page: usize| (page - 1) * PAGE_LEN;
         if self.is_everything() && allowed.sees_all() && broken.is_empty() && self.sort == Sort::Key {
             let ordered: Box<dyn Iterator<Item = &Arc<Entry>>> =
                 if self.descending { Box::new(catalog.iter().rev()) } else { Box::new(catalog.iter()) };
-            let rows = ordered.skip(from).take(PAGE_LEN).map(Row::Served).collect();
-            return Selection { rows, total: catalog.len(), all: catalog.len() };
+            let (total, page) = (catalog.len(), page_of(catalog.len()));
+            let rows = ordered.skip(first_of(page)).take(PAGE_LEN).map(Row::Served).collect();
+            return Selection { page, rows, total, all: total };
         }
         if let Some(changes) = changes.filter(|changes| {
             let knows_all = changes.audit.sees_all() && changes.knows(snapshot);
             self.is_everything() && allowed.sees_all() && self.sort == Sort::Change && knows_all
         }) {
             let total = catalog.len() + broken.len();
-            let rows = changes.page_of(snapshot, &broken, self.descending, from);
-            return Selection { rows, total, all: total };
+            let page = page_of(total);
+            let rows = changes.page_of(snapshot, &broken, self.descending, first_of(page));
+            return Selection { page, rows, total, all: total };
         }
         let mut all = broken.len();
         let served = catalog.iter().filter(|entry| allowed.sees(entry.collection.key()));
@@ -216,17 +217,14 @@ impl ListSelection {
         let wanted = |row: &Row<'_>| self.takes(row, snapshot, &text);
         let mut rows: Vec<Row<'a>> = served.filter(wanted).collect();
         rows.extend(broken.into_iter().filter(wanted));
-        let total = rows.len();
-        Selection { rows: self.page_of(rows, from, changes), total, all }
+        let (total, page) = (rows.len(), page_of(rows.len()));
+        Selection { page, rows: self.page_of(rows, first_of(page), changes), total, all }
     }
 
     /// That part of the rows, in the order that is asked for. Only what is on the page is put in order: of the rest it
     /// need only be known that it comes before or after.
     fn page_of<'a>(&self, rows: Vec<Row<'a>>, from: usize, changes: Option<Changes<'_>>) -> Vec<Row<'a>> {
-        let end = from.saturating_add(PAGE_LEN).min(rows.len());
-        if from >= end {
-            return Vec::new();
-        }
+        let end = (from + PAGE_LEN).min(rows.len());
         let ranks = match changes.filter(|_| self.sort == Sort::Change) {
             Some(changes) => changes.ranks(),
             None => HashMap::new(),
@@ -337,7 +335,8 @@ mod tests {
                 let rows = asked.select(&snapshot, &Allowed::anonymous(), None).rows;
                 rows.iter().map(|row| row.key().clone()).collect::<Vec<_>>()
             };
-            let pages: Vec<_> = (1..=4).flat_map(page).collect();
+            let pages: Vec<_> = (1..=3).flat_map(page).collect();
+            assert_eq!(page(usize::MAX), page(3), "the last one");
             let mut sorted: Vec<_> = snapshot.catalog().iter().map(Row::Served).collect();
             sorted.sort_by(|one, two| (sort.text(one), one.key()).cmp(&(sort.text(two), two.key())));
             if descending {
@@ -371,7 +370,7 @@ mod tests {
             let keys: Vec<_> = chosen.rows.iter().map(|row| row.key().to_string()).collect();
             (keys.join(" "), chosen.total, chosen.all)
         };
-        let asked = ListSelection { page: 1, ..ListSelection::default() };
+        let asked = ListSelection::default();
         assert_eq!(keys(&asked), ("a b c".to_owned(), 3, 3));
         assert_eq!(keys(&ListSelection { descending: true, ..asked.clone() }), ("c b a".to_owned(), 3, 3));
         assert_eq!(
