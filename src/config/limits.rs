@@ -105,7 +105,7 @@ pub struct RequestLimits {
           default_value_t = RequestLimits::DEFAULT.uri_bytes_max, value_parser = between::<256, 65_534>)]
     pub uri_bytes_max: usize,
 
-    /// The names and values of a request's header fields together; more is 431.
+    /// The names and values of a request's header fields together; more is 431, and so are more than 100 fields.
     #[arg(long, env = "COLLECTORY_HEADER_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
           default_value_t = RequestLimits::DEFAULT.header_bytes_max, value_parser = between::<1_024, 1_048_576>)]
     pub header_bytes_max: usize,

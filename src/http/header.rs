@@ -1,6 +1,7 @@
 //! The fields in the head of a message, by their names.
 
 use warp::http::header::CONTENT_LENGTH;
+use warp::http::uri::Authority;
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Carries the id of a request both ways.
@@ -17,7 +18,31 @@ pub(crate) fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h
     fields(headers, name).next()
 }
 
+/// Whether a field may name this host: a name or an address, and a port (RFC 9110 section 7.2).
+pub(crate) fn is_host(text: &str) -> bool {
+    let Ok(authority) = text.parse::<Authority>() else { return false };
+    let port = &text[authority.host().len().min(text.len())..];
+    !text.contains('@') && port.trim_start_matches(':').bytes().all(|c| c.is_ascii_digit())
+}
+
 /// How long the body says it is.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_a_port() {
+        for host in
+            ["localhost", "localhost:8080", "a.example:", "127.0.0.1:1", "[::1]", "[::1]:80", "a_b", "xn--a"]
+        {
+            assert!(is_host(host), "{host}");
+        }
+        for none in ["", "a b", "me@host", "host:http", "ex<ample", "a/b", "[::1", "host:1:2", "a,b c"] {
+            assert!(!is_host(none), "{none}");
+        }
+    }
 }

@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use warp::http::header::{HOST, HeaderName};
-use warp::http::uri::Authority;
 use warp::http::{HeaderMap, StatusCode};
 
 use crate::config::BasePath;
 use crate::http::authorize::Action;
+use crate::http::header::is_host;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
@@ -57,7 +57,7 @@ fn address(headers: &HeaderMap, is_secured: bool, base: &BasePath) -> String {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.and_then(|value| value.split(',').next()).map(str::trim)
     };
-    let authority = |name| text(name).filter(|host| host.parse::<Authority>().is_ok() && !host.contains('@'));
+    let authority = |name| text(name).filter(|host| is_host(host));
     let own_scheme = if is_secured { "https" } else { "http" };
     let scheme =
         text(&X_FORWARDED_PROTO).filter(|scheme| matches!(*scheme, "http" | "https")).unwrap_or(own_scheme);

@@ -46,6 +46,7 @@ use tokio::sync::Semaphore;
 use warp::reply::Response;
 
 use crate::config::{Limits, Listen};
+use crate::http::header::{fields, is_host};
 pub use crate::http::server::connection::ClientConnection;
 pub(crate) use crate::http::server::connection::network;
 use crate::http::server::counts::Counts;
@@ -341,17 +342,19 @@ fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: u
     if target.as_str().len() > uri_bytes_max {
         return Some(Refusal::uri_too_long());
     }
-    let (mut header_bytes, mut hosts) = (0, 0);
-    for (name, value) in request.headers() {
-        header_bytes += name.as_str().len() + value.len();
-        hosts += usize::from(name == HOST);
-    }
+    let header_bytes =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
     if header_bytes > header_bytes_max {
         return Some(Refusal::headers_too_large());
     }
-    // RFC 9112 section 3.2.
-    let wants_host = request.version() == Version::HTTP_11;
-    (hosts > 1 || (wants_host && hosts == 0)).then(Refusal::host)
+    // RFC 9112 section 3.2. An empty one is for a target that has no host.
+    let mut hosts = fields(request.headers(), &HOST);
+    let is_right = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.is_empty() || host.to_str().is_ok_and(is_host),
+        (None, _) => request.version() != Version::HTTP_11,
+        (Some(_), Some(_)) => false,
+    };
+    (!is_right).then(Refusal::host)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Refusal {
 
     /// There is not exactly one `Host`.
     pub(crate) const fn host() -> Self {
-        let detail = "A request has exactly one Host header (RFC 9112 section 3.2).";
+        let detail = "A request has exactly one Host header, which names a host and may name a port (RFC 9112 section 3.2).";
         Self::new(StatusCode::BAD_REQUEST, "bad_request", "Bad Request", detail)
     }
 
@@ -47,7 +47,7 @@ impl Refusal {
 
     /// There are too many header fields, or too much in them.
     pub(crate) const fn headers_too_large() -> Self {
-        let detail = "The header fields of the request are more or larger than this service takes.";
+        let detail = "The header fields of the request are more than 100, or larger than this service takes.";
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         Self::new(status, "header_fields_too_large", "Request Header Fields Too Large", detail)
     }

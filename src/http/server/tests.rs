@@ -140,6 +140,8 @@ async fn a_broken_head_is_answered_with_a_json_api_error() {
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: me@x\r\n\r\n",
     ] {
         let answer = server.exchange(request).await;
         is_refusal(&answer, 400, "bad_request");
@@ -171,11 +173,14 @@ async fn a_uri_at_its_limit_is_served_and_one_above_is_414() {
 async fn header_fields_above_their_limit_are_431() {
     let server = start_with(|limits| limits.requests.header_bytes_max = 2_000).await;
     let get = |fields: &str| format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
-    assert!(server.exchange(get(&format!("a: {}\r\n", "b".repeat(1_900))).as_bytes()).await.ends_with("[1]"));
+    // With the two that are there 100 fields.
+    for fields in [format!("a: {}\r\n", "b".repeat(1_900)), "a: b\r\n".repeat(98)] {
+        assert!(server.exchange(get(&fields).as_bytes()).await.ends_with("[1]"));
+    }
     for fields in [
         format!("a: {}\r\n", "b".repeat(2_000)),
         format!("a: {}\r\n", "b".repeat(200_000)),
-        "a: b\r\n".repeat(150),
+        "a: b\r\n".repeat(99),
     ] {
         let answer = server.exchange(get(&fields).as_bytes()).await;
         is_refusal(&answer, 431, "header_fields_too_large");
