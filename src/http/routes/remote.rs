@@ -53,6 +53,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
 
 /// `POST /remote/accept`: a remote that was rewritten is right as it is.
 pub(crate) async fn accept(call: &Call<'_>) -> Result<Reply, ApiError> {
+    call.negotiate()?;
     call.authorize(Action::Operate).await?;
     query::none(&call.query()?)?;
     decide(call, Decision::Accept).await
@@ -60,15 +61,9 @@ pub(crate) async fn accept(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 /// `POST /remote/restore`: what a rewritten remote has lost comes back; with `force=true` in place of what it has.
 pub(crate) async fn restore(call: &Call<'_>) -> Result<Reply, ApiError> {
+    call.negotiate()?;
     call.authorize(Action::Operate).await?;
-    let force = match call.raw_query() {
-        "" => false,
-        "force=true" => true,
-        _ => {
-            return Err(ApiError::new(Code::INVALID_DATA, "The query says `force=true` or nothing.")
-                .parameter("force"));
-        }
-    };
+    let force = query::force(&call.query()?)?;
     decide(call, Decision::Restore { force }).await
 }
 

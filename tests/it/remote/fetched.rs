@@ -309,10 +309,17 @@ async fn notes_of_the_remote_that_a_power_cut_left_empty_keep_nobody_from_it() {
 
 #[tokio::test]
 async fn what_an_operator_has_decided_is_answered_when_it_can_be_read() {
-    for (decision, name) in [("restore", "Gone"), ("accept", "Posts"), ("restore?force=true", "Gone")] {
+    for (decision, name) in [("restore", "Gone"), ("accept", "Posts"), ("restore?&force=true", "Gone")] {
         let hub = Hub::with("small");
         let (server, _) = rewound(&hub, &[]).await;
         let before = hub.head();
+        let path = format!("/remote/{}", decision.split('?').next().unwrap());
+        let other = server.request("POST", &format!("{path}?include=x")).send().await.is(400);
+        assert_eq!(other.error().1, json!({"parameter": "include"}), "{decision}");
+        for (field, status) in [("Accept", 406), ("Content-Type", 415)] {
+            let asked = server.request("POST", &path).header(field, "application/vnd.api+json; x=y");
+            asked.send().await.is(status);
+        }
         let told = server.request("POST", &format!("/remote/{decision}")).send().await.is(200);
         assert_eq!(told.json()["meta"]["revision"], hub.head().unwrap(), "{decision}");
         assert_eq!(hub.head() == before, decision == "accept", "{decision}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::query::{Query, fields_of, member, not_understood, repeated};
 
 /// The attributes that are wanted of one resource type.
@@ -72,6 +72,20 @@ pub(crate) fn fields_beside(query: &Query, types: &[&str], others: &[&str]) -> R
         }
     }
     if faults.is_empty() { Ok(fields) } else { Err(faults.into()) }
+}
+
+/// Reads the query of a path that takes `force=true` or nothing.
+///
+/// # Errors
+///
+/// 400 with every parameter that is not understood.
+pub(crate) fn force(query: &Query) -> Result<bool, ApiError> {
+    fields_beside(query, &[], &["force"])?;
+    match query.first("force") {
+        None => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(ApiError::new(Code::INVALID_DATA, "expected `true`").parameter("force")),
+    }
 }
 
 /// Reads the query of a path that takes no parameter.

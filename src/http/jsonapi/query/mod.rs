@@ -23,7 +23,7 @@ use percent_encoding::percent_decode;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, as_part, events, listed};
 pub(crate) use crate::http::jsonapi::query::fields::{
-    COLLECTION_TYPES, Fields, Fieldset, fields, fields_beside, none,
+    COLLECTION_TYPES, Fields, Fieldset, fields, fields_beside, force, none,
 };
 pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list, text_of};
 
