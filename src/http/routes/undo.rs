@@ -54,11 +54,11 @@ async fn undo_here(call: &Call<'_>, id: &EventId, sent: Result<Bytes, ApiError>)
     let allowed = call.authorize(Action::UndoEvent { key }).await?;
     let (history, _) = history?;
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
+    let request = Request::of(call, key, allowed, sent.as_deref().unwrap_or_default())?;
     let sent = sent?;
     if !sent.is_empty() {
         request::members_of(call.parse(&sent)?)?;
     }
-    let request = Request::of(call, key, allowed, &sent)?;
     let done = request.undoer.undo(history, request.engine(), uuid).await;
     let done = request.refused(done).await;
     request.answer(done, StatusCode::CREATED).await

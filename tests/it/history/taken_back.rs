@@ -82,6 +82,8 @@ async fn preconditions_and_unknown_events_are_kept_to() {
     let id = server.newest_event("posts").await;
     let undo = format!("/events/{id}/undo");
     server.request("POST", &undo).header("If-Match", "\"nonsense\"").send().await.is(412);
+    let malformed = RawRequest::new("POST", &undo).header("Content-Type", JSON_API).body("{bad");
+    malformed.header("If-Match", "\"nonsense\"").send(server.address()).is(412);
     let tag = server.read("posts").await.is(200).header("etag");
     server.request("POST", &undo).header("If-Match", &tag).send().await.is(201);
     server.request("POST", "/events/00000000-0000-0000-0000-000000000000/undo").send().await.is(404);
