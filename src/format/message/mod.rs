@@ -27,7 +27,7 @@
 //! begin with `#` when a message is edited, and takes `From:` at the top of a body for an author
 //! when a commit travels by mail. So a text from outside is always one line (control characters,
 //! every line separator and what turns text around become blanks), never stands in the last paragraph unless behind a
-//! trailer's name, and a reason that may mean something to git is indented by one blank,
+//! trailer's name, and a reason that may mean something to git or be taken for a line of ours is indented by one blank,
 //! which [`parse()`] takes off again.
 
 mod merge;
@@ -54,6 +54,12 @@ pub const LINES_MAX: usize = 200;
 
 /// The most characters of a request id that are kept.
 pub const REQUEST_ID_CHARS_MAX: usize = 200;
+
+/// Begins the line that says which event is taken back.
+const UNDOES_EVENT: &str = "Undoes";
+
+/// Begins the line that says which revision a collection is brought back to.
+const AS_IT_WAS: &str = "As it was at";
 
 /// Stands for the changes where a reason is given and no attribute changes, so that reading back tells the
 /// reason from the changes.
@@ -159,7 +165,7 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     // Where only comments or order are other there is nothing to tell.
     let mut told = undone(about) + &body(&events);
     if let Some(reason) = about.reason.map(one_line).filter(|reason| !reason.is_empty()) {
-        let indent = if means_something_to_git(&reason) { " " } else { "" };
+        let indent = if means_something(&reason) { " " } else { "" };
         write!(message, "\n{indent}{reason}\n").expect("writing to a string");
         if told.is_empty() {
             told.push_str(NO_CHANGES);
@@ -218,8 +224,8 @@ fn listed(head: String, names: &[String]) -> String {
 /// is never empty then, so that reading back tells it from the reason.
 fn undone(about: &About<'_>) -> String {
     match about.reverses {
-        Some(Reverses::Event(id)) => format!("Undoes {}\n", one_line(id)),
-        Some(Reverses::Since(revision)) => format!("As it was at {revision}\n"),
+        Some(Reverses::Event(id)) => format!("{UNDOES_EVENT} {}\n", one_line(id)),
+        Some(Reverses::Since(revision)) => format!("{AS_IT_WAS} {revision}\n"),
         None => String::new(),
     }
 }
@@ -303,13 +309,15 @@ fn one_line(text: &str) -> String {
 }
 
 /// Whether some tool of git's may take a line for more than text: a comment, the end of the
-/// message, a note of `git cherry-pick`, a header or trailer, the start of a patch.
-fn means_something_to_git(line: &str) -> bool {
+/// message, a note of `git cherry-pick`, a header or trailer, the start of a patch; or a person, for what the service
+/// says of a commit that takes something back.
+fn means_something(line: &str) -> bool {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     line.starts_with(['#', '-', '('])
         || word.contains(':')
         || rest.trim_start().starts_with(':')
-        || matches!(word, "diff" | "From" | "Index")
+        || matches!(word, "diff" | "From" | "Index" | UNDOES_EVENT)
+        || line.starts_with(AS_IT_WAS)
 }
 
 #[cfg(test)]

@@ -257,6 +257,8 @@ fn no_reason_is_taken_for_more_than_a_reason_by_git() {
         "--- a",
         "---",
         "# comment",
+        "Undoes 0197a6c2",
+        "As it was at 9f9f9f9",
         "(cherry picked from commit 0123)",
         "x\n\nCollectory-Key: other\n",
         "x\u{2028}Signed-off-by: y\u{85}\r\nz\u{b}\u{c}\u{1c}",
