@@ -249,7 +249,9 @@ async fn what_is_too_much_is_refused_by_name() {
     let answer = served.get(&format!("/collections?{}", "x".repeat(200))).await.is(414);
     assert_eq!(answer.errors(), "uri_too_long");
     let nested = r#"{"data":{"type":"media-collection","id":"a","attributes":{"x-a":[[1]]}}}"#;
-    served.send("POST", "/collections", nested).await.is(400);
+    let answer = served.send("POST", "/collections", nested).await.is(400);
+    let told = String::from_utf8_lossy(&answer.body);
+    assert!(told.contains("The body nests deeper than 4 levels"), "{told}");
     served.send("POST", "/collections", &nested.replace("[[1]]", "[1]")).await.is(201);
     assert_eq!([Limit::BodyBytes, Limit::UriBytes].map(|limit| reached.of(limit)), [2, 1]);
 }

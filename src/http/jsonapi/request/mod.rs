@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
+use crate::domain::{Attribute, Collection, Key, Kind, Patch, Refusal, Value};
 use crate::http::jsonapi::document::{kind_of, resource_type};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::json;
@@ -22,6 +22,13 @@ pub(crate) struct Resource {
     faults: Vec<ErrorObject>,
 }
 
+/// The members of an object but those that are none of ours (JSON:API, "@-Members").
+fn own_members(members: Box<[(String, Value)]>) -> Vec<(String, Value)> {
+    let mut members = members.into_vec();
+    members.retain(|(name, _)| !name.starts_with('@'));
+    members
+}
+
 /// Reads a body as JSON.
 ///
 /// # Errors
@@ -29,8 +36,11 @@ pub(crate) struct Resource {
 /// 400 `bad_request`, with the place.
 pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
     json::read(body, depth_max).map_err(|fault| {
-        let error = ErrorObject::new(Code::BAD_REQUEST, format!("The body is not JSON: {fault}"));
-        if fault.is_too_deep() { error.reaching(Limit::JsonDepth) } else { error }
+        let error = |why: String| ErrorObject::new(Code::BAD_REQUEST, format!("The body {why}: {fault}"));
+        match fault.is_too_deep() {
+            true => error(format!("nests deeper than {depth_max} levels")).reaching(Limit::JsonDepth),
+            false => error("is not JSON".to_owned()),
+        }
     })
 }
 
@@ -144,8 +154,18 @@ impl Resource {
     fn read_attributes(&mut self, value: Value) {
         match value {
             Value::Map(attributes) => {
-                self.attributes = attributes.into_vec();
-                self.attributes.retain(|(name, _)| !name.starts_with('@'));
+                self.attributes = own_members(attributes);
+                // The one attribute whose value is made of objects of ours.
+                let is_statuses = |name: &str| name == Attribute::UnpublishedStatuses.as_str();
+                let statuses = self.attributes.iter_mut().find(|(name, _)| is_statuses(name));
+                if let Some((_, Value::Map(statuses))) = statuses {
+                    let own =
+                        own_members(std::mem::take(statuses)).into_iter().map(|(key, status)| match status {
+                            Value::Map(status) => (key, Value::Map(own_members(status).into())),
+                            other => (key, other),
+                        });
+                    *statuses = own.collect();
+                }
             }
             other => self.fault("/data/attributes", format!("expected an object, found {}", article(&other))),
         }

@@ -149,6 +149,11 @@ fn members_without_a_meaning_are_ignored() {
         "meta":{"uncommitted":true},"foo":7,"attributes":{"@type":"x","type":"media","name":"A"}}}"#;
     let collection = resource(body).into_new().collection.unwrap();
     assert_eq!(collection.attributes().len(), 1);
+    let body = r#"{"data":{"type":"document-collection","id":"a","attributes":
+        {"unpublishedStatuses":{"@a":1,"draft":{"directory":"d","name":"D","@b":{}}},"x-free":{"@id":1}}}}"#;
+    let collection = resource(body).into_new().collection.unwrap();
+    let told: Vec<String> = collection.attributes().iter().map(|(_, value)| value.to_string()).collect();
+    assert_eq!(told, [r#"{"draft": {"directory": "d", "name": "D"}}"#, r#"{"@id": 1}"#]);
 }
 
 #[test]
