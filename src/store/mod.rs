@@ -291,6 +291,14 @@ pub trait Commits {
         Ok(found)
     }
 
+    /// One commit, if it is there and not damaged: for who looks at several, of which each tells of itself only.
+    fn intact_commit(&mut self, revision: Revision) -> Result<Option<Commit>, StoreError> {
+        match self.commit(revision) {
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            commit => commit,
+        }
+    }
+
     /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 

@@ -279,7 +279,7 @@ fn one_by_one(
 ) -> Result<(), StoreError> {
     for revision in revisions.into_iter().take(*left) {
         *left -= 1;
-        journal.commits().commit(revision)?.iter().for_each(&mut *note);
+        journal.commits().intact_commit(revision)?.iter().for_each(&mut *note);
     }
     Ok(())
 }

@@ -54,10 +54,14 @@ impl Mirror {
         let Some(head) = self.snapshot.revision.filter(|head| self.conflicts.until != Some(*head)) else {
             return;
         };
-        if let Err(error) = self.look_for_conflicts(head) {
-            tracing::warn!(error = %chain(&error), "what merges have left could not be looked at");
+        let looked = self.look_for_conflicts(head);
+        if let Err(error) = &looked {
+            tracing::warn!(error = %chain(error), "what merges have left could not be looked at");
         }
-        self.conflicts.until = Some(head);
+        // What could not be read may be readable with the next look; what is damaged stays so.
+        if let Ok(()) | Err(StoreError::Damaged { .. }) = looked {
+            self.conflicts.until = Some(head);
+        }
         self.tell_conflicts();
     }
 
@@ -86,8 +90,9 @@ impl Mirror {
                 self.with_conflicts_among(&new)?
             }
             None => {
+                let found = self.with_conflicts(head)?;
                 self.conflicts.open.clear();
-                self.with_conflicts(head)?
+                found
             }
         };
         for merge in found.into_iter().rev() {
@@ -114,7 +119,7 @@ impl Mirror {
     fn with_conflicts_among(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
         let mut found = Vec::new();
         for revision in revisions {
-            let commit = self.journal.commits().commit(*revision)?;
+            let commit = self.journal.commits().intact_commit(*revision)?;
             found.extend(commit.filter(|commit| !message::conflicts(&commit.message).is_empty()));
         }
         Ok(found)

@@ -222,7 +222,7 @@ impl Mirror {
             return Ok(false);
         }
         for revision in self.journal.commits().commits_beyond(head, from)? {
-            let commit = self.journal.commits().commit(revision)?;
+            let commit = self.journal.commits().intact_commit(revision)?;
             if commit.is_some_and(|commit| message::is_merge(&commit.message)) {
                 return Ok(true);
             }

@@ -137,10 +137,7 @@ impl Mirror {
     /// Whether the service has made one of these commits.
     fn is_acknowledged(&mut self, commits: &[Revision]) -> Result<bool, StoreError> {
         for revision in commits {
-            let commit = match self.journal.commits().commit(*revision) {
-                Err(StoreError::Damaged { .. }) => None,
-                commit => commit?,
-            };
+            let commit = self.journal.commits().intact_commit(*revision)?;
             let mut committers = self.options.committers.iter();
             if commit.is_some_and(|commit| committers.any(|email| email == commit.committer.email())) {
                 return Ok(true);

@@ -1,5 +1,6 @@
 //! The engine on a repository in memory, with faults on demand.
 
+mod conflicts;
 mod durable;
 mod following;
 mod large;

@@ -134,6 +134,18 @@ impl MemoryJournal {
         Some(merge)
     }
 
+    /// Pushes a merge with a commit beside the branch, as a service does that shares it with others; tells that one.
+    pub(crate) fn push_merge(&self, files: &[(&str, Option<&str>)], message: &str) -> Revision {
+        let mut state = self.lock();
+        state.has_merges = true;
+        let base: Vec<Revision> = state.head.into_iter().collect();
+        let draft = by_hand(files, &Actor::service(), message, DateTime::UNIX_EPOCH);
+        let side = state.commit_on(base.clone(), &draft, &Actor::service());
+        let merge = state.commit_on([base, vec![side]].concat(), &draft, &Actor::service());
+        state.head = Some(merge);
+        side
+    }
+
     /// Moves the branch and makes the files what it has, as `git reset --hard` does; files that no
     /// commit knows stay.
     pub(crate) fn reset_hard(&self, to: Option<Revision>) {
@@ -263,6 +275,13 @@ impl MemoryJournal {
         self.lock().faults.is_unreadable = is_unreadable;
     }
 
+    /// Makes a commit fail when it is read by itself, or be readable again.
+    pub(crate) fn fail_commit(&self, revision: Revision, error: Option<fn() -> StoreError>) {
+        let commits = &mut self.lock().faults.commits;
+        commits.remove(&revision);
+        commits.extend(error.map(|error| (revision, error)));
+    }
+
     /// Makes the work tree look as if git were changing it, or not any more.
     pub(crate) fn set_busy(&self, is_busy: bool) {
         self.lock().work_tree.is_busy = is_busy;
@@ -348,12 +367,25 @@ impl Commits for MemoryJournal {
         Ok(())
     }
 
+    fn commit(&mut self, revision: Revision) -> Result<Option<Commit>, StoreError> {
+        let state = self.readable()?;
+        match state.faults.commits.get(&revision) {
+            Some(error) => Err(error()),
+            None => Ok(state.commits.get(&revision).map(|(commit, _)| commit.clone())),
+        }
+    }
+
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         Ok(self.readable()?.descends(descendant, ancestor))
     }
 
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
         Ok(self.readable()?.commits_beyond(old, new))
+    }
+
+    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        Ok(self.readable()?.tree(Some(revision)).get(name).and_then(|entry| entry.blob()))
     }
 }
 
@@ -466,6 +498,10 @@ impl Journal for MemoryJournal {
 
     fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
         self.lock().let_go(kept)
+    }
+
+    fn has_merges(&self) -> bool {
+        self.lock().has_merges
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {

@@ -30,6 +30,8 @@ pub(super) struct State {
     // What was noted as served last.
     pub(super) served: Option<Revision>,
     pub(super) kept: Vec<Kept>,
+    // Whether a service may have merged what others have pushed.
+    pub(super) has_merges: bool,
 }
 
 /// The work tree, and what stands half-done there.
@@ -54,6 +56,7 @@ pub(super) struct Faults {
     pub(super) flushes: usize,
     pub(super) keeps: usize,
     pub(super) lets_go: usize,
+    pub(super) commits: HashMap<Revision, fn() -> StoreError>,
     pub(super) is_unreadable: bool,
 }
 

@@ -1,0 +1,81 @@
+//! What merges have left for people to look at is told, whatever could not be read for a while.
+
+use std::io;
+
+use crate::engine::tests::*;
+use crate::store::{Damage, StoreError};
+
+const POSTS: &str = "posts.yaml";
+const MERGE: &str = "Merge\n\nCollectory-Origin: merge\nCollectory-Conflict: posts name";
+
+/// A repository with a commit, and an engine that has read it.
+fn begun() -> (MemoryJournal, Running) {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    (journal, running)
+}
+
+/// Pushes a merge that has left a conflict; tells the commit that it brings.
+fn push_conflict(journal: &MemoryJournal) -> Revision {
+    journal.push_merge(&[(POSTS, Some(&named("Theirs")))], MERGE)
+}
+
+fn look(running: &Running) {
+    running.notice(Hint::Everything);
+    running.settled();
+}
+
+fn told(running: &Running) -> Vec<String> {
+    running.snapshot().conflicts.iter().map(|it| it.conflict.to_string()).collect()
+}
+
+fn unreadable() -> StoreError {
+    StoreError::Path { action: "read", path: "memory".into(), source: io::ErrorKind::PermissionDenied.into() }
+}
+
+fn damaged() -> StoreError {
+    StoreError::Damaged { kind: "commit", id: String::new(), damage: Damage::Missing }
+}
+
+#[test]
+fn a_conflict_is_told_as_soon_as_what_could_not_be_read_can_be() {
+    let (journal, running) = begun();
+    let side = push_conflict(&journal);
+    journal.fail_commit(side, Some(unreadable));
+    look(&running);
+    assert_eq!(told(&running), [""; 0]);
+    journal.fail_commit(side, None);
+    look(&running);
+    assert_eq!(told(&running), ["posts name"]);
+    running.stop();
+}
+
+#[test]
+fn a_damaged_commit_hides_no_conflict_of_another() {
+    let (journal, running) = begun();
+    let side = push_conflict(&journal);
+    journal.fail_commit(side, Some(damaged));
+    look(&running);
+    assert_eq!(told(&running), ["posts name"]);
+    running.stop();
+    let running = Running::on(&journal);
+    assert_eq!(told(&running), ["posts name"]);
+    running.stop();
+}
+
+#[test]
+fn conflicts_stay_told_while_a_rewritten_branch_cannot_be_looked_through() {
+    let (journal, running) = begun();
+    let side = push_conflict(&journal);
+    look(&running);
+    let merge = running.snapshot().revision;
+    commit(&journal, "pages.yaml", &named("Pages"));
+    look(&running);
+    assert_eq!(told(&running), ["posts name"]);
+    journal.reset_hard(merge);
+    journal.fail_commit(side, Some(unreadable));
+    look(&running);
+    assert_eq!((running.snapshot().revision, told(&running)), (merge, vec!["posts name".to_owned()]));
+    running.stop();
+}
