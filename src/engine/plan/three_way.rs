@@ -116,8 +116,9 @@ impl Merger for Collections {
                 takes.extend([(at, take), (twin, of_twin)]);
             }
         }
+        let created = in_any_case(&sides.created);
         for (at, file) in sides.files.iter().enumerate() {
-            takes.entry(at).or_insert_with(|| match rival(file, &sides.created) {
+            takes.entry(at).or_insert_with(|| match rival(file, &created) {
                 // It would hide the other one, or be hidden by it.
                 true => {
                     conflicts.push(Conflict::File(self.path(&file.name)));
@@ -139,12 +140,21 @@ impl Merger for Collections {
     }
 }
 
+/// The keys of files, by what they are without letter case.
+fn in_any_case(names: &[String]) -> BTreeMap<Key, Vec<Key>> {
+    let mut keys: BTreeMap<Key, Vec<Key>> = BTreeMap::new();
+    for key in names.iter().filter_map(|name| file_name::key_of(name)) {
+        keys.entry(key.folded()).or_default().push(key);
+    }
+    keys
+}
+
 /// Whether a file is ours alone and differs in letter case only from one that the other side has made.
-fn rival(file: &FileSides, created: &[String]) -> bool {
+fn rival(file: &FileSides, created: &BTreeMap<Key, Vec<Key>>) -> bool {
     let Some(key) = file_name::key_of(&file.name) else { return false };
-    let differs_in_case = |other: &Key| *other != key && other.folded() == key.folded();
-    let is_rival = |name: &String| file_name::key_of(name).as_ref().is_some_and(differs_in_case);
-    file.base.is_none() && file.theirs.is_none() && file.ours.is_some() && created.iter().any(is_rival)
+    let differs = |others: &Vec<Key>| others.iter().any(|other| *other != key);
+    let is_ours_alone = file.base.is_none() && file.theirs.is_none() && file.ours.is_some();
+    is_ours_alone && created.get(&key.folded()).is_some_and(differs)
 }
 
 /// What becomes of a collection, and which attributes conflict; `None` where the file counts as one value.
@@ -367,6 +377,18 @@ mod tests {
         );
         let (taken, _) = judged(vec![file("pages.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
         assert_eq!(taken, [Resolution::Ours]);
+    }
+
+    /// Held against each other one by one, they would take as many looks as both sides have made multiplied.
+    #[test]
+    fn what_both_sides_have_created_by_thousands_is_merged_soon() {
+        const COUNT: usize = 20_000;
+        let ours = (0..COUNT).map(|at| file(&format!("A{at}.yaml"), [None, Some(BASE), None]));
+        let theirs: Vec<String> = (COUNT - 1..2 * COUNT).map(|at| format!("a{at}.yaml")).collect();
+        let theirs: Vec<&str> = theirs.iter().map(String::as_str).collect();
+        let (taken, conflicts) = judged(ours.collect(), &theirs);
+        assert_eq!(conflicts, [Conflict::File(format!("collections/A{}.yaml", COUNT - 1))]);
+        assert_eq!(taken.iter().filter(|take| **take == Resolution::Theirs).count(), 1);
     }
 
     /// The two files of a collection: what is at base, ours and theirs of the first, and of the second.
