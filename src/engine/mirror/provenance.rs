@@ -1,7 +1,7 @@
 //! Where a file comes from: the commit that brought its present content, and what its collection
 //! was before.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
@@ -160,6 +160,19 @@ impl Provenances {
         self.ages.get(first_name).copied()
     }
 
+    /// Notes what the files of a collection were before a commit, which is told by its place; false if that made it.
+    fn step_back(&mut self, files: &CollectionFiles, at: usize) -> bool {
+        let goes_on = files.first().is_some();
+        if let Some(past) = self.pasts.get_mut(files.name()) {
+            past.before.push((at, files.clone()));
+            past.until = if goes_on { past.until } else { at };
+        }
+        if !goes_on {
+            self.ages.insert(files.name().to_owned(), at);
+        }
+        goes_on
+    }
+
     fn note(&mut self, commit: &Commit, change: &FileChange) {
         self.files.entry(change.name.clone()).or_insert_with(|| Provenance {
             revision: commit.revision,
@@ -173,6 +186,11 @@ impl CollectionFiles {
     /// The files of one collection with what the head has; at least one.
     pub(crate) fn new(files: impl IntoIterator<Item = (String, Option<TreeEntry>)>) -> Self {
         Self(files.into_iter().collect())
+    }
+
+    /// The name under which the collection is known.
+    fn name(&self) -> &str {
+        &self.0[0].0
     }
 
     /// Goes back before this change; false if the change is of another file.
@@ -213,33 +231,32 @@ pub(crate) fn provenance(
     if open.is_empty() {
         return Ok(provenances);
     }
-    for files in &open {
+    // Which of them a change is of: a commit may change thousands of files, and they may be as many.
+    let mut by_name: HashMap<String, usize> = HashMap::new();
+    for (at, files) in open.iter().enumerate() {
         let past = Past { head: files.clone(), before: Vec::new(), until: usize::MAX };
-        provenances.pasts.insert(files.0[0].0.clone(), past);
+        provenances.pasts.insert(files.name().to_owned(), past);
+        by_name.extend(files.0.iter().map(|(name, _)| (name.clone(), at)));
     }
     journal.commits().walk(head, &mut |commit, changes| {
         age += 1;
         provenances.merges.extend(Merge::of(commit).map(|merge| (age, merge)));
-        open.retain_mut(|files| {
-            let mut is_touched = false;
-            for change in changes {
-                if files.go_back(change) {
-                    provenances.note(commit, change);
-                    is_touched = true;
+        let mut touched = BTreeSet::new();
+        for change in changes {
+            if let Some(at) = by_name.get(&change.name) {
+                open[*at].go_back(change);
+                provenances.note(commit, change);
+                touched.insert(*at);
+            }
+        }
+        for files in touched.into_iter().map(|at| &open[at]) {
+            if !provenances.step_back(files, age) {
+                for (name, _) in &files.0 {
+                    by_name.remove(name);
                 }
             }
-            let goes_on = files.first().is_some();
-            if let (true, Some(past)) = (is_touched, provenances.pasts.get_mut(&files.0[0].0)) {
-                past.before.push((age, files.clone()));
-            }
-            if !goes_on {
-                let past = provenances.pasts.get_mut(&files.0[0].0);
-                past.into_iter().for_each(|past| past.until = age);
-                provenances.ages.insert(files.0[0].0.clone(), age);
-            }
-            goes_on
-        });
-        !open.is_empty()
+        }
+        !by_name.is_empty()
     })?;
     Ok(provenances)
 }
