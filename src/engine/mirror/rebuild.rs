@@ -159,57 +159,39 @@ impl Mirror {
         work: &mut Rebuild<'_>,
     ) -> Result<(), StoreError> {
         let Some(entry) = entry else {
-            // What was not served stood in nobody's way, and two broken ones do not free each other.
-            if work.next.get(key.as_str()).is_none() {
-                return Ok(());
-            }
-            work.next.remove(key.as_str());
-            let folded = key.folded();
-            let others = work.problems.values().filter_map(|problem| problem.collection.as_ref());
-            let freed: BTreeSet<Key> =
-                others.filter(|other| *other != key && other.folded() == folded).cloned().collect();
-            work.queue.extend(freed);
+            work.take_away(key);
             return Ok(());
         };
-        let Some(other) = work.next.catalog().in_other_case(key).cloned() else {
+        let other = work.next.catalog().in_other_case(key);
+        let Some(there) = other.and_then(|other| work.next.get(other.as_str())).cloned() else {
             work.next.insert(entry);
             return Ok(());
         };
-        let stays = match work.next.get(other.as_str()).cloned() {
-            Some(there) => self.was_first(&there, &entry, moved, work.next.revision)?,
-            None => false,
-        };
-        let (winner, loser) = if stays { (other, key.clone()) } else { (key.clone(), other) };
-        let (kept, lost) = if winner == *key {
-            let lost = work.next.get(loser.as_str()).cloned();
-            work.next.remove(loser.as_str());
-            (Some(entry), lost)
-        } else {
+        if self.was_first(&there, &entry, moved, work.next.revision)? {
             work.next.remove(key.as_str());
-            (None, Some(entry))
+            return self.hide(&entry, work);
+        }
+        work.next.remove(there.collection.key().as_str());
+        work.next.insert(entry);
+        self.hide(&there, work)
+    }
+
+    /// Tells of a collection that is not served, since another one whose key differs in letter case only is.
+    fn hide(&mut self, hidden: &Entry, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
+        let (key, name) = (hidden.collection.key(), hidden.file());
+        let provenances = match work.next.revision.filter(|_| hidden.is_as_committed()) {
+            Some(head) => {
+                let committed = TreeEntry::File(hidden.blob);
+                self.aside.insert(name.clone(), committed);
+                let files = CollectionFiles::new([(name.clone(), Some(committed))]);
+                provenance(&mut *self.journal, head, vec![files])?
+            }
+            None => Provenances::default(),
         };
-        if let Some(lost) = lost {
-            let file = lost.file();
-            let committed = lost.is_as_committed().then_some(TreeEntry::File(lost.blob));
-            let provenances = match (committed, work.next.revision) {
-                (Some(committed), Some(head)) => {
-                    self.aside.insert(file.clone(), committed);
-                    provenance(
-                        &mut *self.journal,
-                        head,
-                        vec![CollectionFiles::new([(file.clone(), Some(committed))])],
-                    )?
-                }
-                _ => Provenances::default(),
-            };
-            let faults = vec![hidden_by_other_case(&loser)];
-            let wrong = BrokenFile { name: file, faults, uncommitted: lost.uncommitted };
-            let problem = self.problem(Some(&loser), &wrong, Serving::Nothing, provenances.get(&wrong.name));
-            work.problems.insert(problem.path.clone(), problem);
-        }
-        if let Some(kept) = kept {
-            work.next.insert(kept);
-        }
+        let wrong =
+            BrokenFile { name, faults: vec![hidden_by_other_case(key)], uncommitted: hidden.uncommitted };
+        let problem = self.problem(Some(key), &wrong, Serving::Nothing, provenances.get(&wrong.name));
+        work.problems.insert(problem.path.clone(), problem);
         Ok(())
     }
 
@@ -362,4 +344,20 @@ pub(crate) struct Rebuild<'a> {
     pub(crate) queue: VecDeque<Key>,
     /// Entries that somebody has made already and that may be shared.
     pub(crate) ready: &'a Catalog<Arc<Entry>>,
+}
+
+impl Rebuild<'_> {
+    /// Takes away what was served for a key, and looks again at what stood behind it.
+    fn take_away(&mut self, key: &Key) {
+        // What was not served stood in nobody's way, and two broken ones do not free each other.
+        if self.next.get(key.as_str()).is_none() {
+            return;
+        }
+        self.next.remove(key.as_str());
+        let folded = key.folded();
+        let others = self.problems.values().filter_map(|problem| problem.collection.as_ref());
+        let freed: BTreeSet<Key> =
+            others.filter(|other| *other != key && other.folded() == folded).cloned().collect();
+        self.queue.extend(freed);
+    }
 }
