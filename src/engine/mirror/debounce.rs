@@ -114,6 +114,7 @@ impl Mirror {
             WorkTree::Away(why) => {
                 looked = self.work_tree.edits.keys().cloned().collect();
                 self.work_tree.suspects.clear();
+                self.work_tree.unfinished.clear();
                 self.work_tree.away = true;
                 (Vec::new(), BTreeMap::new(), Some(why))
             }
@@ -125,10 +126,8 @@ impl Mirror {
                 (edits, unfinished, note)
             }
         };
-        match paths {
-            Paths::All => self.work_tree.unfinished.clear(),
-            Paths::Only(names) => self.work_tree.unfinished.retain(|name, _| !names.contains(name)),
-        }
+        let is_partial = matches!(paths, Paths::Only(_));
+        self.work_tree.unfinished.retain(|name, _| is_partial && !looked.contains(name));
         let now = Instant::now();
         self.work_tree.unfinished.extend(unfinished.keys().map(|name| (name.clone(), now)));
         self.note_work_tree(note);

@@ -33,9 +33,9 @@ impl FoldedCommit {
         let touched: BTreeSet<Key> = self.files.keys().filter_map(|name| key_of(name)).collect();
         self.events = folded(&self.events);
         self.events.retain(|event| touched.contains(event.key()));
-        let told = |key: &Key| self.events.iter().any(|event| event.key() == key);
+        let told: BTreeSet<&Key> = self.events.iter().map(Event::key).collect();
         let mut unread: BTreeSet<Key> = self.unread.drain(..).collect();
-        unread.retain(|key| touched.contains(key) && !told(key));
+        unread.retain(|key| touched.contains(key) && !told.contains(key));
         self.unread.extend(unread);
     }
 }
