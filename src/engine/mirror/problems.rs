@@ -1,9 +1,10 @@
 //! What is wrong, since when, and who brought it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
 use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Key, Revision};
@@ -91,19 +92,22 @@ impl Mirror {
     }
 
     /// Tells the operator of each problem once, when it comes and when it goes.
-    pub(crate) fn tell(&self, problems: &BTreeMap<String, Arc<Problem>>) {
-        let known = &self.snapshot.problems;
-        for (path, problem) in problems {
-            if known.get(path).is_none_or(|old| old.faults != problem.faults) {
-                let revision = problem.committed.as_ref().map(|(revision, _)| revision.to_string());
-                let serving = problem.serving.as_str();
-                for (number, Fault { line, column, .. }) in problem.faults.iter().enumerate() {
-                    tracing::warn!(path, line, column, serving, revision, "{}", problem.diagnostic(number));
-                }
+    pub(crate) fn tell(&self, problems: &OrdMap<String, Arc<Problem>>) {
+        for difference in self.snapshot.problems.diff(problems) {
+            match difference {
+                DiffItem::Update { old: (_, old), new: (_, new) } if old.faults == new.faults => {}
+                DiffItem::Add(_, new) | DiffItem::Update { new: (_, new), .. } => warn_of(new),
+                DiffItem::Remove(path, _) => tracing::info!(path, "the problem of {path} is solved"),
             }
         }
-        for path in known.keys().filter(|path| !problems.contains_key(*path)) {
-            tracing::info!(path, "the problem of {path} is solved");
-        }
+    }
+}
+
+fn warn_of(problem: &Problem) {
+    let Problem { path, serving, .. } = problem;
+    let revision = problem.committed.as_ref().map(|(revision, _)| revision.to_string());
+    let serving = serving.as_str();
+    for (number, Fault { line, column, .. }) in problem.faults.iter().enumerate() {
+        tracing::warn!(path, line, column, serving, revision, "{}", problem.diagnostic(number));
     }
 }

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use imbl::OrdMap;
+
 use crate::domain::file_name::{Ending, FileName, key_of, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{
@@ -29,7 +31,7 @@ impl Mirror {
         ready: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
         let head = next.revision;
-        let problems = BTreeMap::clone(&self.snapshot.problems);
+        let problems = self.snapshot.problems.clone();
         let mut work = Rebuild { next, problems, queue: VecDeque::new(), ready };
         let names: BTreeSet<String> = moved.keys().cloned().chain(edited).collect();
         let mut keys = BTreeSet::new();
@@ -49,16 +51,8 @@ impl Mirror {
         }
         let Rebuild { mut next, problems, .. } = work;
         self.tell(&problems);
-        if problems != *self.snapshot.problems {
-            next.problems = Arc::new(problems);
-        }
-        let shown = next.hand_edits.shown;
-        next.hand_edits = HandEdits {
-            served: shown + self.count_gone(),
-            shown,
-            keys: Arc::new(self.edited()),
-            saved: Arc::new(self.saved()),
-        };
+        next.problems = problems;
+        next.hand_edits = self.hand_edits(next.hand_edits.shown, &names);
         self.snapshot = Arc::new(next);
         Ok(())
     }
@@ -319,6 +313,26 @@ impl Mirror {
         Ok(None)
     }
 
+    /// What is saved and not committed, once these names were looked at. It is made anew only where that concerns one
+    /// of them: a write must not take the longer the more people have saved elsewhere.
+    fn hand_edits(&self, shown: usize, names: &BTreeSet<String>) -> HandEdits {
+        let known = &self.snapshot.hand_edits;
+        let is_edit = |name: &String| {
+            self.work_tree.edits.contains_key(name)
+                || known.saved.contains_key(&self.path(name))
+                || key_of(name).is_some_and(|key| known.keys.contains(&key))
+        };
+        if !names.iter().any(is_edit) {
+            return HandEdits { served: known.served - known.shown + shown, shown, ..known.clone() };
+        }
+        HandEdits {
+            served: shown + self.count_gone(),
+            shown,
+            keys: Arc::new(self.edited()),
+            saved: Arc::new(self.saved()),
+        }
+    }
+
     /// The collections that have an uncommitted hand edit, if such edits are served.
     fn edited(&self) -> BTreeSet<Key> {
         self.served_edits().filter_map(|(name, _)| key_of(name)).collect()
@@ -340,7 +354,7 @@ impl Mirror {
 /// A snapshot under construction.
 pub(crate) struct Rebuild<'a> {
     pub(crate) next: Snapshot,
-    pub(crate) problems: BTreeMap<String, Arc<Problem>>,
+    pub(crate) problems: OrdMap<String, Arc<Problem>>,
     pub(crate) queue: VecDeque<Key>,
     /// Entries that somebody has made already and that may be shared.
     pub(crate) ready: &'a Catalog<Arc<Entry>>,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use imbl::OrdMap;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
@@ -146,7 +147,7 @@ pub struct Snapshot {
     pub revision: Option<Revision>,
     catalog: Catalog<Arc<Entry>>,
     /// What is wrong, by path.
-    pub problems: Arc<BTreeMap<String, Arc<Problem>>>,
+    pub problems: OrdMap<String, Arc<Problem>>,
     /// What the branch had before it was rewritten and is kept, the oldest first.
     pub rewritten: Arc<Vec<Rewritten>>,
     /// What merges have left that both sides had changed.
@@ -183,7 +184,7 @@ impl Snapshot {
         self.catalog.get(key)
     }
 
-    /// What is wrong with the file of this key, if nothing is served in its place.
+    /// The first of what is wrong with the files of this key, whatever is served in their place.
     #[must_use]
     pub fn problem_of(&self, key: &str) -> Option<&Arc<Problem>> {
         self.problems
@@ -227,7 +228,7 @@ impl Snapshot {
         Self {
             revision: self.revision,
             catalog: self.catalog.clone(),
-            problems: Arc::clone(&self.problems),
+            problems: self.problems.clone(),
             rewritten: Arc::clone(&self.rewritten),
             conflicts: Arc::clone(&self.conflicts),
             hand_edits: self.hand_edits.clone(),

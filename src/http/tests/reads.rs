@@ -172,7 +172,7 @@ async fn problems_are_listed_to_those_who_may_see_their_collections() {
         let mut next = snapshot([]);
         let problems =
             [problem("b/posts", Some("posts")), problem("b/!", None), problem("b/notes", Some("notes"))];
-        next.problems = Arc::new(problems.map(|problem| (problem.path.clone(), problem)).into());
+        next.problems = problems.into_iter().map(|problem| (problem.path.clone(), problem)).collect();
         let since = DateTime::UNIX_EPOCH;
         let revision = Revision::new([0x9f; 20]);
         let message = "It went.".to_owned();
@@ -328,7 +328,7 @@ async fn many_problems_are_put_together_off_the_threads_that_answer() {
     let served = Served::new();
     let mut snapshot = served.projection.snapshot().unwrap().next();
     let problems = (0..200).map(|n| problem(&format!("collections/b{n}.yaml"), None));
-    snapshot.problems = Arc::new(problems.map(|it| (it.path.clone(), it)).collect());
+    snapshot.problems = problems.map(|it| (it.path.clone(), it)).collect();
     served.projection.publish(Arc::new(snapshot));
     let mut asked = pin!(served.get("/problems"));
     tokio::select! {

@@ -221,7 +221,7 @@ async fn a_change_says_what_kind_it_takes_the_collection_for() {
 async fn a_file_that_never_was_valid_is_a_conflict_for_an_update() {
     let served = Served::new();
     let mut next = served.projection.snapshot().unwrap().next();
-    next.problems = Arc::new([("b/typo".to_owned(), problem("b/typo", Some("typo")))].into());
+    next.problems.insert("b/typo".to_owned(), problem("b/typo", Some("typo")));
     served.projection.publish(Arc::new(next));
     served.get("/collections/typo").await.is(404);
     let body = posts("{}").replace("posts", "typo");

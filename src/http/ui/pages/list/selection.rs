@@ -364,7 +364,7 @@ mod tests {
     fn a_file_that_never_was_valid_has_a_row_among_the_others() {
         let mut snapshot = snapshot(["a", "c"].map(|key| entry(key, Kind::Document, &[])));
         let problems = [problem("collections/b.yaml", Some("b")), problem("collections/x y.yaml", None)];
-        snapshot.problems = Arc::new(problems.map(|it| (it.path.clone(), it)).into());
+        snapshot.problems = problems.into_iter().map(|it| (it.path.clone(), it)).collect();
         let keys = |asked: &ListSelection| {
             let chosen = asked.select(&snapshot, &Allowed::anonymous(), None);
             let keys: Vec<_> = chosen.rows.iter().map(|row| row.key().to_string()).collect();
