@@ -89,6 +89,8 @@ struct Records {
     unknown: HashMap<Scope, (Fingerprint, Vec<Uuid>)>,
     /// The oldest first; one that was forgotten or made again is passed over.
     by_age: VecDeque<(DateTime<Utc>, Scope)>,
+    /// Those of them that changed nothing.
+    answers_by_age: VecDeque<(DateTime<Utc>, Scope)>,
     /// What the records take in memory beyond their places.
     bytes: usize,
     /// The commit up to which commits were read.
@@ -113,6 +115,15 @@ impl Records {
         if let Some(removed) = self.by_scope.remove(&scope) {
             self.bytes -= removed.made.bytes();
         }
+    }
+
+    /// Removes what was recorded then, unless it was made again; says whether it was there.
+    fn remove_of(&mut self, (at, scope): (DateTime<Utc>, Scope)) -> bool {
+        let is_there = self.by_scope.get(&scope).is_some_and(|record| record.at == at);
+        if is_there {
+            self.remove(scope);
+        }
+        is_there
     }
 }
 
@@ -165,21 +176,36 @@ impl Ledger {
     ) {
         let mut records = self.records();
         records.by_age.push_back((at, scope));
+        if matches!(made, RecordedOutcome::Nothing(_)) {
+            records.answers_by_age.push_back((at, scope));
+        }
         records.insert(scope, Record { fingerprint, at, made });
-        while let Some((at, scope)) = records.by_age.front().copied() {
-            let is_too_much = records.bytes > self.bytes_max;
-            if records.by_age.len() <= self.len_max && !self.is_over(at) && !is_too_much {
+        self.forget_oldest(&mut records);
+        self.forget_answers(&mut records);
+    }
+
+    /// Forgets what is over, and the oldest where there are too many.
+    fn forget_oldest(&self, records: &mut Records) {
+        while let Some(oldest) = records.by_age.front().copied() {
+            let is_over = self.is_over(oldest.0);
+            if !is_over && records.by_age.len() <= self.len_max {
                 break;
             }
-            if is_too_much {
-                self.reached.count(Limit::IdempotencyBytes);
-            }
             records.by_age.pop_front();
-            if records.by_scope.get(&scope).is_some_and(|record| record.at == at) {
-                records.remove(scope);
-                if !is_too_much && !self.is_over(at) {
-                    self.reached.count(Limit::IdempotencyLen);
-                }
+            records.answers_by_age.pop_front_if(|answer| *answer == oldest);
+            if records.remove_of(oldest) && !is_over {
+                self.reached.count(Limit::IdempotencyLen);
+            }
+        }
+    }
+
+    /// Forgets the oldest of what changed nothing where that takes too much: of a commit nothing would be given back.
+    fn forget_answers(&self, records: &mut Records) {
+        while records.bytes > self.bytes_max
+            && let Some(oldest) = records.answers_by_age.pop_front()
+        {
+            if records.remove_of(oldest) {
+                self.reached.count(Limit::IdempotencyBytes);
             }
         }
     }
@@ -324,17 +350,19 @@ mod tests {
         assert_eq!([knows(&ledger, "a"), knows(&ledger, "b"), knows(&ledger, "c")], [false, true, true]);
     }
 
+    /// The answer to a large update that changed nothing.
+    fn large() -> RecordedOutcome {
+        let attributes = [("x-large".to_owned(), "x".repeat(1_000).as_str().into())];
+        let key = crate::domain::Key::parse("large").unwrap();
+        let collection = crate::domain::Collection::new(key, crate::domain::Kind::Document, attributes);
+        let entry = crate::engine::Entry::committed(Arc::new(collection.unwrap()));
+        RecordedOutcome::Nothing(vec![Outcome::Unchanged(Arc::new(entry))])
+    }
+
     #[test]
     fn what_changed_nothing_is_remembered_within_a_budget_of_bytes() {
         let reached = Reached::default();
         let ledger = Ledger { bytes_max: 100_000, reached: reached.clone(), ..ledger(1_000) };
-        let large = || {
-            let attributes = [("x-large".to_owned(), "x".repeat(1_000).as_str().into())];
-            let key = crate::domain::Key::parse("large").unwrap();
-            let collection = crate::domain::Collection::new(key, crate::domain::Kind::Document, attributes);
-            let entry = crate::engine::Entry::committed(Arc::new(collection.unwrap()));
-            RecordedOutcome::Nothing(vec![Outcome::Unchanged(Arc::new(entry))])
-        };
         for number in 0..100 {
             ledger.record(scope(&number.to_string()), Fingerprint::of(&[b"x"]), at(1_000), large());
         }
@@ -342,6 +370,21 @@ mod tests {
         assert!((5..10).contains(&known), "{known}");
         assert!(knows(&ledger, "99"), "the newest are remembered");
         assert_eq!(reached.of(Limit::IdempotencyBytes), 100 - known as u64);
+    }
+
+    #[test]
+    fn a_commit_is_remembered_however_much_changed_nothing_since() {
+        let reached = Reached::default();
+        let ledger = Ledger { bytes_max: 100_000, reached: reached.clone(), ..ledger(20) };
+        let record = |key: &str, made| ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), made);
+        record("commit", RecordedOutcome::Commit(Revision::new([1; 20])));
+        for number in 0..19 {
+            record(&number.to_string(), large());
+        }
+        assert!(knows(&ledger, "commit") && !knows(&ledger, "0"));
+        record("one more", large());
+        assert!(!knows(&ledger, "commit"), "there are too many");
+        assert_eq!(reached.of(Limit::IdempotencyLen), 1, "what was forgotten is not forgotten again");
     }
 
     #[test]
