@@ -32,7 +32,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
             self.young_bytes = 0;
         }
         self.young_bytes += bytes;
-        self.young.insert(key, (value, bytes));
+        if let Some((_, replaced)) = self.young.insert(key, (value, bytes)) {
+            self.young_bytes -= replaced;
+        }
     }
 }
 
@@ -49,5 +51,15 @@ mod tests {
         }
         assert!(cache.get(&199).is_some() && cache.get(&100).is_none());
         assert!(cache.young.len() + cache.old.len() <= 2 * 17);
+    }
+
+    #[test]
+    fn what_is_put_again_takes_no_more_room() {
+        let mut cache = Cache::new(1600);
+        cache.put(0, 0, 100);
+        for _ in 0..100 {
+            cache.put(1, 1, 100);
+        }
+        assert!(cache.get(&0).is_some());
     }
 }
