@@ -262,6 +262,18 @@ fn any_number_of_collections_of_one_name_have_their_keys_soon() {
     assert_eq!((source.candidates.len(), last.collection.key().as_str()), (COUNT, "a-30000"));
 }
 
+/// Looked for from the first one on, each would take as many looks as there are collections.
+#[test]
+fn any_number_of_media_collections_are_exported_soon() {
+    const COUNT: usize = 10_000;
+    let one = |n| format!("  - {{name: n{n}, folder: f{n}, media_folder: /m{n}}}\n");
+    let text: String = std::iter::once("collections:\n".to_owned()).chain((0..COUNT).map(one)).collect();
+    let catalog: Catalog = source_of(&text).candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+    assert_eq!(catalog.len(), 2 * COUNT);
+    let exported = export::decap(&catalog);
+    assert_eq!(exported.matches("media_folder: /m").count(), COUNT);
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 

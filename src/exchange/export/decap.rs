@@ -1,6 +1,8 @@
 //! The part of a Decap configuration that collections know of.
 
-use crate::domain::{Attribute, Catalog, Collection, Kind, Value};
+use std::collections::HashSet;
+
+use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
 use crate::exchange::decap::{DESCRIPTION, EXTRA, ORIGINAL_NAME, format_of, statuses};
 use crate::format;
 
@@ -91,26 +93,26 @@ fn is_translated(collection: &Collection) -> bool {
 
 /// The media collection of a document collection, by its key.
 fn own_media<'c>(collection: &Collection, catalog: &'c Catalog) -> Option<&'c Collection> {
-    let stem = format!("{}-media", collection.key());
+    // A key that would be too long is none, and nothing longer is.
+    let stem = Key::parse(&format!("{}-media", collection.key())).ok()?;
     let is_number = |rest: &str| {
         rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let is_own = |it: &&Collection| {
-        let rest = it.key().as_str().strip_prefix(&stem);
+        let rest = it.key().as_str().strip_prefix(stem.as_str());
         it.kind() == Kind::Media && rest.is_some_and(|rest| rest.is_empty() || is_number(rest))
     };
-    catalog.iter().map(|it| &**it).find(is_own)
+    let from = catalog.get(stem.as_str()).into_iter().chain(catalog.after(&stem)).map(|it| &**it);
+    from.take_while(|it| it.key().as_str().starts_with(stem.as_str())).find(is_own)
 }
 
 /// The media collection of the whole site: `media`, else the first that is of no document collection.
 fn site_media(catalog: &Catalog) -> Option<&Collection> {
-    let documents = || catalog.iter().filter(|it| it.kind() == Kind::Document);
-    let is_own = |media: &Collection| {
-        documents().filter_map(|it| own_media(it, catalog)).any(|other| other.key() == media.key())
-    };
-    let free: Vec<&Collection> =
-        catalog.iter().map(|it| &**it).filter(|it| it.kind() == Kind::Media && !is_own(it)).collect();
-    free.iter().find(|it| it.key().as_str() == "media").or_else(|| free.first()).copied()
+    let documents = catalog.iter().filter(|it| it.kind() == Kind::Document);
+    let own: HashSet<&Key> = documents.filter_map(|it| own_media(it, catalog)).map(Collection::key).collect();
+    let is_free = |it: &&Collection| it.kind() == Kind::Media && !own.contains(it.key());
+    let media = catalog.get("media").map(|it| &**it).filter(is_free);
+    media.or_else(|| catalog.iter().map(|it| &**it).find(is_free))
 }
 
 /// Where media are published, if their address is just a folder and the name.
