@@ -32,6 +32,7 @@ pub mod file_name;
 mod key;
 mod revision;
 
+pub(crate) use crate::domain::access::day;
 pub use crate::domain::access::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
 pub use crate::domain::change::{
     Catalog, Command, Event, Exact, HasCollection, REASON_BYTES_MAX, Refusal, Restore, Reverses, Segment,

@@ -28,9 +28,8 @@ impl Expiry {
     ///
     /// Says how to write one.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").map(Self::Day);
-        let time = || DateTime::parse_from_rfc3339(text).map(|time| Self::Time(time.to_utc()));
-        day.or_else(|_| time()).map_err(|_| {
+        let time = || DateTime::parse_from_rfc3339(text).ok().map(|time| Self::Time(time.to_utc()));
+        day(text).map(Self::Day).or_else(time).ok_or_else(|| {
             format!("{text:?} is no day and no time; write it as 2027-03-01 or 2027-03-01T12:00:00Z")
         })
     }
@@ -45,11 +44,30 @@ impl Expiry {
     }
 }
 
+/// A day as RFC 3339 writes it. The parser of dates takes `2026-3-1` and `+2026-03-1` too.
+pub(crate) fn day(text: &str) -> Option<NaiveDate> {
+    let is_date = text.len() == "2026-03-01".len() && text.starts_with(|c: char| c.is_ascii_digit());
+    NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_date)
+}
+
 impl fmt::Display for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Day(day) => write!(f, "{day}"),
             Self::Time(time) => f.write_str(&time.to_rfc3339_opts(SecondsFormat::Secs, true)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_written_in_full() {
+        assert_eq!(Expiry::parse("2027-03-01").unwrap().to_string(), "2027-03-01");
+        for text in ["2027-3-1", "2027-03-1", "+12027-03-01", "20270301", "+2027-3-01", " 2027-3-1", ""] {
+            assert!(Expiry::parse(text).is_err(), "{text:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod secret_hash;
 
 pub use crate::domain::access::actor::Actor;
 pub use crate::domain::access::expiry::Expiry;
+pub(crate) use crate::domain::access::expiry::day;
 pub use crate::domain::access::grant::{Grant, Right, Token};
 pub use crate::domain::access::key_pattern::KeyPattern;
 pub use crate::domain::access::secret_hash::SecretHash;

@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
 
+use crate::domain::day;
+
 /// Which side of a span a time limits, since a day has a beginning and an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeBound {
@@ -16,9 +18,7 @@ pub(crate) fn parse(text: &str, side: TimeBound) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.with_timezone(&Utc));
     }
-    // The parser of dates takes `2026-3-1` and `+2026-03-1` too, which are no RFC 3339 dates.
-    let is_date = text.len() == "2026-03-01".len() && text.starts_with(|c: char| c.is_ascii_digit());
-    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_date)?;
+    let day = day(text)?;
     let start = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
     match side {
         TimeBound::Since => Some(start(day)),
