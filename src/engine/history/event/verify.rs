@@ -5,6 +5,7 @@
 //! that an allowed person signed instead of it is one too: else whoever may sign could commit in
 //! the service's name. No signature is none, unless the [`Rules`] ask for one.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use uuid::Uuid;
@@ -242,8 +243,8 @@ impl View {
             // What it decided follows from its parents.
             return Ok(());
         }
-        let untold = events.iter().map(|event| self.index.key_of(*event));
-        let untold = untold.filter(|key| !message.events.iter().any(|told| told.key == **key));
+        let told: HashSet<&Key> = message.events.iter().map(|told| &told.key).collect();
+        let untold = events.iter().map(|event| self.index.key_of(*event)).filter(|key| !told.contains(key));
         disagreements.extend(untold.cloned().map(Disagreement::Untold));
         Ok(())
     }

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
+use uuid::Uuid;
+
 use crate::domain::file_name::{self, Ending};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::message::{self, OriginTrailer};
@@ -186,6 +188,8 @@ impl IndexBuilder {
         }
         // Before a commit that can't be read there is nothing to find by its number.
         let onto = if line == Line::Main { number.checked_sub(1) } else { onto };
+        // Of what is told twice the first counts.
+        let ids: HashMap<&Key, Option<Uuid>> = told.iter().rev().map(|told| (&told.key, told.id)).collect();
         let mut agrees = true;
         for (key, named) in changes {
             let number = self.index.key_number(&key);
@@ -194,9 +198,9 @@ impl IndexBuilder {
             if before == after {
                 continue;
             }
-            let told = told.iter().find(|told| told.key == key);
+            let told = ids.get(&key).copied();
             agrees &= told.is_some();
-            self.index.push_event(number, told.and_then(|told| told.id), VersionChange::of(before, after));
+            self.index.push_event(number, told.flatten(), VersionChange::of(before, after));
         }
         self.index.pair_moves();
         if agrees || origin == Origin::Merge {
