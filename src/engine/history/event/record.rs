@@ -123,7 +123,9 @@ impl View {
 
     /// The collections that a commit is about, if they are several and not too many.
     fn together(&self, commit: u32) -> Option<Box<[Key]>> {
-        match self.told_of(commit).count() {
+        // Asked for each event of a commit, so not one by one.
+        let events = self.index.events_of(commit);
+        match events.len() - self.index.quiet(events).count() {
             0 | 1 => Some(Box::default()),
             len if len > TOGETHER_MAX => None,
             _ => Some(self.told_of(commit).map(|event| self.index.key_of(event).clone()).collect()),
