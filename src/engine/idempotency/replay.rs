@@ -23,22 +23,25 @@ pub(crate) fn answer_known(
     ledger: &Ledger,
     jobs: &mut Vec<Job>,
 ) -> Result<(), StoreError> {
-    let mut index = 0;
-    while let Some(Job { submission, .. }) = jobs.get(index) {
-        let once = submission.once.as_ref().filter(|_| !submission.dry_run);
-        let answer = match once {
-            Some(once) => look_up(mirror, ledger, (&submission.author, once), |mirror, commit| {
-                outcomes(mirror, commit, submission)
-            })?,
-            None => Ok(None),
-        };
+    let answers = jobs.iter().map(|job| known_answer(mirror, ledger, &job.submission));
+    let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+    for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
         match answer {
-            Ok(None) => index += 1,
-            Ok(Some(written)) => jobs.remove(index).answer(Ok(written)),
-            Err(refusal) => jobs.remove(index).answer(Err(refusal)),
+            Some(answer) => job.answer(answer),
+            None => jobs.push(job),
         }
     }
     Ok(())
+}
+
+fn known_answer(
+    mirror: &mut Mirror,
+    ledger: &Ledger,
+    submission: &Submission,
+) -> Result<Option<Result<Written, SubmitError>>, StoreError> {
+    let Some(once) = submission.once.as_ref().filter(|_| !submission.dry_run) else { return Ok(None) };
+    let read = |mirror: &mut Mirror, commit: &CommitRecord| outcomes(mirror, commit, submission);
+    Ok(look_up(mirror, ledger, (&submission.author, once), read)?.transpose())
 }
 
 /// Answers what is asked about the commit of an earlier request.
