@@ -11,6 +11,7 @@
 //! ```
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use super::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 use crate::domain::Revision;
@@ -126,6 +127,13 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`,
     /// in no order, as [`Commits::read`](super::Commits::read) does.
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
+
+    /// Reads one content.
+    fn content(&self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+        let found = OnceLock::new();
+        self.contents(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
+        found.into_inner().expect("BUG: the archive left out a content")
+    }
 
     /// Whether `descendant` reaches `ancestor` by whatever parents (a commit reaches itself).
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;

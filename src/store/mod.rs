@@ -20,6 +20,7 @@ pub mod signature;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -265,6 +266,13 @@ pub trait Commits {
     /// [`StoreError::Damaged`] when that one object is lost, another error when it is about more. A
     /// content that is longer than a collection's file may be is cut behind that length.
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
+
+    /// Reads one content.
+    fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+        let found = OnceLock::new();
+        self.read(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
+        found.into_inner().expect("BUG: a content was left out")
+    }
 
     /// Walks the first-parent history from `from` (the newest, included) and hands each commit
     /// with what it changed in the folder to `each`, until that returns `false`, the root, or a commit

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::git::{self, GitJournal};
 use crate::store::{
-    BlobId, Commits, Committed, Draft, Edit, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
+    Commits, Committed, Draft, Edit, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
 };
 
 /// What the index has and the head has not, as if it were saved in the work tree.
@@ -29,7 +28,7 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
         };
         if is_new {
             let now = match entry {
-                TreeEntry::File(blob) => Saved::File { blob, bytes: content(journal, blob)? },
+                TreeEntry::File(blob) => Saved::File { blob, bytes: journal.commits().content(blob)? },
                 TreeEntry::Special(what) => Saved::Special(what),
             };
             edits.push(Edit { name, now });
@@ -37,15 +36,6 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
     }
     edits.extend(committed.into_iter().map(|(name, _)| Edit { name, now: Saved::Gone }));
     Ok(edits)
-}
-
-fn content(journal: &mut GitJournal, blob: BlobId) -> anyhow::Result<Vec<u8>> {
-    let found = std::sync::Mutex::new(Err(anyhow!("the staged content {blob} is missing")));
-    journal.commits().read(&[blob], &|_, bytes| {
-        *found.lock().expect("nobody panics while holding it") =
-            bytes.map(<[u8]>::to_vec).map_err(Into::into);
-    })?;
-    found.into_inner().expect("nobody panics while holding it")
 }
 
 /// What of the repository is looked at.

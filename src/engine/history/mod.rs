@@ -44,8 +44,8 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
@@ -170,7 +170,7 @@ impl SharedHistory {
             return Ok(reading);
         }
         let reading = match version.entry {
-            TreeEntry::File(blob) => match self.content(blob) {
+            TreeEntry::File(blob) => match self.archive.content(blob) {
                 Ok(bytes) => self.parse(key, version, blob, &bytes),
                 Err(error) => self.lost(key, version, error)?,
             },
@@ -214,12 +214,6 @@ impl SharedHistory {
     fn first_fault(&self, name: &str, mut faults: Vec<format::Fault>) -> PastFault {
         let format::Fault { line, column, message } = faults.swap_remove(0);
         PastFault { path: self.path(name), line, column, message }
-    }
-
-    fn content(&self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
-        let found = OnceLock::new();
-        self.archive.contents(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
-        found.into_inner().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// A file of the folder as a path inside the repository.

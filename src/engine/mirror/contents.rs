@@ -205,8 +205,6 @@ impl Mirror {
         if let Some(edit) = self.work_tree.edits.values().find(is_it) {
             return Ok(edit.bytes.as_ref().clone());
         }
-        let found = OnceLock::new();
-        self.journal.commits().read(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
-        found.into_inner().unwrap_or_else(|| Ok(Vec::new()))
+        self.journal.commits().content(blob)
     }
 }

@@ -95,7 +95,7 @@ impl View {
     ) -> Result<String, HistoryError> {
         let content = |entry: Option<TreeEntry>| match entry {
             None => Ok(Some(None)),
-            Some(TreeEntry::File(blob)) => match self.shared.content(blob) {
+            Some(TreeEntry::File(blob)) => match self.shared.archive.content(blob) {
                 Err(StoreError::Damaged { .. }) => Ok(Some(Some(UNREADABLE.to_vec()))),
                 content => content.map(|bytes| Some(Some(bytes))),
             },

@@ -144,7 +144,7 @@ impl View {
             (None, Some(version)) => version.name(key),
             (None, None) => past.file,
         };
-        let bytes = self.shared.content(past.blob)?;
+        let bytes = self.shared.archive.content(past.blob)?;
         let exact = Exact { file, bytes: bytes.into(), over: blob_of(present) };
         let restore = Restore {
             key: key.clone(),
@@ -157,7 +157,7 @@ impl View {
     }
 
     fn exact(&self, key: &Key, standing: &Standing, present: Option<Version>) -> Result<Exact, HistoryError> {
-        let bytes = self.shared.content(standing.good.blob)?;
+        let bytes = self.shared.archive.content(standing.good.blob)?;
         Ok(Exact { file: standing.version.name(key), bytes: bytes.into(), over: blob_of(present) })
     }
 

@@ -85,7 +85,7 @@ impl View {
     pub fn file(&self, revision: Revision, name: &str) -> Result<Option<Vec<u8>>, HistoryError> {
         let files = self.shared.archive.files(revision, &|other| other == name)?;
         match files.into_iter().find(|(found, _)| found == name) {
-            Some((_, TreeEntry::File(blob))) => Ok(Some(self.shared.content(blob)?)),
+            Some((_, TreeEntry::File(blob))) => Ok(Some(self.shared.archive.content(blob)?)),
             Some((_, TreeEntry::Special(_))) | None => Ok(None),
         }
     }
@@ -96,7 +96,7 @@ impl View {
     ///
     /// Fails when the repository can't be read.
     pub fn content(&self, blob: BlobId) -> Result<Vec<u8>, HistoryError> {
-        Ok(self.shared.content(blob)?)
+        Ok(self.shared.archive.content(blob)?)
     }
 
     /// A file of the collections folder as a path inside the repository.

@@ -5,14 +5,14 @@
 //! both have changed are put together by git, and collections by whoever knows what they mean ([`Merger`](crate::store::remote::merger::Merger)).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::{Revision, file_name};
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::merger::{FileSides, Resolution, SideFile, Sides};
 use crate::store::remote::transport::git_merge::{Changes, MergedEntry, Parted, RawChange};
-use crate::store::{BlobId, Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
+use crate::store::{Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
 /// What is to be brought together.
 #[derive(Debug, Clone, Copy)]
@@ -97,16 +97,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn side(&mut self, entry: Option<MergedEntry>) -> Result<Option<SideFile>, StoreError> {
         let Some(entry) = entry else { return Ok(None) };
         let Some(blob) = entry.file() else { return Ok(Some(SideFile::Special)) };
-        let bytes = self.content(blob)?;
+        let bytes = self.inner.commits().content(blob)?;
         Ok(Some(if bytes.len() < FILE_BYTES_KEPT_MAX { SideFile::File(bytes) } else { SideFile::Special }))
-    }
-
-    fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
-        let found = Mutex::new(Ok(Vec::new()));
-        self.inner.commits().read(&[blob], &|_, content| {
-            *found.lock().unwrap_or_else(PoisonError::into_inner) = content.map(<[u8]>::to_vec);
-        })?;
-        found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
