@@ -173,22 +173,19 @@ impl History {
     pub async fn view(&self) -> Result<View, HistoryError> {
         let mut state = self.state.clone();
         loop {
-            {
-                let now = state.borrow_and_update();
-                let trouble =
-                    now.trouble.as_ref().map(|trouble| HistoryError::Unreadable(trouble.to_string()));
-                let Some(index) = &now.index else {
-                    let building = HistoryError::Building { done: now.done, total: now.total };
-                    return Err(trouble.unwrap_or(building));
-                };
-                let head = *self.heads.borrow();
-                // Who was in trouble there is told so, and what comes of another look the next one.
-                let begins_there = !self.begins_elsewhere(&now.cut_off) || trouble.is_some();
-                let is_there = now.followed == head && begins_there;
-                if is_there || head == PublishedHead::Ended {
-                    let view = View::new(Arc::clone(&self.shared), Arc::clone(index));
-                    return trouble.map_or(Ok(view), Err);
-                }
+            // Not borrowed any longer, since who follows the head waits for that, and a file is read below.
+            let now = state.borrow_and_update().clone();
+            let trouble = now.trouble.map(|trouble| HistoryError::Unreadable(trouble.to_string()));
+            let Some(index) = now.index else {
+                let building = HistoryError::Building { done: now.done, total: now.total };
+                return Err(trouble.unwrap_or(building));
+            };
+            let head = *self.heads.borrow();
+            // Who was in trouble there is told so, and what comes of another look the next one.
+            let is_there =
+                now.followed == head && (!self.begins_elsewhere(&now.cut_off) || trouble.is_some());
+            if is_there || head == PublishedHead::Ended {
+                return trouble.map_or(Ok(View::new(Arc::clone(&self.shared), index)), Err);
             }
             state.changed().await.map_err(|_| HistoryError::stopping())?;
         }
