@@ -8,6 +8,7 @@
 //! A file is named by its name inside the collections folder (`posts.yaml`), never by a path.
 
 mod archive;
+pub(crate) mod cache;
 mod error;
 pub mod git;
 pub(crate) mod git_command;

@@ -117,6 +117,13 @@ impl Collection {
         &self.attributes
     }
 
+    /// What the collection takes in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let own = |name: &Attribute| size_of::<(Attribute, Value)>() + name.as_str().len();
+        let attributes = self.attributes.iter().map(|(name, value)| own(name) + value.heap_bytes());
+        size_of::<Self>() + attributes.sum::<usize>()
+    }
+
     /// The value of an attribute, if the collection has it.
     #[must_use]
     pub fn get(&self, attribute: &Attribute) -> Option<&Value> {

@@ -99,6 +99,19 @@ impl Value {
         }
     }
 
+    /// What the value takes in memory beyond its own place, about.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) | Self::Number(_) => 0,
+            Self::Text(text) => text.len(),
+            Self::List(items) => items.iter().map(|item| size_of::<Self>() + item.heap_bytes()).sum(),
+            Self::Map(members) => {
+                let own = |name: &str| size_of::<(String, Self)>() + name.len();
+                members.iter().map(|(name, value)| own(name) + value.heap_bytes()).sum()
+            }
+        }
+    }
+
     /// The text, if the value is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

@@ -33,13 +33,13 @@
 //! Of such keys the catalog serves the first in byte order, and so does [`View::as_of`]. Events are
 //! of files: both keys have theirs.
 
+mod at_hand;
 mod error;
 mod event;
 mod follow;
 mod index;
 mod past;
 mod query;
-mod recent;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -70,33 +70,24 @@ pub use crate::engine::history::query::time::TimeBound;
 use crate::engine::layers::{Good, damage, not_a_file};
 use crate::engine::pacing::Pacing;
 use crate::format;
+use crate::store::cache::SharedCache;
 pub use crate::store::signature::Signature;
 use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
-use crate::engine::history::recent::RecentlyUsed;
 use crate::engine::history::seen::Seen;
-
-/// How many parsed versions of collections are kept at hand.
-const VERSIONS_KEPT: usize = 4096;
-
-/// How many events are kept at hand as they are shown.
-const RECORDS_KEPT: usize = 2048;
-
-/// How many past catalogs are kept at hand.
-const CATALOGS_KEPT: usize = 4;
 
 /// What all views share.
 #[derive(Debug)]
 pub(crate) struct SharedHistory {
     archive: Arc<dyn Archive>,
     options: Options,
-    versions: RecentlyUsed<(Key, Version), PastReading>,
+    versions: SharedCache<(Key, Version), PastReading>,
     /// By the oldest commit too: what a commit did is told from what came before it.
-    records: RecentlyUsed<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
+    records: SharedCache<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
     /// By the oldest commit too: a broken file is shown as it was in an older one.
-    catalogs: RecentlyUsed<(Option<Revision>, Revision), Arc<AsOf>>,
+    catalogs: SharedCache<(Option<Revision>, Revision), Arc<AsOf>>,
     /// How those who follow along are told.
     pacing: Arc<Pacing>,
     /// Tells the thread that follows the head to look again though that is where it was.
@@ -151,9 +142,9 @@ impl SharedHistory {
         Self {
             archive,
             options,
-            versions: RecentlyUsed::new(VERSIONS_KEPT),
-            records: RecentlyUsed::new(RECORDS_KEPT),
-            catalogs: RecentlyUsed::new(CATALOGS_KEPT),
+            versions: SharedCache::new(at_hand::VERSIONS_BYTES_MIN),
+            records: SharedCache::new(at_hand::RECORDS_BYTES_MIN),
+            catalogs: SharedCache::new(at_hand::CATALOGS_LEN_MIN),
             pacing: Arc::default(),
             look_again: Notify::new(),
         }
@@ -183,7 +174,7 @@ impl SharedHistory {
     /// Keeps a reading at hand, unless an intact copy may come back.
     fn keep(&self, key: &Key, version: Version, reading: &PastReading) {
         if reading.stays() {
-            self.versions.put((key.clone(), version), reading.clone());
+            self.versions.put((key.clone(), version), reading.clone(), reading.bytes());
         }
     }
 

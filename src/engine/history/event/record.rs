@@ -94,7 +94,7 @@ impl View {
             memo_streamed: Memo::default(),
         });
         if stays {
-            self.shared.records.put(name, Arc::clone(&record));
+            self.shared.records.put(name, Arc::clone(&record), record.bytes());
         }
         Ok(record)
     }

@@ -91,7 +91,7 @@ impl View {
         self.leave_out_other_cases(&mut past)?;
         let past = Arc::new(past);
         if stays {
-            self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past));
+            self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past), 1);
         }
         Ok(past)
     }

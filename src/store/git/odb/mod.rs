@@ -7,7 +7,6 @@
 //!
 //! Nothing here knows what a branch or the collections folder is, and nothing here writes.
 
-pub(crate) mod cache;
 pub(crate) mod database;
 pub(crate) mod inflate;
 pub(crate) mod loose;

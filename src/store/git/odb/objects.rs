@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::domain::Revision;
+use crate::store::cache::Cache;
 use crate::store::git::disk::open;
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{self, Kind, Oid, hex};
 use crate::store::git::object::tree::RawTree;
-use crate::store::git::odb::cache::Cache;
 use crate::store::git::odb::database::{Database, KnownFolders, ObjectFolder};
 use crate::store::git::odb::inflate::{Inflater, damaged};
 use crate::store::git::odb::loose::{self, FoundObject};

@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::Revision;
+use crate::store::cache::SharedCache;
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::odb::cache::Cache;
 use crate::store::{BlobId, CommitChanges, EachContent};
 
 /// How many commits are remembered, some 600 bytes each: what a history that is busy with something else may fall
@@ -24,12 +24,12 @@ const CONTENT_BYTES_MIN: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct RecentCommits {
     known: Mutex<Known>,
-    contents: Mutex<Cache<BlobId, Arc<[u8]>>>,
+    contents: SharedCache<BlobId, Arc<[u8]>>,
 }
 
 impl Default for RecentCommits {
     fn default() -> Self {
-        Self { known: Mutex::default(), contents: Mutex::new(Cache::new(CONTENT_BYTES_MIN)) }
+        Self { known: Mutex::default(), contents: SharedCache::new(CONTENT_BYTES_MIN) }
     }
 }
 
@@ -67,25 +67,19 @@ impl RecentCommits {
 
     /// Keeps the contents that a group has written.
     pub(crate) fn keep(&self, changes: PathChanges) {
-        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         for change in changes.into_values() {
             if let Some((after, content)) = change.after.zip(change.content) {
                 let bytes = content.len();
-                contents.put(after.blob(), content.into(), bytes);
+                self.contents.put(after.blob(), content.into(), bytes);
             }
         }
-    }
-
-    /// A content that was written lately.
-    fn content(&self, id: BlobId) -> Option<Arc<[u8]>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner).get(&id)
     }
 
     /// Hands over the contents that are at hand, and returns the others with their places.
     pub(crate) fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> (Vec<usize>, Vec<BlobId>) {
         let mut others = (Vec::new(), Vec::new());
         for (index, blob) in blobs.iter().enumerate() {
-            match self.content(*blob) {
+            match self.contents.get(blob) {
                 Some(content) => each(index, Ok(&content)),
                 None => {
                     others.0.push(index);

@@ -1,0 +1,108 @@
+//! How much of the past is kept at hand, so that it is not read twice.
+
+use crate::domain::Change;
+use crate::engine::history::event::{Effect, EventMessage, EventRecord, PastFault};
+use crate::engine::history::{Lost, PastReading};
+use crate::engine::layers::Good;
+use crate::format::Fault;
+
+/// So many bytes of what files hold are kept at least, and at most twice as many: thousands of ordinary versions.
+pub(crate) const VERSIONS_BYTES_MIN: usize = 16 << 20;
+
+/// The same of events as they are shown.
+pub(crate) const RECORDS_BYTES_MIN: usize = 16 << 20;
+
+/// So many past catalogs are kept at least, and at most twice as many.
+pub(crate) const CATALOGS_LEN_MIN: usize = 4;
+
+/// What a reading takes beside what it says, with its place.
+const READING_BYTES: usize = 256;
+
+/// What an event takes beside what it says, with the answers that it stands in.
+const RECORD_BYTES: usize = 2 << 10;
+
+impl PastReading {
+    /// What it takes in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let lacking = |fault: &Fault| size_of::<Fault>() + fault.message.len();
+        let said = match self {
+            Self::Good(Good { collection, lacking: faults, .. }) => {
+                collection.bytes() + faults.iter().map(lacking).sum::<usize>()
+            }
+            Self::Broken(fault) | Self::Lost(Lost { fault, .. }) => fault.bytes(),
+        };
+        READING_BYTES + said
+    }
+}
+
+impl EventRecord {
+    /// What it takes in memory, about, with what is made of it: an answer to who asks, and to who follows along.
+    pub(crate) fn bytes(&self) -> usize {
+        let EventMessage { subject, reason, .. } = &self.commit.message;
+        let effect = match &self.effect {
+            Effect::Changes(changes) => changes.iter().map(bytes_of_change).sum(),
+            Effect::Problem(fault) => fault.bytes(),
+        };
+        let said = subject.len() + reason.as_ref().map_or(0, String::len) + effect;
+        RECORD_BYTES + 3 * said + self.together.as_ref().map_or(0, |keys| size_of_val(&**keys))
+    }
+}
+
+impl PastFault {
+    const fn bytes(&self) -> usize {
+        self.path.len() + self.message.len()
+    }
+}
+
+fn bytes_of_change(Change { attribute, from, to }: &Change) -> usize {
+    let values = [from, to].into_iter().flatten().map(|value| value.heap_bytes());
+    size_of::<Change>() + attribute.len() + values.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Key;
+    use crate::domain::file_name::Ending;
+    use crate::engine::history::index::row::Version;
+    use crate::engine::history::{EventPageQuery, Filter, History, Options, SharedHistory};
+    use crate::store::git::testing::Repo;
+    use crate::store::{BlobId, TreeEntry};
+
+    const ORDINARY: &str =
+        "type: document\nname: Posts\ndirectory: content/posts\nrecursive: true\nformat: markdown\n";
+
+    fn version(n: u32) -> Version {
+        Version { ending: Ending::Yaml, entry: TreeEntry::File(BlobId::of(&n.to_be_bytes())) }
+    }
+
+    /// Whether the first of so many versions is at hand when the last one was read.
+    fn keeps_first(text: &str, count: u32) -> bool {
+        let shared = SharedHistory::new(Repo::bare().archive(), Options::new("collections"));
+        let key = Key::parse("posts").unwrap();
+        let reading = shared.parse(&key, version(0), BlobId::of(text.as_bytes()), text.as_bytes());
+        assert!(matches!(reading, PastReading::Good(_)), "{reading:?}");
+        (0..count).for_each(|n| shared.keep(&key, version(n), &reading));
+        assert!(shared.versions.get(&(key.clone(), version(count - 1))).is_some());
+        shared.versions.get(&(key, version(0))).is_some()
+    }
+
+    #[test]
+    fn the_larger_versions_are_the_fewer_are_at_hand() {
+        assert!(keeps_first(ORDINARY, 4_096));
+        for values in ["x".repeat(60_000), format!("[{}]", "1,".repeat(30_000))] {
+            let large = format!("type: document\nx-large: {values}\n");
+            assert!(keeps_first(&large, 20));
+            assert!(!keeps_first(&large, 1_000));
+        }
+    }
+
+    #[test]
+    fn thousands_of_ordinary_events_are_at_hand() {
+        let repo = Repo::bare();
+        repo.add_commit(&[("posts.yaml", ORDINARY)], "one");
+        let view = History::read(repo.archive(), &Options::new("collections")).unwrap();
+        let event = &view.events(&Filter::default(), &EventPageQuery::first(1)).unwrap().events[0];
+        assert!(RECORDS_BYTES_MIN / event.bytes() >= 2_048, "{} bytes", event.bytes());
+    }
+}

@@ -1,0 +1,91 @@
+//! What was used last, up to so much of it.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Values that are found by what names them for good, so that none is ever out of date.
+#[derive(Debug)]
+pub(crate) struct Cache<K, V> {
+    /// So much is kept at least, and at most twice as much: in bytes, or in whatever is put as the weight.
+    weight_min: usize,
+    /// The younger and the older half; what is asked for becomes young again.
+    young: HashMap<K, (V, usize)>,
+    old: HashMap<K, (V, usize)>,
+    young_weight: usize,
+}
+
+impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
+    pub(crate) fn new(weight_min: usize) -> Self {
+        Self { weight_min, young: HashMap::new(), old: HashMap::new(), young_weight: 0 }
+    }
+
+    pub(crate) fn get(&mut self, key: &K) -> Option<V> {
+        if let Some((value, _)) = self.young.get(key) {
+            return Some(value.clone());
+        }
+        let (value, weight) = self.old.remove(key)?;
+        self.put(key.clone(), value.clone(), weight);
+        Some(value)
+    }
+
+    pub(crate) fn put(&mut self, key: K, value: V, weight: usize) {
+        if self.young_weight >= self.weight_min {
+            self.old = std::mem::take(&mut self.young);
+            self.young_weight = 0;
+        }
+        self.young_weight += weight;
+        if let Some((_, replaced)) = self.young.insert(key, (value, weight)) {
+            self.young_weight -= replaced;
+        }
+    }
+}
+
+/// A [`Cache`] of several threads.
+#[derive(Debug)]
+pub(crate) struct SharedCache<K, V>(Mutex<Cache<K, V>>);
+
+impl<K: Eq + Hash + Clone, V: Clone> SharedCache<K, V> {
+    pub(crate) fn new(weight_min: usize) -> Self {
+        Self(Mutex::new(Cache::new(weight_min)))
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        self.cache().get(key)
+    }
+
+    pub(crate) fn put(&self, key: K, value: V, weight: usize) {
+        self.cache().put(key, value, weight);
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache<K, V>> {
+        // A panic in between costs at most what was kept.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_or_asked_for_last_is_here_and_memory_is_bounded() {
+        let mut cache = Cache::new(1600);
+        for n in 0..200 {
+            cache.put(n, n, 100);
+            assert!(cache.get(&0).is_some(), "what is asked for stays");
+        }
+        assert!(cache.get(&199).is_some() && cache.get(&100).is_none());
+        assert!(cache.young.len() + cache.old.len() <= 2 * 17);
+    }
+
+    #[test]
+    fn what_is_put_again_takes_no_more_room() {
+        let mut cache = Cache::new(1600);
+        cache.put(0, 0, 100);
+        for _ in 0..100 {
+            cache.put(1, 1, 100);
+        }
+        assert!(cache.get(&0).is_some());
+    }
+}
