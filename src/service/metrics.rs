@@ -133,10 +133,8 @@ fn hand_edits(page: &mut Scrape<'_>, engine: &engine::Metrics) {
 }
 
 fn served(page: &mut Scrape<'_>, snapshot: &Snapshot, history: &History) {
-    let faults: usize = snapshot.problems.values().map(|problem| problem.faults.len()).sum();
-    let problems = faults + snapshot.rewritten.len();
     page.gauge("collectory_collections", "Collections that are served.", snapshot.catalog().len() as f64);
-    page.gauge("collectory_problems", "Problems in the repository.", problems as f64);
+    page.gauge("collectory_problems", "Problems in the repository.", snapshot.problems_len() as f64);
     page.gauge("collectory_uncommitted", "Uncommitted hand edits.", snapshot.hand_edits.served as f64);
     let at = history.head_time().map(|at| at.timestamp() as f64);
     page.gauge("collectory_revision_timestamp_seconds", "When the served revision was committed.", at);

@@ -192,6 +192,13 @@ impl Snapshot {
             .find(|problem| problem.collection.as_ref().is_some_and(|it| it.as_str() == key))
     }
 
+    /// How many things are wrong.
+    #[must_use]
+    pub fn problems_len(&self) -> usize {
+        let faults: usize = self.problems.values().map(|problem| problem.faults.len()).sum();
+        faults + self.rewritten.len() + self.conflicts.len()
+    }
+
     /// All collections in the order of their keys.
     #[must_use]
     pub const fn catalog(&self) -> &Catalog<Arc<Entry>> {

@@ -75,8 +75,7 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
     }
     meta["revision"] = snapshot.revision.map(|revision| revision.to_string()).into();
     meta["collections"] = snapshot.catalog().len().into();
-    let faults: usize = snapshot.problems.values().map(|problem| problem.faults.len()).sum();
-    meta["problems"] = (faults + snapshot.rewritten.len() + snapshot.conflicts.len()).into();
+    meta["problems"] = snapshot.problems_len().into();
     meta["uncommitted"] = snapshot.hand_edits.served.into();
     if let Some(note) = &snapshot.work_tree {
         meta["workTree"] = (&**note).into();

@@ -35,7 +35,7 @@ async fn page(server: &TestServer, path: &str, accept: &str) -> (u16, String, St
 }
 
 /// The samples of `/metrics`, by name and labels as they are written.
-async fn samples(server: &TestServer) -> BTreeMap<String, f64> {
+pub(crate) async fn samples(server: &TestServer) -> BTreeMap<String, f64> {
     let (status, _, text) = page(server, "/metrics", "*/*").await;
     assert_eq!(status, 200, "{text}");
     promtool(&text);

@@ -4,7 +4,7 @@ mod access_log;
 mod backup;
 mod commands;
 mod doctor;
-mod metrics;
+pub(crate) mod metrics;
 mod supervised;
 mod tls;
 mod upgrade;

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{Hub, State, create, folded, is_in_state, link, rewound, state};
+use crate::operating::metrics::samples;
 use crate::support::{Good, Heard, Repo, Setup, Signal, Stream, TestServer, document, eventually, media};
 
 impl Hub {
@@ -138,7 +139,7 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
 async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
-    let other = hub.polling(100).start().await;
+    let other = hub.polling(100).flag(&["--admin-listen", "127.0.0.1:0"]).start().await;
     hub.goes_away();
     server.patch("posts", json!({"name": "Mine", "x-mine": 1})).await.is(200);
     let mine = server.rename("pages", "Mine").await;
@@ -168,6 +169,7 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
         };
         assert!(of("x-mine").is_some(), "{blame}");
     }
+    assert_eq!(samples(&other).await["collectory_problems"], 1.0);
     server.restart().await;
     server.problem("conflict:posts/name").await;
     for name in ["Another", "Theirs"] {
