@@ -39,7 +39,7 @@ pub struct Limits {
 pub struct WriteLimits {
     /// Writes that may wait for the writer; one more is answered 503 with Retry-After.
     #[arg(long, env = "COLLECTORY_QUEUE_LEN_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = WriteLimits::DEFAULT.queue_len_max, value_parser = at_least::<1>)]
+          default_value_t = WriteLimits::DEFAULT.queue_len_max, value_parser = between::<1, 1_048_576>)]
     pub queue_len_max: usize,
 
     /// Writes that share one durability barrier; the others wait for the next batch.
@@ -49,7 +49,7 @@ pub struct WriteLimits {
 
     /// How often a batch is decided again after the branch moved under it, before 503.
     #[arg(long, env = "COLLECTORY_RACES_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = WriteLimits::DEFAULT.races_max, value_parser = at_least::<1>)]
+          default_value_t = WriteLimits::DEFAULT.races_max, value_parser = between::<1, 1_024>)]
     pub races_max: usize,
 
     /// How long a write waits for git's `index.lock`, before 503 with Retry-After.

@@ -311,6 +311,8 @@ mod tests {
     fn a_limit_out_of_range_is_wrong_usage() {
         for args in [
             ["--queue-len-max", "0"],
+            ["--queue-len-max", "18446744073709551615"],
+            ["--races-max", "18446744073709551615"],
             ["--header-bytes-max", "10"],
             ["--json-depth-max", "100000"],
             ["--tick-ms", "0"],

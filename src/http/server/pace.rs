@@ -65,16 +65,37 @@ impl Pace {
     fn note_behind(&mut self, taken: usize, counts: &Counts) -> io::Result<()> {
         let (since, sum) = self.behind.get_or_insert_with(|| (Instant::now(), 0));
         *sum += taken;
-        let watched = since.elapsed();
+        let (watched, sum) = (since.elapsed(), *sum);
         if watched < self.wait_max {
             return Ok(());
         }
-        let is_slow = *sum < self.bytes_per_s_min * watched.as_millis() as usize / 1_000;
         self.behind = None;
-        if is_slow {
+        if self.is_too_little(sum, watched) {
             counts.reached(Limit::AnswerRate);
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes its answer too slowly"));
         }
         Ok(())
+    }
+
+    /// Whether it has taken too few bytes in so long.
+    fn is_too_little(&self, bytes: usize, time: Duration) -> bool {
+        (bytes as u128) < self.bytes_per_s_min as u128 * time.as_millis() / 1_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_is_less_than_is_wanted_however_much_that_is() {
+        for (bytes_per_s_min, bytes, is_too_little) in
+            [(0, 0, false), (100, 199, true), (100, 200, false), (usize::MAX, 1_000_000, true)]
+        {
+            let pace =
+                Pace::of(&AnswerLimits { answer_bytes_per_s_min: bytes_per_s_min, ..AnswerLimits::DEFAULT });
+            let told = pace.is_too_little(bytes, Duration::from_secs(2));
+            assert_eq!(told, is_too_little, "{bytes} where {bytes_per_s_min} are wanted");
+        }
     }
 }
