@@ -44,17 +44,17 @@ impl Call<'_> {
         if guard.is_open() { check_site(cors, self.method(), self.headers()) } else { Ok(()) }
     }
 
-    /// Keeps an answer back that nobody was asked about.
+    /// Keeps an answer back that nobody has allowed.
     ///
     /// # Errors
     ///
-    /// 500, where the route has to be asked for and its handler forgot to.
+    /// 500, where the route has to be asked for and its handler forgot to, or did not heed what it was told.
     pub(crate) fn check_authorized(&self) -> Result<(), ApiError> {
         let is_open = self.entered.get().is_some_and(|entered| entered.actions.is_none());
-        if is_open || self.permission.is_asked.load(Ordering::Relaxed) {
+        if is_open || self.permission.is_given.load(Ordering::Relaxed) {
             return Ok(());
         }
-        tracing::error!(route = self.route(), "BUG: nobody was asked whether this may be answered");
+        tracing::error!(route = self.route(), "BUG: nobody has allowed this answer");
         Err(ApiError::internal())
     }
 
@@ -182,7 +182,7 @@ mod tests {
     use crate::http::testing::{context, key};
 
     #[tokio::test]
-    async fn an_answer_leaves_only_after_its_route_s_action_was_asked_about() {
+    async fn an_answer_leaves_only_after_its_route_s_action_was_allowed() {
         let context = context();
         let limits = &context.settings.limits;
         let budgets = Budgets::of(&limits.requests, &limits.answers);
@@ -204,6 +204,7 @@ mod tests {
         let mistaken = call();
         mistaken.enter("/collections/{key}", Some(reads));
         assert!(mistaken.authorize(Action::List).await.is_err(), "another action than the table's");
+        assert!(mistaken.check_authorized().is_err(), "its handler did not heed that");
 
         let open = call();
         open.enter("/livez", None);
