@@ -68,6 +68,20 @@ async fn a_request_that_one_instance_carried_out_is_not_done_again_by_another() 
 }
 
 #[tokio::test]
+async fn an_update_is_merged_by_attribute_by_an_instance_that_has_not_seen_the_collection() {
+    let hub = Hub::with("small");
+    let (one, other) = (hub.instance().await, hub.instance().await);
+    let old = one.create(&document("new", json!({"name": "New"}))).await.is(201).header("etag");
+    one.patch("new", json!({"directory": "content/new"})).await.is(200);
+    let request =
+        other.request("PATCH", "/collections/new").document(&document("new", json!({"name": "Newer"})));
+    let merged = request.header("If-Match", &old).header("Prefer", "merge=attributes").send().await.is(200);
+    assert_eq!(merged.header("preference-applied"), "merge=attributes");
+    let attributes = merged.attributes();
+    assert_eq!((&attributes["name"], &attributes["directory"]), (&json!("Newer"), &json!("content/new")));
+}
+
+#[tokio::test]
 async fn a_write_that_failed_is_no_trouble_any_more_when_the_remote_is_up_again() {
     let hub = Hub::with("small");
     let server = hub.polling(50).start().await;

@@ -61,17 +61,16 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let mut faults = Vec::new();
     let (fields, mut asked) = asked(call, &sent, &mut faults);
-    let condition = match examined(call, &key, change.clone(), faults.clone(), asked.preferences) {
-        Ok(condition) => condition,
+    let condition = etag::condition(call.headers())
+        .map(|it| Condition { merge_attributes: asked.preferences.merge_attributes, ..it });
+    if let Err(error) = examined(call, &key, change.clone(), faults.clone(), &condition) {
         // The first answer counts, not what has become of the collection since.
-        Err(error) => match (&change, asked.is_for_the_writer(call, &allowed.actor, &error)) {
-            (Ok(change), true) if change.faults.is_empty() && faults.is_empty() => {
-                etag::condition(call.headers())?
-            }
-            _ => return Err(error),
-        },
-    };
-    let change = change?;
+        let is_readable = change.as_ref().is_ok_and(|it| it.faults.is_empty()) && faults.is_empty();
+        if !is_readable || !asked.is_for_the_writer(call, &allowed.actor, &error) {
+            return Err(error);
+        }
+    }
+    let (condition, change) = (condition?, change?);
     asked.preferences.merge_attributes &= condition.if_match.is_some();
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
     write(call, ConditionalCommand { command, condition }, allowed, asked, &fields).await
@@ -83,17 +82,16 @@ fn examined(
     key: &Key,
     change: Result<UpdateRequest, ApiError>,
     faults: Vec<ErrorObject>,
-    preferences: Preferences,
-) -> Result<Condition, ApiError> {
-    let (found, condition) = existing(call, key, preferences.merge_attributes)?;
+    condition: &Result<Condition, ApiError>,
+) -> Result<(), ApiError> {
+    let found = existing(call, key, condition)?;
     let mut change = change?;
     change.faults.extend(faults);
     match found {
-        Ok(entry) => change.check(&entry.collection)?,
-        Err(_) if !change.faults.is_empty() => return Err(change.faults.into()),
-        Err(problem) => return Err(SubmitError::Broken { index: 0, problem }.into()),
+        Ok(entry) => change.check(&entry.collection),
+        Err(_) if !change.faults.is_empty() => Err(change.faults.into()),
+        Err(problem) => Err(SubmitError::Broken { index: 0, problem }.into()),
     }
-    Ok(condition)
 }
 
 /// `DELETE /collections/:key`; of a body only the reason is of interest.
@@ -104,13 +102,13 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let mut faults = Vec::new();
     let mut asked = WriteTerms::of(call, &sent, &mut faults);
     asked.preferences.merge_attributes = false;
-    let condition = match existing(call, &key, false) {
-        Ok((_, condition)) => condition,
-        Err(error) if asked.is_for_the_writer(call, &allowed.actor, &error) => {
-            etag::condition(call.headers())?
-        }
-        Err(error) => return Err(error),
-    };
+    let condition = etag::condition(call.headers());
+    if let Err(error) = existing(call, &key, &condition)
+        && !asked.is_for_the_writer(call, &allowed.actor, &error)
+    {
+        return Err(error);
+    }
+    let condition = condition?;
     query::none(&call.query()?)?;
     if !faults.is_empty() {
         return Err(faults.into());
@@ -135,23 +133,23 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Res
 /// nothing, but does exist.
 type Found = Result<Arc<Entry>, Arc<Problem>>;
 
-/// Existence and preconditions, in this order. What can be merged is for the writer to see.
-fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found, Condition), ApiError> {
+/// Existence and preconditions, in this order, also where those can't be read. What can be merged is for the writer to see.
+fn existing(call: &Call<'_>, key: &Key, condition: &Result<Condition, ApiError>) -> Result<Found, ApiError> {
     let snapshot = call.snapshot()?;
     let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
         (Some(entry), _) => Ok(Arc::clone(entry)),
         (None, Some(problem)) => Err(Arc::clone(problem)),
         (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
     };
-    let condition = Condition { merge_attributes, ..etag::condition(call.headers())? };
+    let condition = condition.as_ref().map_err(ApiError::clone)?;
     if let Ok(entry) = &found {
-        require_if_match(call, &condition, entry)?;
+        require_if_match(call, condition, entry)?;
     }
     let current = found.as_ref().ok();
     if condition.mergeable(current.map(AsRef::as_ref)).is_none() {
-        check(&condition, current)?;
+        check(condition, current)?;
     }
-    Ok((found, condition))
+    Ok(found)
 }
 
 /// 428 where the service wants a precondition, with the tag that it may name.
