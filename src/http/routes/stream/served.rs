@@ -168,7 +168,7 @@ impl ServedSource {
 
     /// Queues what differs from what the reader was told last, or everything if that can't be told.
     async fn resume(&mut self, id: &str, history: Option<(History, Duration)>) {
-        match changes_since(id, history, &self.shown, &self.permission).await {
+        match self.changes_since(id, history).await {
             Ok(changes) => self.tell(changes.into_iter().filter(ServedChange::differs)),
             Err(error) => {
                 tracing::debug!(error = crate::telemetry::chain(&error), "a stream begins anew");
@@ -176,6 +176,31 @@ impl ServedSource {
                 self.list();
             }
         }
+    }
+
+    /// What differs from what an id names.
+    async fn changes_since(
+        &self,
+        id: &str,
+        history: Option<(History, Duration)>,
+    ) -> Result<Vec<ServedChange>, HistoryError> {
+        let token: SyncToken = id.parse()?;
+        if token == self.shown.token {
+            return Ok(Vec::new());
+        }
+        let building = HistoryError::Building { done: 0, total: 0 };
+        let Some((history, wait_max)) = history else { return Err(building) };
+        let view = tokio::time::timeout(wait_max, history.ready()).await.map_err(|_| building)??;
+        let (shown, permission) = (self.shown.clone(), &self.permission);
+        let (key, allowed) = (permission.key.clone(), permission.allowed.clone());
+        // Looking waits for the disk, and after a restart all who follow come back at once.
+        let turn = self.paced.turn().await;
+        let look = move || {
+            let changes = view.changes_since(&token, &shown, visible_keys(key.as_ref(), &allowed));
+            drop(turn);
+            changes
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(HistoryError::Gone))
     }
 
     /// Queues what has changed in what is served, or in what the reader may see.
@@ -225,26 +250,6 @@ fn change((was, now): (Option<&Arc<Entry>>, Option<&Arc<Entry>>)) -> ServedChang
     let entry = was.or(now).expect("what differs is in one of the two");
     let key = entry.collection.key().clone();
     ServedChange { key, was: was.map(|entry| Mark::of(entry)), now: now.cloned() }
-}
-
-/// What differs from what an id names.
-async fn changes_since(
-    id: &str,
-    history: Option<(History, Duration)>,
-    shown: &Shown,
-    permission: &Permission,
-) -> Result<Vec<ServedChange>, HistoryError> {
-    let token: SyncToken = id.parse()?;
-    if token == shown.token {
-        return Ok(Vec::new());
-    }
-    let building = HistoryError::Building { done: 0, total: 0 };
-    let Some((history, wait_max)) = history else { return Err(building) };
-    let view = tokio::time::timeout(wait_max, history.ready()).await.map_err(|_| building)??;
-    let (shown, key, allowed) = (shown.clone(), permission.key.clone(), permission.allowed.clone());
-    // Looking waits for the disk.
-    let look = move || view.changes_since(&token, &shown, visible_keys(key.as_ref(), &allowed));
-    tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(HistoryError::Gone))
 }
 
 /// How things are said to one reader.
