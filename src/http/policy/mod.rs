@@ -101,9 +101,10 @@ impl Policy {
     /// Reads the file now, as somebody asks for who knows that it is finished.
     pub fn reload(&self) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = file.read_now();
-        drop(file);
-        found.into_iter().for_each(|found| self.take_over(found));
+        // While the file is held: another look must not be taken over before this one.
+        if let Some(found) = file.read_now() {
+            self.take_over(found);
+        }
     }
 
     /// Takes a changed file into account, if it is time to look.
