@@ -104,7 +104,9 @@ impl Body {
         Self {
             chunks: Some(Box::new(stream)),
             declared_bytes: content_length(headers).unwrap_or(0),
-            is_held_back: headers.contains_key(EXPECT),
+            is_held_back: headers
+                .get(EXPECT)
+                .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue")),
             is_given_up: false,
             room: None,
         }
@@ -172,18 +174,18 @@ impl Body {
         if let Err(end) = take(first.len()) {
             return end;
         }
-        let mut second = self.next().await;
-        if second.is_none() {
+        let mut next = self.next().await;
+        if next.is_none() {
             return End::Complete(first);
         }
         let mut all = BytesMut::from(first);
-        while let Some(chunk) = second {
+        while let Some(chunk) = next {
             let Ok(chunk) = chunk else { return End::Broken };
             if let Err(end) = take(all.len() + chunk.len()) {
                 return end;
             }
             all.extend_from_slice(&chunk);
-            second = self.next().await;
+            next = self.next().await;
         }
         End::Complete(all.freeze())
     }
@@ -206,6 +208,8 @@ impl Body {
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
         let chunks = self.chunks.as_mut()?;
+        // To ask for the first of it is to ask the client to go on.
+        self.is_held_back = false;
         let chunk = poll_fn(|cx| chunks.poll(cx)).await;
         if !matches!(chunk, Some(Ok(_))) {
             self.chunks = None;
@@ -301,6 +305,23 @@ mod tests {
         let mut endless = body(&[100, 100, 100], true);
         endless.discard(&RequestLimits { discard_bytes_max: 150, ..RequestLimits::DEFAULT }).await;
         assert!(endless.is_there());
+    }
+
+    #[tokio::test]
+    async fn a_body_is_held_back_until_it_is_asked_for() {
+        let limits = RequestLimits { body_bytes_max: BYTES_MAX, ..RequestLimits::DEFAULT };
+        for (expected, is_held_back) in [("100-continue", true), ("100-Continue", true), ("more", false)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(EXPECT, HeaderValue::from_static(expected));
+            let chunks = [BYTES_MAX, 1, 1].map(|size| Bytes::from(vec![b'x'; size]));
+            let mut body = Body::announced(&headers, Given(chunks.into(), true));
+            assert_eq!(body.is_held_back(), is_held_back, "{expected}");
+            let refused =
+                body.collect(&limits, room(&Bodies::new(limits.bodies_bytes_max))).await.unwrap_err();
+            assert_eq!(refused.status().as_u16(), 413);
+            body.discard(&limits).await;
+            assert!(!body.is_there(), "the client is sending by then");
+        }
     }
 
     #[tokio::test]
