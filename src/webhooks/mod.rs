@@ -59,6 +59,7 @@ pub struct Webhooks {
 }
 
 /// A receiver that events are delivered to.
+#[derive(Clone)]
 struct Running {
     receiver: Receiver,
     state: Arc<Mutex<ReceiverState>>,
@@ -105,7 +106,8 @@ impl Webhooks {
     /// How far each receiver is.
     #[must_use]
     pub fn receivers(&self) -> Vec<Webhook> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody is kept waiting for the counting.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let view = self.history.so_far();
         let status = |running: &Running| receiver::status(&running.receiver, &running.state, view.as_ref());
         running.iter().map(status).collect()

@@ -22,7 +22,7 @@ const BEGINNING: &str = "beginning";
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is known of a receiver.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiverState {
     /// The place up to which it was told.
     position: Option<Position>,
@@ -46,14 +46,14 @@ pub(crate) struct Following {
 
 /// How far a receiver is in a history, for the API.
 pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Option<&View>) -> Webhook {
-    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let view = view.filter(|_| state.is_begun);
     Webhook {
         name: receiver.name.clone(),
         url: receiver.url.split(['?', '#']).next().unwrap_or_default().to_owned(),
         revision: state.position.map(|position| position.revision),
         lag: view.map_or(0, |view| view.events_after(state.position, &filter(receiver))),
-        failure: state.failure.clone(),
+        failure: state.failure,
         ended: state.ended,
     }
 }

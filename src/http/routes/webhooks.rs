@@ -22,7 +22,9 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::Operate).await?;
     let fields = query::fields(&call.query()?, &[WEBHOOK])?;
-    let receivers = call.context.webhooks.0.as_ref().map(|told| told()).unwrap_or_default();
+    let told = call.context.webhooks.0.clone();
+    // How much they have not heard yet is counted in the history.
+    let receivers = call.making(move || told.map(|told| told()).unwrap_or_default()).await?;
     let resources = receivers.iter().map(|receiver| resource(receiver, &fields));
     Ok(Reply::document(StatusCode::OK, history::list(resources, &self_link(&call.link()), None)))
 }
