@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::domain::Catalog;
 use crate::engine::Entry;
 use crate::http::jsonapi::json;
-use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::page::sort::Sort;
+use crate::http::jsonapi::page::{ItemsAt, PageQuery};
 use crate::http::jsonapi::query::Query;
 
 /// Collections in an order, some of them left out.
@@ -93,15 +93,7 @@ impl<'a> Listing<'a> {
                     vec![("page[number]", (offset / size + 1).to_string()), ("page[size]", size.to_string())]
                 })
             }
-            PageQuery::After { cursor, size } => {
-                let items = self.after(cursor.as_ref()).take(*size).collect();
-                self.around(items, page, *size, total)
-            }
-            PageQuery::Before { cursor, size } => {
-                let mut items: Vec<_> = self.before(cursor.as_ref()).take(*size).collect();
-                items.reverse();
-                self.around(items, page, *size, total)
-            }
+            PageQuery::Cursor { at, size } => self.beside(at, *size, total),
         }
     }
 
@@ -125,30 +117,33 @@ impl<'a> Listing<'a> {
         Cut { items, total, links }
     }
 
-    fn around(&self, items: Vec<&'a Arc<Entry>>, page: &PageQuery, size: usize, total: usize) -> Cut<'a> {
+    fn beside(&self, at: &ItemsAt, size: usize, total: usize) -> Cut<'a> {
+        let items: Vec<_> = match at {
+            ItemsAt::After(cursor) => self.after(cursor.as_ref()).take(size).collect(),
+            ItemsAt::Before(cursor) => {
+                let mut items: Vec<_> = self.before(cursor.as_ref()).take(size).collect();
+                items.reverse();
+                items
+            }
+        };
         let sized = |name: &'static str, value: String| vec![(name, value), ("page[size]", size.to_string())];
         let cursor_of = |entry: &Entry| ItemCursor::of(entry, self.sort);
         let first = items.first().map(|entry| cursor_of(entry));
         let last = items.last().map(|entry| cursor_of(entry));
         // An empty page stands behind everything or before everything.
-        let (prev, next) = match (&first, &last, page) {
+        let (prev, next) = match (&first, &last, at) {
             (Some(first), Some(last), _) => (
                 self.before(Some(first)).next().map(|_| first.encode(self.sort)),
                 self.after(Some(last)).next().map(|_| last.encode(self.sort)),
             ),
-            (_, _, PageQuery::After { .. }) => ((total > 0).then(String::new), None),
-            (_, _, PageQuery::Before { .. } | PageQuery::Offset { .. } | PageQuery::Number { .. }) => {
-                (None, (total > 0).then(String::new))
-            }
+            (_, _, ItemsAt::After(_)) => ((total > 0).then(String::new), None),
+            (_, _, ItemsAt::Before(_)) => (None, (total > 0).then(String::new)),
         };
-        let place =
-            |cursor: &Option<ItemCursor>| cursor.as_ref().map_or_else(String::new, |it| it.encode(self.sort));
-        let this = match page {
-            PageQuery::Before { cursor, .. } => sized("page[before]", place(cursor)),
-            PageQuery::After { cursor: None, .. } | PageQuery::Offset { .. } | PageQuery::Number { .. } => {
-                vec![("page[size]", size.to_string())]
-            }
-            PageQuery::After { cursor, .. } => sized("page[after]", place(cursor)),
+        let this = match at {
+            ItemsAt::After(None) => vec![("page[size]", size.to_string())],
+            ItemsAt::After(Some(cursor)) => sized("page[after]", cursor.encode(self.sort)),
+            ItemsAt::Before(None) => sized("page[before]", String::new()),
+            ItemsAt::Before(Some(cursor)) => sized("page[before]", cursor.encode(self.sort)),
         };
         let links = Links {
             this,

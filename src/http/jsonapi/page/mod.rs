@@ -44,27 +44,22 @@ pub(crate) enum PageQuery {
         /// How many items it has at most.
         size: usize,
     },
-    /// The items right after a place.
-    After {
-        /// The place; `None` before the first item.
-        cursor: Option<ItemCursor>,
-        /// How many items there are at most.
-        size: usize,
-    },
-    /// The items right before a place.
-    Before {
-        /// The place; `None` behind the last item.
-        cursor: Option<ItemCursor>,
+    /// What the cursor pagination profile describes: the items beside a place.
+    Cursor {
+        /// Where the page begins or ends.
+        at: ItemsAt,
         /// How many items there are at most.
         size: usize,
     },
 }
 
-impl PageQuery {
-    /// Whether the page is one that the cursor pagination profile describes.
-    pub(crate) const fn is_cursor(&self) -> bool {
-        matches!(self, Self::After { .. } | Self::Before { .. })
-    }
+/// Where a page of items begins or ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ItemsAt {
+    /// Right after a place; `None` before the first item.
+    After(Option<ItemCursor>),
+    /// Right before a place; `None` behind the last item.
+    Before(Option<ItemCursor>),
 }
 
 /// How many events a page has when nobody says.
@@ -174,15 +169,11 @@ impl<'a> Parameters<'a> {
         if self.after.is_some() && self.before.is_some() {
             faults.push(range());
         }
-        match (self.after, self.before) {
-            (None, Some(before)) => {
-                PageQuery::Before { cursor: parsed("page[before]", before, sort, faults), size }
-            }
-            (after, _) => PageQuery::After {
-                cursor: parsed("page[after]", after.unwrap_or_default(), sort, faults),
-                size,
-            },
-        }
+        let at = match (self.after, self.before) {
+            (None, Some(before)) => ItemsAt::Before(parsed("page[before]", before, sort, faults)),
+            (after, _) => ItemsAt::After(parsed("page[after]", after.unwrap_or_default(), sort, faults)),
+        };
+        PageQuery::Cursor { at, size }
     }
 
     fn page_size(&self, refuse_large: bool, faults: &mut Vec<ErrorObject>) -> usize {

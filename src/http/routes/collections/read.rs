@@ -16,6 +16,7 @@ use crate::http::budgets::answers::AnswerRoom;
 use crate::http::jsonapi::document::{List, Ready};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
+use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::listing::Listing;
 use crate::http::jsonapi::query::{Fields, ListQuery, Query};
 use crate::http::jsonapi::{document, etag, negotiate, query};
@@ -174,7 +175,7 @@ impl Part {
 }
 
 fn list_type(asked: &ListQuery, accepted: Accepted) -> &'static str {
-    if accepted.cursor_profile && asked.page.as_ref().is_some_and(|page| page.is_cursor()) {
+    if accepted.cursor_profile && matches!(asked.page, Some(PageQuery::Cursor { .. })) {
         negotiate::JSON_API_WITH_CURSOR
     } else {
         negotiate::JSON_API
