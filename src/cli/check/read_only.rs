@@ -14,7 +14,7 @@ use crate::store::{
 /// What the index has and the head has not, as if it were saved in the work tree.
 pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Result<Vec<Edit>> {
     let head = journal.head()?;
-    let mut committed: Vec<(String, TreeEntry)> = journal
+    let mut committed: BTreeMap<String, TreeEntry> = journal
         .commits()
         .changes(None, head)?
         .into_iter()
@@ -22,11 +22,7 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
         .collect();
     let mut edits = Vec::new();
     for (name, entry) in git::staged(index, folder)? {
-        let is_new = match committed.iter().position(|(known, _)| *known == name) {
-            Some(at) => committed.swap_remove(at).1 != entry,
-            None => true,
-        };
-        if is_new {
+        if committed.remove(&name) != Some(entry) {
             let now = match entry {
                 TreeEntry::File(blob) => Saved::File { blob, bytes: journal.commits().content(blob)? },
                 TreeEntry::Special(what) => Saved::Special(what),
@@ -34,7 +30,7 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
             edits.push(Edit { name, now });
         }
     }
-    edits.extend(committed.into_iter().map(|(name, _)| Edit { name, now: Saved::Gone }));
+    edits.extend(committed.into_keys().map(|name| Edit { name, now: Saved::Gone }));
     Ok(edits)
 }
 
