@@ -13,7 +13,6 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::table::{Answering, Mount, Operation, Operations, ROUTES, Route};
-use crate::telemetry::Limit;
 
 /// A route, and what a path says where the route varies.
 pub(crate) struct RouteMatch {
@@ -72,14 +71,9 @@ impl EventId {
 ///
 /// # Errors
 ///
-/// 414 for a path and query that are too long, 404 for a path that leads nowhere.
+/// 404 for a path that leads nowhere.
 pub(crate) fn find(call: &Call<'_>) -> Result<RouteMatch, ApiError> {
     let (path, context) = (call.path(), call.context);
-    let bytes_max = context.settings.limits.requests.uri_bytes_max;
-    if path.len() + call.raw_query().len() > bytes_max {
-        let detail = format!("Path and query have at most {bytes_max} bytes together.");
-        return Err(ApiError::new(Code::URI_TOO_LONG, detail).reaching(Limit::UriBytes));
-    }
     lookup(path, context).ok_or_else(|| not_found(path, context))
 }
 

@@ -31,7 +31,7 @@ use warp::http::header::{
 };
 use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -125,11 +125,6 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     let path = call.page_path().unwrap_or_default();
     if let Some(name) = path.strip_prefix("assets/") {
         return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
-    }
-    let bytes_max = call.context.settings.limits.requests.uri_bytes_max;
-    if call.path().len() + call.raw_query().len() > bytes_max {
-        let detail = format!("Path and query have at most {bytes_max} bytes together.");
-        return Err(ApiError::new(Code::URI_TOO_LONG, detail));
     }
     call.check_host()?;
     let Some(session) = ui.sessions.of(call).filter(|_| !call.headers().contains_key(AUTHORIZATION)) else {

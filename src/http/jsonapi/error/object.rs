@@ -34,7 +34,6 @@ impl Code {
         Self(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition Failed");
     pub(crate) const PAYLOAD_TOO_LARGE: Self =
         Self(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "Payload Too Large");
-    pub(crate) const URI_TOO_LONG: Self = Self(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long");
     pub(crate) const UNSUPPORTED_MEDIA_TYPE: Self =
         Self(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported Media Type");
     pub(crate) const UNPROCESSABLE: Self =
