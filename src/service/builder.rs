@@ -5,15 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::config::{Limits, Origin, ServeConfig, WebPages};
+use crate::config::{Limits, ListenConfig, Origin, ServeConfig, WebPages};
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Hint, Signal};
 use crate::http::server::{Answers, Bound, Server, Socket, Tls};
-use crate::http::{
-    self, AccessRules, Admin, AnswerOptions, Authorizer, Clock, Context, Guard, Hosts, Routes, ServedFrom,
-    Telemetry,
+use crate::http::{self, AccessRules, Admin, Authorizer, Clock, Context, Guard, Hosts, Routes, Telemetry};
+use crate::service::options::{
+    answer_options, engine_options, history_options, journal_options, watch_options,
 };
-use crate::service::options::{engine_options, history_options, journal_options, watch_options};
 use crate::service::running::Running;
 use crate::service::{Service, StartError, metrics, remote, webhooks};
 use crate::shutdown::Shutdown;
@@ -175,23 +174,11 @@ impl ServiceBuilder<Guarded> {
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
-        let server = match socket {
-            Some(socket) => Server::on(socket, &config.listen.address)?,
-            None => Server::bind(&config.listen.address).await?,
-        };
-        let server = server.secured(tls.clone());
-        let admin = match &config.listen.admin {
-            Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
-            None => None,
-        };
+        let (server, admin) = listen(&config.listen, socket, tls.clone()).await?;
         let journal = open(&config, url.as_ref())?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
-        let place = ServedFrom {
-            repository: config.repository.dir.display().to_string(),
-            branch: journal.branch().to_owned(),
-            folder: config.repository.folder.clone(),
-        };
+        let settings = answer_options(&config, journal.branch());
         let archive: Arc<dyn Archive> = Arc::new(journal.archive());
         let reached = Reached::default();
         let counted = Arc::<engine::Metrics>::default();
@@ -242,14 +229,7 @@ impl ServiceBuilder<Guarded> {
                 hosts: hosts(&config, &bound),
                 secured: tls.is_some(),
             },
-            settings: AnswerOptions {
-                limits: config.limits.clone(),
-                base_path: config.http.base_path.clone(),
-                require_if_match: config.http.require_if_match,
-                compress: config.http.compress,
-                ui: config.http.ui == WebPages::On,
-                place,
-            },
+            settings,
             telemetry: Telemetry {
                 reached: reached.clone(),
                 metrics: of_requests.clone(),
@@ -284,6 +264,23 @@ impl ServiceBuilder<Guarded> {
             running: Some(Running { engine, history, follower, watch, poll }),
         })
     }
+}
+
+/// Listens for those who ask, and for whoever watches over the service, if anybody does.
+async fn listen(
+    config: &ListenConfig,
+    socket: Option<Socket>,
+    tls: Option<Arc<Tls>>,
+) -> Result<(Server, Option<Server>), StartError> {
+    let server = match socket {
+        Some(socket) => Server::on(socket, &config.address)?,
+        None => Server::bind(&config.address).await?,
+    };
+    let admin = match &config.admin {
+        Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
+        None => None,
+    };
+    Ok((server.secured(tls), admin))
 }
 
 /// Has a server answer until the shutdown begins.

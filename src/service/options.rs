@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Maintenance, ServeConfig, Uncommitted, Watching};
+use crate::config::{Maintenance, ServeConfig, Uncommitted, Watching, WebPages};
 use crate::domain::Actor;
 use crate::engine::history;
 use crate::engine::{self, MirrorOptions, Projection, Retention, WriterOptions};
-use crate::http::Clock;
+use crate::http::{AnswerOptions, Clock, ServedFrom};
 use crate::service::{StartError, signers};
 use crate::store::git::Options;
 use crate::store::signature::SigningKey;
@@ -87,5 +87,20 @@ pub(crate) fn watch_options(config: &ServeConfig) -> watch::Options {
         quiet_unclosed: Duration::from_millis(limits.hand_edits.settle_patience_ms),
         tick: limits.hand_edits.tick(),
         notices: config.repository.watch == Watching::System,
+    }
+}
+
+pub(crate) fn answer_options(config: &ServeConfig, branch: &str) -> AnswerOptions {
+    AnswerOptions {
+        limits: config.limits.clone(),
+        base_path: config.http.base_path.clone(),
+        require_if_match: config.http.require_if_match,
+        compress: config.http.compress,
+        ui: config.http.ui == WebPages::On,
+        place: ServedFrom {
+            repository: config.repository.dir.display().to_string(),
+            branch: branch.to_owned(),
+            folder: config.repository.folder.clone(),
+        },
     }
 }
