@@ -1,4 +1,5 @@
-//! Which names in the collections folder are those of collection files, and of which key: the one place that knows.
+//! Which names in the collections folder are those of collection files, of which key, and what their paths are: the one
+//! place that knows.
 
 use crate::domain::Key;
 
@@ -115,6 +116,24 @@ pub fn of_new(key: &Key) -> String {
     Ending::Yaml.file_of(key)
 }
 
+/// A file of the collections folder as a path inside the repository; `.` is the repository's root.
+#[must_use]
+pub fn path_in(folder: &str, name: &str) -> String {
+    match folder.trim_end_matches('/') {
+        "" | "." => name.to_owned(),
+        folder => format!("{folder}/{name}"),
+    }
+}
+
+/// What a path inside the repository is called in the collections folder; `None` if it is not in there.
+#[must_use]
+pub fn name_in<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
+    match folder.trim_end_matches('/') {
+        "" | "." => Some(path),
+        folder => path.strip_prefix(folder)?.strip_prefix('/'),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +189,17 @@ mod tests {
         ] {
             assert_eq!(FileName::parse(name), FileName::BadKey(reason.to_owned()), "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_path_has_the_folder_before_the_name_unless_that_is_the_root() {
+        for (folder, path) in
+            [("a", "a/posts.yaml"), ("a/b/", "a/b/posts.yaml"), (".", "posts.yaml"), ("", "posts.yaml")]
+        {
+            assert_eq!(path_in(folder, "posts.yaml"), path);
+            assert_eq!(name_in(folder, path), Some("posts.yaml"));
+        }
+        assert_eq!(name_in("a", "ab/posts.yaml"), None);
     }
 
     #[test]

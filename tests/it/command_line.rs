@@ -299,6 +299,22 @@ fn check_reads_just_the_files_that_are_named() {
 }
 
 #[test]
+fn check_names_a_file_as_git_does_however_the_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    for (path, file) in [(".", "bad.yaml"), ("collections/", "collections/bad.yaml")] {
+        repo.write(file, "type: document\nname:Posts\n");
+        for arguments in [&["check", "--path", path][..], &["check", "--path", path, file]] {
+            let told = run(repo.path(), arguments).exits(1).stdout;
+            assert!(told.starts_with(&format!("{file}:2:5: ")), "{told}");
+        }
+    }
+    repo.write("other.YAML", "type: document\n");
+    let hinted = run(repo.path(), &["check", "--path", ".", "other.YAML"]).stderr;
+    assert!(hinted.contains("hint: other.YAML is not read"), "{hinted}");
+}
+
+#[test]
 fn check_finds_the_repository_from_within() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "broken");

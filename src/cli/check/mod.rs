@@ -17,6 +17,7 @@ use crate::cli::check::subject::Subject;
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository};
 use crate::cli::{Done, Failure, answer, counted, json_line, note};
+use crate::domain::file_name::{name_in, path_in};
 use crate::engine::{self, MirrorOptions, Problem, Snapshot};
 use crate::http::Clock;
 use crate::store::Journal as _;
@@ -129,7 +130,7 @@ impl Check {
         let wanted: Vec<String> =
             subject.files.iter().map(|file| subject::inside(root, file)).collect::<Result<_, _>>()?;
         for path in &wanted {
-            match self.name_of(path) {
+            match name_in(&self.folder.path, path) {
                 Some(name) => self.hint_at(std::slice::from_ref(&name.to_owned())),
                 None => {
                     note(&format!(
@@ -142,18 +143,9 @@ impl Check {
         Ok(wanted)
     }
 
-    /// The name that a path inside the repository has in the folder.
-    fn name_of<'p>(&self, path: &'p str) -> Option<&'p str> {
-        match self.folder.path.trim_matches('/') {
-            "" | "." => Some(path),
-            folder => path.strip_prefix(folder)?.strip_prefix('/'),
-        }
-    }
-
     fn hint_at(&self, names: &[String]) {
-        let folder = self.folder.path.trim_matches('/');
         for (name, why) in names.iter().filter_map(|name| Some((name, hint(name)?))) {
-            note(&format!("hint: {folder}/{name} is not read; {why}"));
+            note(&format!("hint: {} is not read; {why}", path_in(&self.folder.path, name)));
         }
     }
 

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use crate::domain;
+use crate::domain::file_name::path_in;
 
 /// Where VS Code, and editors that follow it, look for the settings of a folder.
 const FOLDER: &str = ".vscode";
@@ -20,11 +21,7 @@ const SCHEMA: &str = ".vscode/collection.schema.json";
 
 /// Writes the schema, and the settings that name it.
 pub(super) fn write_settings(repository: &Path, folder: &str) -> anyhow::Result<()> {
-    let folder = folder.trim_matches('/').trim_start_matches("./");
-    let files = ["yaml", "yml"].map(|ending| match folder {
-        "" | "." => format!("*.{ending}"),
-        folder => format!("{folder}/*.{ending}"),
-    });
+    let files = ["*.yaml", "*.yml"].map(|name| path_in(folder, name));
     fs::create_dir_all(repository.join(FOLDER)).context("cannot make the folder .vscode")?;
     write(repository, SCHEMA, &domain::schema().to_string())?;
     write(repository, ".vscode/settings.json", &format!("{:#}", json!({"yaml.schemas": {SCHEMA: files}})))?;

@@ -50,6 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
+use crate::domain::file_name::path_in;
 use crate::domain::{Collection, Key, Revision};
 pub use crate::engine::history::error::HistoryError;
 pub use crate::engine::history::event::blame::Blame;
@@ -209,10 +210,7 @@ impl SharedHistory {
 
     /// A file of the folder as a path inside the repository.
     fn path(&self, name: &str) -> String {
-        match self.options.folder.as_str() {
-            "" | "." => name.to_owned(),
-            folder => format!("{}/{name}", folder.trim_end_matches('/')),
-        }
+        path_in(&self.options.folder, name)
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use crate::domain::file_name::{key_of, names_of};
+use crate::domain::file_name::{key_of, names_of, path_in};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{FileContent, Good};
 use crate::engine::mirror::conflicts::Conflicts;
@@ -344,6 +344,6 @@ impl Mirror {
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.options.folder)
+        path_in(&self.options.folder, name)
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::domain::file_name::path_in;
 use crate::domain::{Actor, Catalog, Event, Key};
 use crate::engine::mirror::contents::Bases;
 pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
@@ -56,7 +57,7 @@ pub(crate) struct PlanInput<'a> {
 impl PlanInput<'_> {
     /// A file of the folder as a path inside the repository.
     fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.folder)
+        path_in(self.folder, name)
     }
 }
 

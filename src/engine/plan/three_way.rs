@@ -23,14 +23,11 @@ impl Collections {
     /// Merges the collections of a folder.
     #[must_use]
     pub fn new(folder: &str) -> Self {
-        Self { folder: folder.trim_end_matches('/').to_owned() }
+        Self { folder: folder.to_owned() }
     }
 
     fn path(&self, name: &str) -> String {
-        match self.folder.as_str() {
-            "" | "." => name.to_owned(),
-            folder => format!("{folder}/{name}"),
-        }
+        file_name::path_in(&self.folder, name)
     }
 
     /// What becomes of one file.

@@ -182,6 +182,24 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
 }
 
 #[tokio::test]
+async fn what_both_changed_stays_told_where_the_collections_stand_at_the_root() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().flag(&["--path", "."]).start().await;
+    create(&server, "posts").await;
+    is_pushed(&hub, &server).await;
+    hub.goes_away();
+    server.rename("posts", "Mine").await;
+    server.stop();
+    hub.comes_back();
+    hub.somebody_pushes(|person| person.write("posts.yaml", "type: document\nname: Theirs\n"));
+    server.start_again().await;
+    is_pushed(&hub, &server).await;
+    server.problem("conflict:posts/name").await;
+    hub.somebody_pushes(|person| person.write("posts.yaml", "type: [\n"));
+    server.problem("posts.yaml").await;
+}
+
+#[tokio::test]
 async fn what_both_changed_is_settled_by_another_value_and_the_one_that_stays_however_they_come() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;

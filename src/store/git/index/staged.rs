@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use crate::domain::file_name::name_in;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::index::file;
 use crate::store::{Special, StoreError, TreeEntry};
@@ -17,12 +18,8 @@ pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>,
     let Some(bytes) = read_if_there(index)? else { return Ok(BTreeMap::new()) };
     let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
     let read = file::parse(index, bytes).map_err(failed)?;
-    let prefix = match folder.trim_matches('/') {
-        "" | "." => String::new(),
-        folder => format!("{folder}/"),
-    };
     let entries = read.staged().filter_map(|(path, pointer)| {
-        let name = std::str::from_utf8(path).ok()?.strip_prefix(&prefix)?;
+        let name = name_in(folder, std::str::from_utf8(path).ok()?)?;
         Some(match name.split_once('/') {
             Some((folder, _)) => (folder.to_owned(), TreeEntry::Special(Special::Folder)),
             None => (name.to_owned(), pointer.entry()),

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use crate::domain::file_name::is_collection_file;
+use crate::domain::file_name::{is_collection_file, name_in};
 use crate::domain::{Actor, Revision};
 use crate::store::remote::merger::Merger;
 
@@ -57,11 +57,7 @@ pub struct RemoteSettings {
 impl RemoteSettings {
     /// The name of a file inside the collections folder, if it is one that may be a collection.
     pub(crate) fn is_collection(&self, path: &[u8]) -> Option<String> {
-        let path = std::str::from_utf8(path).ok()?;
-        let name = match self.folder.trim_end_matches('/') {
-            "" | "." => path,
-            folder => path.strip_prefix(folder)?.strip_prefix('/')?,
-        };
+        let name = name_in(&self.folder, std::str::from_utf8(path).ok()?)?;
         (!name.contains('/') && is_collection_file(name)).then(|| name.to_owned())
     }
 }
