@@ -1,8 +1,8 @@
 //! Settings that come from other programs, and go to them.
 //!
 //! ```text
-//! bytes ──read──▶ Source: candidates, what is skipped, faults
-//! Source + what is there ──plan──▶ Plan: one line a key ──commands──▶ one batch
+//! bytes ──read──▶ ImportSource: candidates, what is skipped, faults
+//! ImportSource + what is there ──plan──▶ ImportPlan: one line a key ──commands──▶ one batch
 //! Catalog ──write──▶ text of another program
 //! ```
 //!

@@ -5,9 +5,9 @@
 //! [`engine::history`](crate::engine::history).
 //!
 //! ```text
-//! head ──first_parents──▶ Line of revisions ──steps──▶ Step: commit and what it changed
-//!                                                        │
-//!                                     files, content ◀───┘ names and blob ids
+//! head ──first_parents──▶ FirstParents: revisions ──steps──▶ CommitChanges: commit and what it changed
+//!                                                              │
+//!                                          files, contents ◀───┘ names and blob ids
 //! ```
 
 use std::fmt;

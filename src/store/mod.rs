@@ -353,8 +353,8 @@ pub trait Journal: Send + 'static {
         false
     }
 
-    /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably
-    /// (design.md section 6, steps 3 to 6). Answers after everything is on disk.
+    /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably.
+    /// Answers after everything is on disk.
     ///
     /// The work tree is brought up to the new head as far as it shows the served branch; trouble
     /// there is logged and made good later, since the commits stand.
@@ -378,7 +378,7 @@ pub trait Journal: Send + 'static {
     ) -> Result<WorkTree, StoreError>;
 
     /// Brings a work tree that is behind the branch forward (after a crash or a push), where
-    /// that is safe; see design.md section 6. Nothing to do is no error; a lock that somebody holds
+    /// that is safe. Nothing to do is no error; a lock that somebody holds
     /// is one at once, to be tried again when it goes.
     fn catch_up(&mut self) -> Result<(), StoreError>;
 

@@ -313,7 +313,7 @@ impl Config {
     }
 }
 
-/// Whether every part of `path` below `root` that exists is an ordinary folder.
+/// What keeps a folder from being used, in words: its first part below `root` that is a link, no folder or a submodule.
 pub(crate) fn find_obstacle(root: &Path, parts: &[String]) -> Option<String> {
     let mut at = root.to_owned();
     for part in parts {

@@ -1,6 +1,6 @@
 //! A group of commits: objects, one pack, one move of the branch.
 //!
-//! Design section 6, steps 3 to 6. Nothing is visible before the branch moves; what was written
+//! Nothing is visible before the branch moves; what was written
 //! until then is unreachable objects, which `git gc` removes.
 
 use std::collections::BTreeSet;
