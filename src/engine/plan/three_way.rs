@@ -10,7 +10,7 @@ use crate::domain::file_name::{self, Ending, FileName};
 use crate::domain::{Attribute, Collection, Key, Patch, Value, changes};
 use crate::format::message::{Conflict, Joined, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
-use crate::store::remote::{FileSides, Judged, Merger, Resolution, SideFile, Sides};
+use crate::store::remote::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
 
 /// Merges collections as their files mean them.
 #[derive(Debug, Clone)]
@@ -104,7 +104,7 @@ fn standing(files: [&Option<SideFile>; 2]) -> Option<Option<(usize, &SideFile)>>
 }
 
 impl Merger for Collections {
-    fn merge(&self, sides: &Sides) -> Judged {
+    fn merge(&self, sides: &Sides) -> MergeDecision {
         let mut conflicts = Vec::new();
         let mut takes: BTreeMap<usize, Resolution> = BTreeMap::new();
         for [at, twin] in twins(&sides.files) {
@@ -133,7 +133,7 @@ impl Merger for Collections {
         let joined =
             Joined { revision: sides.joined, commits: sides.commits, is_restored: sides.is_restored };
         let message = compose_merge(joined, &conflicts);
-        Judged { takes, message, conflicts: conflicts.len() }
+        MergeDecision { takes, message, conflicts: conflicts.len() }
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
             commits: 1,
             is_restored: false,
         };
-        let Judged { takes, message, .. } = Collections::new("collections").merge(&sides);
+        let MergeDecision { takes, message, .. } = Collections::new("collections").merge(&sides);
         (takes, crate::format::message::conflicts(&message))
     }
 

@@ -55,7 +55,7 @@ pub enum Resolution {
 
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct MergeDecision {
     /// What becomes of each file, in order.
     pub takes: Vec<Resolution>,
     /// The message of the commit.
@@ -67,5 +67,5 @@ pub struct Judged {
 /// Knows what the files of the collections folder mean.
 pub trait Merger: Send + Sync {
     /// Decides what becomes of files that both sides may have changed.
-    fn merge(&self, sides: &Sides) -> Judged;
+    fn merge(&self, sides: &Sides) -> MergeDecision;
 }

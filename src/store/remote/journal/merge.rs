@@ -33,7 +33,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let base = link.git.merge_base(theirs, ours, until)?;
         let here = link.git.diff(base, ours, until)?;
         let there = link.git.diff(base, theirs, until)?;
-        let is_collection = |path: &[u8]| link.settings.is_collection(path).is_some();
+        let is_collection = |path: &[u8]| link.settings.collection_name(path).is_some();
         let (mut files, others): (Changes, Changes) =
             here.into_iter().partition(|(path, _)| is_collection(path));
         for (path, change) in twins(&files, &there) {
@@ -42,7 +42,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let parted = Parted { base, ours, theirs };
         let others = link.git.merge_others(parted, &others, &there, &is_collection, until)?;
         let is_created = |(path, change): (&Vec<u8>, &RawChange)| {
-            change.before.is_none().then(|| link.settings.is_collection(path)).flatten()
+            change.before.is_none().then(|| link.settings.collection_name(path)).flatten()
         };
         let sides = files.iter().map(|(path, change)| self.sides(path, *change, &there));
         let sides = Sides {
@@ -88,7 +88,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     fn sides(&mut self, path: &[u8], here: RawChange, there: &Changes) -> Result<FileSides, StoreError> {
         let theirs = there.get(path).map_or(here.before, |change| change.after);
-        let name = self.link.settings.is_collection(path).unwrap_or_default();
+        let name = self.link.settings.collection_name(path).unwrap_or_default();
         let [base, ours] = [self.side(here.before)?, self.side(here.after)?];
         let theirs = if is_folder(path, there) { Some(SideFile::Special) } else { self.side(theirs)? };
         Ok(FileSides { name, base, ours, theirs })

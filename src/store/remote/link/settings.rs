@@ -56,7 +56,7 @@ pub struct RemoteSettings {
 
 impl RemoteSettings {
     /// The name of a file inside the collections folder, if it is one that may be a collection.
-    pub(crate) fn is_collection(&self, path: &[u8]) -> Option<String> {
+    pub(crate) fn collection_name(&self, path: &[u8]) -> Option<String> {
         let name = name_in(&self.folder, std::str::from_utf8(path).ok()?)?;
         (!name.contains('/') && is_collection_file(name)).then(|| name.to_owned())
     }
