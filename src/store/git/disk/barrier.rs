@@ -61,26 +61,28 @@ impl Barrier {
 
     fn flush(
         &self,
-        (step, flushed): (Failpoint<'_>, &Histogram),
+        step: Failpoint<'_>,
+        flushed: &Histogram,
         path: &Path,
         flush: impl FnOnce() -> io::Result<()>,
-    ) -> Result<(), StoreError> {
-        let action = if step == Failpoint::FlushFileSystem { "flush the file system of" } else { "flush" };
+    ) -> io::Result<()> {
         let began = Instant::now();
         let outcome = reach(step, path).and_then(|()| flush());
         flushed.observe(began.elapsed());
-        outcome.at(action, path)
+        outcome
     }
 
     pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
         files.iter().for_each(|it| it.begin_writing());
-        let flushed = (Failpoint::Flush, &self.metrics.files_flushed);
-        files.iter().try_for_each(|it| self.flush(flushed, &it.path, || it.file.sync_data()))
+        let flushed = &self.metrics.files_flushed;
+        files.iter().try_for_each(|it| {
+            self.flush(Failpoint::Flush, flushed, &it.path, || it.file.sync_data()).at("flush", &it.path)
+        })
     }
 
     pub(crate) fn folder(&self, path: &Path) -> Result<(), StoreError> {
-        let flushed = (Failpoint::Flush, &self.metrics.folders_flushed);
-        self.flush(flushed, path, || File::open(path)?.sync_all())
+        let flushed = &self.metrics.folders_flushed;
+        self.flush(Failpoint::Flush, flushed, path, || File::open(path)?.sync_all()).at("flush", path)
     }
 
     /// Flushes everything on the file system of a folder.
@@ -96,7 +98,8 @@ impl Barrier {
                 Ok(())
             }
         };
-        self.flush((Failpoint::FlushFileSystem, &self.metrics.file_systems_flushed), path, flush)
+        self.flush(Failpoint::FlushFileSystem, &self.metrics.file_systems_flushed, path, flush)
+            .at("flush the file system of", path)
     }
 
     /// Makes a folder and those above it, as [`make_folders`] does, each durably.

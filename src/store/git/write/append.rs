@@ -48,24 +48,28 @@ impl CommitGroup {
 pub(crate) fn build(
     layout: &Layout,
     trees: Trees,
-    (joined, drafts): (Option<Revision>, &[Draft]),
+    joined: Option<Revision>,
+    drafts: &[Draft],
     committer: &Committer,
 ) -> Result<CommitGroup, StoreError> {
     let mut group = GroupBuilder {
         layout,
+        joined,
         pack: PackBuilder::new(),
         versions: trees.levels.iter().map(|_| Vec::new()).collect(),
         trees,
         changes: PathChanges::new(),
     };
     let folder_changes = group.take(drafts)?;
-    let (committed, steps) = group.commit((joined, drafts), committer, folder_changes)?;
+    let (committed, steps) = group.commit(drafts, committer, folder_changes)?;
     let GroupBuilder { pack, trees, changes, .. } = group;
     Ok(CommitGroup { committed, steps, pack: pack.finish(), trees, changes })
 }
 
 struct GroupBuilder<'a> {
     layout: &'a Layout,
+    // The second parent of the first commit.
+    joined: Option<Revision>,
     pack: PackBuilder,
     trees: Trees,
     // Per level, oldest first, each with its name.
@@ -167,7 +171,7 @@ impl GroupBuilder<'_> {
     /// Puts the folder's names into the trees above, and makes the commits.
     fn commit(
         &mut self,
-        (joined, drafts): (Option<Revision>, &[Draft]),
+        drafts: &[Draft],
         committer: &Committer,
         folder_changes: Vec<FolderChange>,
     ) -> Result<(Vec<Committed>, Vec<CommitChanges>), StoreError> {
@@ -182,7 +186,7 @@ impl GroupBuilder<'_> {
             if index > 0 {
                 self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
             }
-            let joined = joined.filter(|_| index == 0);
+            let joined = self.joined.filter(|_| index == 0);
             let parents: Vec<Revision> = self.trees.revision.into_iter().chain(joined).collect();
             let commit = committer.commit(TreeId::new(oids[0]), &parents, draft)?;
             let oid = name(Kind::Commit, &commit)?;

@@ -61,7 +61,7 @@ impl Writer {
     }
 
     pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<CommitGroup, StoreError> {
-        append::build(&self.branch.layout, trees, (None, drafts), &self.committer)
+        append::build(&self.branch.layout, trees, None, drafts, &self.committer)
     }
 
     /// Builds a merge of what `trees` stand on, its first parent, and another commit.
@@ -71,12 +71,8 @@ impl Writer {
         joined: Revision,
         draft: &Draft,
     ) -> Result<CommitGroup, StoreError> {
-        append::build(
-            &self.branch.layout,
-            trees,
-            (Some(joined), std::slice::from_ref(draft)),
-            &self.committer,
-        )
+        let drafts = std::slice::from_ref(draft);
+        append::build(&self.branch.layout, trees, Some(joined), drafts, &self.committer)
     }
 
     /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when

@@ -8,7 +8,8 @@ use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::*;
-use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::replace::staging::NewFile;
+use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 
 /// The collections folder, and where it is, with a place for drafts.

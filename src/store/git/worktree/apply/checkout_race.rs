@@ -20,7 +20,8 @@ use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::is_after;
-use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::replace::staging::NewFile;
+use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 
 /// What goes back: a name, what we made of it, and what `HEAD` has there.

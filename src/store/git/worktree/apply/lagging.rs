@@ -17,7 +17,8 @@ use crate::store::git::object::id::unhex;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::replace::staging::NewFile;
+use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 

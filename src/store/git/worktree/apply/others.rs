@@ -17,7 +17,8 @@ use crate::store::git::object::tree::{Pointer, RawTree, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_known};
-use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::replace::staging::NewFile;
+use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{BlobId, StoreError, TreeId};
 
@@ -67,7 +68,8 @@ fn bring_submodule(
     replacer: &Replacer<'_>,
     name: &str,
     old: Option<BlobId>,
-    (change, new): (&PathChange, Option<NewFile<'_>>),
+    change: &PathChange,
+    new: Option<NewFile<'_>>,
 ) -> Result<(), StoreError> {
     let folder = replacer.folder();
     if change.before.is_some_and(|before| before.is_submodule()) {
@@ -124,7 +126,7 @@ impl Checkout {
             && let Some(replacer) = replacer.take()
         {
             let new = NewFile::of(after, change.content.as_deref());
-            bring_submodule(&replacer, name, before.map(|before| before.blob()), (&change, new))?;
+            bring_submodule(&replacer, name, before.map(|before| before.blob()), &change, new)?;
         }
         apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found)?;
         if change.after.is_none() {

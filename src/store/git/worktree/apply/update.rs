@@ -26,8 +26,9 @@ use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
-use crate::store::git::worktree::replace::swap::{NewFile, Replacer};
+use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::{StoreError, TreeId};
@@ -228,7 +229,7 @@ pub(crate) fn apply_one(
     if let (Some(replacer), Some(index), Some(before), true, Occasion::Found | Occasion::PowerCut) =
         (replacer, index.as_deref(), change.before, is_old, occasion)
     {
-        let converted = line_ends::checked_out(replacer.folder(), index, [name, path], before.blob())?;
+        let converted = line_ends::checked_out(replacer.folder(), index, name, path, before.blob())?;
         change.to_mut().passed.extend(converted.map(Some));
     }
     let change = &*change;

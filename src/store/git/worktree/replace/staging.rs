@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::object::tree::{EXECUTABLE, LINK};
+use crate::store::git::object::tree::{EXECUTABLE, LINK, Pointer};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
@@ -25,6 +25,25 @@ const DRAFT_PREFIX: &str = "file-";
 /// What drafts in the collections folder itself begin with, when that is elsewhere; a mark of the repository and the
 /// file's name follow.
 const NEIGHBOUR_PREFIX: &str = ".collectory-";
+
+/// The new content of a file, or where a symbolic link leads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewFile<'a> {
+    pub(crate) oid: BlobId,
+    pub(crate) mode: u32,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> NewFile<'a> {
+    /// What a place in a tree names, with its content; nothing where either is missing.
+    pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
+        pointer.zip(bytes).map(|(pointer, bytes)| Self {
+            oid: pointer.blob(),
+            mode: pointer.canonical_mode(),
+            bytes,
+        })
+    }
+}
 
 /// A folder for drafts of the files of another one.
 #[derive(Debug)]
@@ -54,16 +73,16 @@ impl Staging {
     pub(crate) fn write(
         &self,
         draft: &str,
-        (mode, bytes): (u32, &[u8]),
+        new: NewFile<'_>,
         replaced: Option<Mode>,
     ) -> Result<(), StoreError> {
         self.remove(draft)?;
-        if mode == LINK {
-            return rustix::fs::symlinkat(OsStr::from_bytes(bytes), &self.folder.fd, draft)
+        if new.mode == LINK {
+            return rustix::fs::symlinkat(OsStr::from_bytes(new.bytes), &self.folder.fd, draft)
                 .map_err(|errno| self.folder.failed("make", draft, errno));
         }
         // The process's own mask takes away what others may not have, as it does for git.
-        let mode = Mode::from_raw_mode(if mode == EXECUTABLE { 0o777 } else { 0o666 });
+        let mode = Mode::from_raw_mode(if new.mode == EXECUTABLE { 0o777 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let failed = |errno| self.folder.failed("make", draft, errno);
         let fd = rustix::fs::openat(&self.folder.fd, draft, flags, mode).map_err(failed)?;
@@ -72,7 +91,7 @@ impl Staging {
             if let Some(replaced) = replaced.filter(|replaced| mode_of(&stat) != *replaced) {
                 rustix::fs::fchmod(&fd, replaced)?;
             }
-            File::from(fd).write_all(bytes)
+            File::from(fd).write_all(new.bytes)
         };
         fill().map_err(|source| {
             drop(self.remove(draft));

@@ -14,9 +14,11 @@ use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use crate::store::git::disk::links::is_refused;
-use crate::store::git::object::tree::{LINK, Pointer};
+use crate::store::git::object::tree::LINK;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::worktree::replace::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
+use crate::store::git::worktree::replace::staging::{
+    NewFile, Staging, is_blank, is_torn, keep_aside, mode_of,
+};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{BlobId, StoreError};
 
@@ -27,25 +29,6 @@ pub(crate) struct Replacer<'a> {
     staging: Staging,
     /// Where is kept what must not be lost.
     kept: PathBuf,
-}
-
-/// The new content of a file, or where a symbolic link leads.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NewFile<'a> {
-    pub(crate) oid: BlobId,
-    pub(crate) mode: u32,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl<'a> NewFile<'a> {
-    /// What a place in a tree names, with its content; nothing where either is missing.
-    pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
-        pointer.zip(bytes).map(|(pointer, bytes)| Self {
-            oid: pointer.blob(),
-            mode: pointer.canonical_mode(),
-            bytes,
-        })
-    }
 }
 
 impl<'a> Replacer<'a> {
@@ -108,7 +91,7 @@ impl<'a> Replacer<'a> {
         replaced: Option<Mode>,
     ) -> Result<String, StoreError> {
         let draft = self.staging.draft_of(name);
-        self.staging.write(&draft, (new.mode, new.bytes), replaced)?;
+        self.staging.write(&draft, new, replaced)?;
         Ok(draft)
     }
 

@@ -18,7 +18,8 @@ pub(crate) fn is_checkout(
     index: &GitIndex,
     path: &str,
     blob: BlobId,
-    (stat, bytes): (&Stat, &[u8]),
+    stat: &Stat,
+    bytes: &[u8],
 ) -> Result<bool, StoreError> {
     let is_whole = u64::try_from(stat.st_size).is_ok_and(|len| len == bytes.len() as u64);
     if !is_whole || !has_crlf(bytes) || !index.is_checkout(path, blob, stat) {
@@ -31,11 +32,12 @@ pub(crate) fn is_checkout(
 pub(crate) fn checked_out(
     folder: &Folder,
     index: &GitIndex,
-    [file, path]: [&str; 2],
+    file: &str,
+    path: &str,
     blob: BlobId,
 ) -> Result<Option<BlobId>, StoreError> {
     let Some(content) = folder.read(file)?.filter(|content| content.oid != blob) else { return Ok(None) };
-    Ok(is_checkout(index, path, blob, (&content.stat, &content.bytes))?.then_some(content.oid))
+    Ok(is_checkout(index, path, blob, &content.stat, &content.bytes)?.then_some(content.oid))
 }
 
 /// Whether a line ends as Windows ends it.

@@ -113,7 +113,7 @@ impl Scan {
                     let is_checkout = if is_unread(&stat) {
                         index.is_checkout(&path, committed.blob(), &stat)
                     } else {
-                        is_checkout(&index, &path, committed.blob(), (&stat, bytes))?
+                        is_checkout(&index, &path, committed.blob(), &stat, bytes)?
                     };
                     is_checkout.then(|| (committed.blob(), *blob))
                 }
