@@ -13,7 +13,7 @@ use crate::store::git::disk::state_file;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::runner::Maintenance;
+use crate::store::git::maintenance::runner::{Maintenance, Upkeep};
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Access, Branch};
@@ -90,13 +90,12 @@ impl GitJournal {
         let reader = Reader::new(&layout);
         let graph = Graph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
-        let maintenance = Maintenance::new(
-            Arc::clone(&packs),
-            checkpoint,
-            graph,
-            barrier.clone(),
-            [serves, options.maintain],
-        );
+        let upkeep = match options.maintain {
+            _ if !serves => Upkeep::Nothing,
+            false => Upkeep::KeepWhole,
+            true => Upkeep::Tidy,
+        };
+        let maintenance = Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), upkeep);
         let committer = Committer { actor: options.committer, key: options.signing_key };
         let lock_wait = Duration::from_millis(options.lock_wait_ms_max);
         let mut journal = Self {

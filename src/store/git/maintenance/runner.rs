@@ -37,14 +37,23 @@ const LOOK_WAIT: Duration = Duration::from_secs(60);
 /// How long no statistics are told after some were.
 const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 
+/// What may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Upkeep {
+    /// Nothing: the repository was opened to be read.
+    Nothing,
+    /// What keeps the repository whole.
+    KeepWhole,
+    /// All of it.
+    Tidy,
+}
+
 /// The thread, begun when there is something to do first, and what is told to it.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    // Whether anything may be written, and whether to tidy.
-    serves: bool,
-    tidies: bool,
+    upkeep: Upkeep,
 }
 
 #[derive(Debug)]
@@ -74,14 +83,13 @@ struct Rounds {
 }
 
 impl Maintenance {
-    /// Prepares to look after these packs, this graph and the work tree of this checkpoint; `serves` says whether
-    /// anything may be done at all, `tidies` whether more than what keeps the repository whole.
+    /// Prepares to look after these packs, this graph and the work tree of this checkpoint.
     pub(crate) fn new(
         packs: Arc<Packs>,
         checkpoint: Arc<Checkpoint>,
         graph: Graph,
         barrier: Barrier,
-        [serves, tidies]: [bool; 2],
+        upkeep: Upkeep,
     ) -> Self {
         let shared = Shared {
             packs,
@@ -93,7 +101,7 @@ impl Maintenance {
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), thread: None, serves, tidies }
+        Self { shared: Arc::new(shared), thread: None, upkeep }
     }
 
     /// Removes the lock that a git of ours has left which was killed together with us. Only for the holder of the
@@ -115,7 +123,7 @@ impl Maintenance {
     pub(crate) fn tend(&mut self) {
         let now = Instant::now();
         self.shared.due().plan(Task::Mend, now);
-        if self.tidies {
+        if self.upkeep == Upkeep::Tidy {
             self.shared.due().plan(Task::Tidy, now);
         }
         self.wake();
@@ -159,7 +167,7 @@ impl Drop for Maintenance {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        if self.serves {
+        if self.upkeep != Upkeep::Nothing {
             tell(self.shared.packs.sweep());
         }
     }
