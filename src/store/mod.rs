@@ -177,6 +177,15 @@ pub enum Paths<'a> {
     Only(&'a [String]),
 }
 
+/// What is made of git's locks on the way to the work tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitLocks {
+    /// Git is in the middle of something, so nothing can be said.
+    Respect,
+    /// Somebody has left them behind, perhaps: it is looked all the same.
+    Ignore,
+}
+
 /// The work tree of the served branch, compared with the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkTree {
@@ -368,13 +377,12 @@ pub trait Journal: Send + 'static {
     /// that was there at the start or whose [`append`](Self::append) failed; otherwise nothing.
     fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError>;
 
-    /// Compares the work tree with `head`; with `despite_locks` also while git's locks exist, for
-    /// a lock that somebody left behind.
+    /// Compares the work tree with `head`.
     fn work_tree(
         &mut self,
         head: Option<Revision>,
         paths: Paths<'_>,
-        despite_locks: bool,
+        locks: GitLocks,
     ) -> Result<WorkTree, StoreError>;
 
     /// Brings a work tree that is behind the branch forward (after a crash or a push), where

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Actor, Revision};
 use crate::store::git::{self, GitJournal};
 use crate::store::{
-    Commits, Committed, Draft, Edit, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
+    Commits, Committed, Draft, Edit, GitLocks, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
 };
 
 /// What the index has and the head has not, as if it were saved in the work tree.
@@ -66,11 +66,11 @@ impl Journal for ReadOnlyJournal {
         &mut self,
         head: Option<Revision>,
         paths: Paths<'_>,
-        _: bool,
+        _: GitLocks,
     ) -> Result<WorkTree, StoreError> {
         match &self.view {
             // What is saved is saved, also while git holds its locks.
-            SurveyView::WorkTree => self.journal.work_tree(head, paths, true),
+            SurveyView::WorkTree => self.journal.work_tree(head, paths, GitLocks::Ignore),
             SurveyView::Staged(edits) => {
                 Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })
             }

@@ -14,7 +14,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::layers::{FileContent, Good, not_a_file};
 use crate::engine::mirror::{Believed, Busy, Mirror, Suspect, WorkTreeView};
 use crate::engine::signal::{Hint, Hints};
-use crate::store::{Edit, Paths, Saved, StoreError, WorkTree};
+use crate::store::{Edit, GitLocks, Paths, Saved, StoreError, WorkTree};
 use crate::telemetry::chain;
 
 impl Mirror {
@@ -102,12 +102,12 @@ impl Mirror {
             }
             Paths::Only(names) => names.iter().cloned().collect(),
         };
-        let mut seen = self.journal.work_tree(head, paths, false)?;
+        let mut seen = self.journal.work_tree(head, paths, GitLocks::Respect)?;
         if seen != WorkTree::Busy {
             self.work_tree.busy = None;
             self.work_tree.pending = Hints::default();
         } else if self.note_busy() {
-            seen = self.journal.work_tree(head, paths, true)?;
+            seen = self.journal.work_tree(head, paths, GitLocks::Ignore)?;
         }
         let (edits, unfinished, note) = match seen {
             WorkTree::Busy => return Ok(false),

@@ -43,6 +43,8 @@ pub(crate) struct Writer {
     /// How often the branch has moved since the journal was tended, the groups that were appended
     /// included; the start counts as one.
     untended: usize,
+    /// Whether the service ends: all that waits is carried out now.
+    is_ending: bool,
 }
 
 /// How long nothing has to happen before the journal is tended.
@@ -76,6 +78,7 @@ impl Writer {
             trouble: None,
             retry_at: None,
             untended: 1,
+            is_ending: false,
         }
     }
 
@@ -94,15 +97,16 @@ impl Writer {
         while let Some(mut received) = runtime.block_on(self.gather()) {
             self.projection.note_busy(Some(Instant::now()));
             self.read_if_due();
-            if received.stop && self.waiting.held_until.take().is_some() {
+            self.is_ending = received.stop;
+            if self.is_ending && self.waiting.held_until.take().is_some() {
                 // What others have committed here waits no longer, either.
                 received.hints.add(&Hint::Branch);
             }
             self.act(&received.hints);
             let jobs = self.waiting.take(received.jobs);
-            self.commit(jobs, received.stop);
+            self.commit(jobs);
             self.replay(received.questions);
-            if received.stop {
+            if self.is_ending {
                 break;
             }
             self.note_next_move();
@@ -274,12 +278,12 @@ impl Writer {
     }
 
     /// Carries out what can be carried out now, in order, and answers it; all that waits when the service ends.
-    fn commit(&mut self, mut jobs: VecDeque<Job>, last: bool) {
+    fn commit(&mut self, mut jobs: VecDeque<Job>) {
         loop {
-            let large = self.carry_out(jobs.into(), &mut EditProgress::default(), last);
+            let large = self.carry_out(jobs.into(), &mut EditProgress::default());
             self.waiting.add_large(large, self.options.writer.queue_len_max);
-            self.go_on(last);
-            if !last || self.waiting.is_empty() {
+            self.go_on();
+            if !self.is_ending || self.waiting.is_empty() {
                 break;
             }
             jobs = self.waiting.take(VecDeque::new());
@@ -287,12 +291,12 @@ impl Writer {
     }
 
     /// Carries out one more part of a job that is too large for a turn.
-    fn go_on(&mut self, last: bool) {
+    fn go_on(&mut self) {
         let Some(job) = self.waiting.large.pop_front() else { return };
         let mut progress = std::mem::take(&mut self.waiting.progress);
         let before = progress.bytes();
         progress.begin_turn();
-        let mut unfinished = self.carry_out(vec![job], &mut progress, last).into_iter();
+        let mut unfinished = self.carry_out(vec![job], &mut progress).into_iter();
         if let Some(job) = unfinished.next() {
             debug_assert_ne!(progress.bytes(), before, "BUG: a job waits for something that nobody reads");
             if progress.bytes() == before || self.has_gone_on_enough(&progress) {
@@ -314,9 +318,9 @@ impl Writer {
     }
 
     /// Carries out jobs, and answers them; those that one turn has no time for come back.
-    fn carry_out(&mut self, jobs: Vec<Job>, progress: &mut EditProgress, last: bool) -> Vec<Job> {
+    fn carry_out(&mut self, jobs: Vec<Job>, progress: &mut EditProgress) -> Vec<Job> {
         let State::Mirrored(mirror) = &mut self.state else {
-            let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
+            let answer = if self.is_ending { SubmitError::ShuttingDown } else { SubmitError::Loading };
             jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
             return Vec::new();
         };
@@ -327,11 +331,11 @@ impl Writer {
             options: &self.options,
             projection: &self.projection,
             ledger: &self.ledger,
-            deferred: (!last).then_some(&mut self.waiting.deferred),
+            deferred: (!self.is_ending).then_some(&mut self.waiting.deferred),
             rest: &mut self.waiting.rest,
             unfinished: &mut unfinished,
             // What took several turns would take them again.
-            held: (!last && !is_large).then_some(&mut held),
+            held: (!self.is_ending && !is_large).then_some(&mut held),
             progress,
             inbox: &mut self.inbox,
         };

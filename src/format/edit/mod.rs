@@ -65,8 +65,8 @@ fn edited(text: &str, before: &Collection, after: &Collection) -> Result<(String
     let changes = changes(Some(before), Some(after));
     let edit = Edit { source: SourceText::new(text), root: &root, after, changes: &changes };
     let whole = || changes.iter().map(|change| change.attribute.as_str()).collect::<Vec<_>>();
-    edit.taken(false)
-        .or_else(|| edit.taken(true))
+    edit.taken(|change| edit.in_place(change))
+        .or_else(|| edit.taken(|_| None))
         .ok_or_else(|| format!("{} could not be changed in place", listed(&whole())))
 }
 
@@ -104,14 +104,13 @@ struct Edit<'a> {
 }
 
 impl Edit<'_> {
-    /// The text with all changes made, if it is right, and which attributes had to be written anew;
-    /// all of them if so asked.
-    fn taken(&self, is_anew: bool) -> Option<(String, Option<String>)> {
+    /// The text with all changes made, if it is right, and which attributes had to be written anew: those that can't be
+    /// changed in place.
+    fn taken(&self, in_place: impl Fn(&Change) -> Option<RootEdit>) -> Option<(String, Option<String>)> {
         let mut whole = RootEdit::default();
         let mut anew = Vec::new();
         for change in self.changes {
-            let in_place = if is_anew { None } else { self.in_place(change) };
-            whole.extend(in_place.unwrap_or_else(|| {
+            whole.extend(in_place(change).unwrap_or_else(|| {
                 anew.push(change.attribute.as_str());
                 self.anew(change)
             }));

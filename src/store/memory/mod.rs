@@ -17,8 +17,8 @@ use chrono::{DateTime, Utc};
 use state::{MemoryFile, State, by_hand, failed, locked};
 
 use super::{
-    BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError,
-    WorkTree,
+    BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, GitLocks, Journal, Kept, Paths,
+    StoreError, WorkTree,
 };
 use crate::domain::{Actor, Revision};
 
@@ -453,14 +453,14 @@ impl Journal for MemoryJournal {
         &mut self,
         head: Option<Revision>,
         paths: Paths<'_>,
-        despite_locks: bool,
+        locks: GitLocks,
     ) -> Result<WorkTree, StoreError> {
         let mut state = self.readable()?;
         state.counts.looks += 1;
         if let Some(why) = &state.work_tree.away {
             return Ok(WorkTree::Away(why.clone()));
         }
-        if state.work_tree.is_busy && !despite_locks {
+        if state.work_tree.is_busy && locks == GitLocks::Respect {
             return Ok(WorkTree::Busy);
         }
         let tree = state.tree(head);

@@ -48,7 +48,9 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
-use crate::store::{Commits, Committed, Draft, Journal, Kept, Metrics, Paths, SHALLOW, StoreError, WorkTree};
+use crate::store::{
+    Commits, Committed, Draft, GitLocks, Journal, Kept, Metrics, Paths, SHALLOW, StoreError, WorkTree,
+};
 
 /// A git repository, for the engine.
 pub struct GitJournal {
@@ -247,9 +249,9 @@ impl Journal for GitJournal {
         &mut self,
         head: Option<Revision>,
         paths: Paths<'_>,
-        despite_locks: bool,
+        locks: GitLocks,
     ) -> Result<WorkTree, StoreError> {
-        self.checkout.compare(&mut self.reader, head, paths, despite_locks)
+        self.checkout.compare(&mut self.reader, head, paths, locks)
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {

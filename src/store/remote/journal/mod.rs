@@ -17,7 +17,9 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::turn::Turn;
 use crate::store::remote::link::{Ack, Decided, Link};
 use crate::store::remote::transport::notes::Note;
-use crate::store::{BlobId, Commits, Committed, Draft, Journal, Kept, Paths, StoreError, TwoPhase, WorkTree};
+use crate::store::{
+    BlobId, Commits, Committed, Draft, GitLocks, Journal, Kept, Paths, StoreError, TwoPhase, WorkTree,
+};
 
 /// A journal whose branch goes on only to what the remote has.
 pub struct RemoteJournal<J> {
@@ -197,9 +199,9 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         &mut self,
         head: Option<Revision>,
         paths: Paths<'_>,
-        despite_locks: bool,
+        locks: GitLocks,
     ) -> Result<WorkTree, StoreError> {
-        self.inner.work_tree(head, paths, despite_locks)
+        self.inner.work_tree(head, paths, locks)
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {

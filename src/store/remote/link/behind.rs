@@ -96,11 +96,8 @@ impl Link {
     }
 
     /// Has a push behind tried again later.
-    pub(crate) fn push_later(&self, is_refused: bool) {
-        let mut known = self.known();
-        let wait =
-            if is_refused { self.refused_wait() } else { self.down_wait(known.standing.failures.max(1)) };
-        known.posted.again_at = Some(Instant::now() + wait);
+    fn push_later(&self, wait: Duration) {
+        self.known().posted.again_at = Some(Instant::now() + wait);
     }
 }
 
@@ -129,6 +126,7 @@ fn push(link: &Link, outbox: Outbox, refusals: &mut u32) {
         return link.landed(outbox);
     }
     tracing::debug!(?pushed, tip = %outbox.tip, "a push behind was not accepted");
+    let down_wait = || link.down_wait(link.known().standing.failures.max(1));
     match (link.fetch(Note::Behind, until), pushed) {
         (Ok(head), _) if head == Some(outbox.tip) => {
             link.landed(outbox);
@@ -141,13 +139,13 @@ fn push(link: &Link, outbox: Outbox, refusals: &mut u32) {
             if *refusals >= REFUSALS_MAX {
                 *refusals = 0;
                 link.refused(&why);
-                link.push_later(true);
+                link.push_later(link.refused_wait());
             }
         }
-        (Ok(_), _) => link.push_later(false),
+        (Ok(_), _) => link.push_later(down_wait()),
         (Err(error), _) => {
             link.missed(&error);
-            link.push_later(false);
+            link.push_later(down_wait());
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::domain::{Actor, Revision};
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{
-    BlobId, Committed, Draft, Edit, Journal as _, Paths, Saved, StoreError, TreeEntry, WorkTree,
+    BlobId, Committed, Draft, Edit, GitLocks, Journal as _, Paths, Saved, StoreError, TreeEntry, WorkTree,
 };
 
 /// A repository that is removed when the test ends.
@@ -290,7 +290,7 @@ pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
 #[track_caller]
 pub(crate) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
     let head = journal.head().unwrap();
-    match journal.work_tree(head, Paths::All, false).unwrap() {
+    match journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() {
         WorkTree::Here { edits, .. } => edits.into_iter().map(shown).collect(),
         other => panic!("{other:?}"),
     }

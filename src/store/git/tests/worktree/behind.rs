@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::tests::support::*;
-use crate::store::{Journal as _, Paths};
+use crate::store::{GitLocks, Journal as _, Paths};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
 fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
@@ -131,7 +131,7 @@ fn a_file_that_the_disk_has_lost_harms_only_itself() {
     drop(lost);
     let _short = repo.fail_to_open(|name| (name == "a.yaml").then_some(Errno::MFILE));
     let head = journal.head().unwrap();
-    let shortage = journal.work_tree(head, Paths::All, false);
+    let shortage = journal.work_tree(head, Paths::All, GitLocks::Respect);
     assert_eq!(seen, [edit("a.yaml", "a file that can't be read now"), edit("b.yaml", "by hand\n")]);
     assert!(shortage.is_err(), "{shortage:?}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
-use crate::store::{Draft, Journal as _, Paths, StoreError, WorkTree};
+use crate::store::{Draft, GitLocks, Journal as _, Paths, StoreError, WorkTree};
 
 /// A repository with a few committed files, and the journal that serves it.
 fn served() -> (Repo, crate::store::git::GitJournal) {
@@ -120,7 +120,8 @@ fn during_a_merge_only_our_paths_change() {
     assert_eq!(repo.saved("a.yaml"), conflict);
     assert_eq!(repo.status(), "UU collections/a.yaml\nM  collections/b.yaml\n");
     let head = journal.head().unwrap();
-    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Paths::All, false).unwrap() else {
+    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap()
+    else {
         panic!()
     };
     assert_eq!(half_done, Some("a merge"));
@@ -135,7 +136,7 @@ fn another_branch_and_a_detached_head_are_left_alone() {
     let (repo, mut journal) = served();
     let away = |journal: &mut crate::store::git::GitJournal| {
         let head = journal.head().unwrap();
-        match journal.work_tree(head, Paths::All, false).unwrap() {
+        match journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() {
             WorkTree::Away(why) => why,
             other => panic!("{other:?}"),
         }
@@ -275,7 +276,7 @@ fn a_lock_of_git_is_waited_for_and_then_told() {
     let error = try_append(&mut journal, &[set("a.yaml", "a2\n")]).unwrap_err();
     assert!(matches!(&error, StoreError::Locked { path } if *path == lock), "{error}");
     let head = journal.head().unwrap();
-    assert_eq!(journal.work_tree(head, Paths::All, false).unwrap(), WorkTree::Busy);
+    assert_eq!(journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap(), WorkTree::Busy);
     drop(journal);
     let mut journal = repo.open();
     assert!(lock.exists(), "a lock that is not ours is never removed");
@@ -308,7 +309,7 @@ fn a_missing_folder_is_every_file_gone_and_a_linked_one_is_not_followed() {
     assert_eq!(edits(&mut journal).len(), 3);
     symlink(&elsewhere, repo.path().join("collections")).unwrap();
     let head = journal.head().unwrap();
-    assert!(matches!(journal.work_tree(head, Paths::All, false).unwrap(), WorkTree::Away(_)));
+    assert!(matches!(journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap(), WorkTree::Away(_)));
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(fs::read_to_string(elsewhere.join("a.yaml")).unwrap(), "a1\n");
 }
@@ -708,7 +709,7 @@ fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
         // What a checkout, a reset or a merge does first ...
         repo.git(&["read-tree", "-m", "-u", "other"]);
         let seen = std::thread::scope(|scope| {
-            let look = scope.spawn(|| journal.work_tree(head, Paths::All, false).unwrap());
+            let look = scope.spawn(|| journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap());
             // ... and last.
             repo.git(turn);
             look.join().unwrap()

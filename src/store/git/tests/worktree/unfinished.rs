@@ -10,7 +10,7 @@ use crate::store::git::tests::support::*;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::listing::list;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
-use crate::store::{Journal as _, Paths, WorkTree};
+use crate::store::{GitLocks, Journal as _, Paths, WorkTree};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(3600);
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(3600);
 #[track_caller]
 fn unfinished(journal: &mut GitJournal) -> Vec<String> {
     let head = journal.head().unwrap();
-    match journal.work_tree(head, Paths::All, false).unwrap() {
+    match journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() {
         WorkTree::Here { unfinished, .. } => unfinished.into_keys().collect(),
         other => panic!("{other:?}"),
     }

@@ -19,7 +19,7 @@ use crate::store::git::worktree::apply::recent::RecentWrites;
 use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status::{self, Scan};
-use crate::store::{AtPath as _, Paths, StoreError, WorkTree};
+use crate::store::{AtPath as _, GitLocks, Paths, StoreError, WorkTree};
 
 /// Files and index of the work tree, as far as it shows the served branch.
 pub(crate) struct Checkout {
@@ -81,13 +81,13 @@ impl Checkout {
         reader: &mut Reader,
         head: Option<Revision>,
         paths: Paths<'_>,
-        despite_locks: bool,
+        locks: GitLocks,
     ) -> Result<WorkTree, StoreError> {
         loop {
             let folder = reader.trees(head)?.folder();
-            let mut seen = self.scan.compare(&self.branch, folder, paths, despite_locks)?;
+            let mut seen = self.scan.compare(&self.branch, folder, paths, locks)?;
             self.lagging.forget_explained(&mut seen);
-            if despite_locks {
+            if locks == GitLocks::Ignore {
                 // Who holds the lock may be setting them back; if not, they are seen a moment later.
                 self.recent.forget_replaced(&mut seen);
                 return Ok(seen);

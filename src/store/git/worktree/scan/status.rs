@@ -20,7 +20,7 @@ use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{ListedName, list};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
-use crate::store::{Edit, FILE_BYTES_KEPT_MAX, Paths, Saved, Special, StoreError, WorkTree};
+use crate::store::{Edit, FILE_BYTES_KEPT_MAX, GitLocks, Paths, Saved, Special, StoreError, WorkTree};
 
 /// How the work tree is looked at, and what is known of it.
 #[derive(Debug)]
@@ -47,13 +47,14 @@ impl Scan {
         branch: &Branch,
         head: &RawTree,
         paths: Paths<'_>,
-        despite_locks: bool,
+        locks: GitLocks,
     ) -> Result<WorkTree, StoreError> {
         let layout = &branch.layout;
         if let Some(why) = away(branch)? {
             return Ok(WorkTree::Away(why));
         }
-        if is_busy(layout) && !despite_locks {
+        let is_in_the_way = || locks == GitLocks::Respect && is_busy(layout);
+        if is_in_the_way() {
             return Ok(WorkTree::Busy);
         }
         let (mut edits, unfinished) = match Folder::collections(layout, false)? {
@@ -78,7 +79,7 @@ impl Scan {
             return Ok(WorkTree::Away(why));
         }
         // A checkout that began meanwhile has changed files that the head does not explain.
-        if (is_busy(layout) && !despite_locks) || away(branch)?.is_some() {
+        if is_in_the_way() || away(branch)?.is_some() {
             return Ok(WorkTree::Busy);
         }
         Ok(WorkTree::Here { edits, unfinished, half_done: half_done(layout) })
