@@ -59,53 +59,65 @@ pub(crate) struct Group<'a> {
     pub(crate) inbox: &'a mut Inbox,
 }
 
+/// What came of one attempt to carry out a group.
+enum Attempt {
+    /// Commits were made, and all are answered.
+    Appended,
+    /// All that did not wait is answered without.
+    NothingToAppend,
+    /// Some are held, on which the decision about the others may have rested.
+    DecideAgain,
+    /// The branch has moved meanwhile; nobody is answered.
+    RaceLost,
+}
+
 impl Group<'_> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
-        for race in 0..=self.options.writer.races_max {
-            match race {
-                0 => jobs.retain(|job| !job.reply.is_closed()),
-                _ => self.take_in(&mut jobs),
-            }
-            if jobs.is_empty() {
-                return false;
-            }
-            match self.attempt(&mut jobs).or_else(|error| self.after(error, race)) {
-                Ok(Some(appended)) => {
-                    if appended {
-                        self.projection.note_write_trouble(None);
-                    }
-                    return appended;
+        jobs.retain(|job| !job.reply.is_closed());
+        let mut races = 0;
+        while !jobs.is_empty() {
+            match self.attempt(&mut jobs).or_else(|error| self.after(error, races)) {
+                Ok(Attempt::Appended) => {
+                    self.projection.note_write_trouble(None);
+                    return true;
                 }
-                Ok(None) => {}
-                Err(error) => {
-                    let limit = match &error {
-                        StoreError::Locked { .. } => Some(Limit::LockWait),
-                        StoreError::Remote(RemoteError::FarAhead { .. }) => Some(Limit::AheadCommits),
-                        _ => None,
-                    };
-                    limit.into_iter().for_each(|limit| self.options.reached.count(limit));
-                    publish(self.projection, self.ledger, self.mirror);
-                    // How it stands with the remote is told of the remote, which may be up again before the next write.
-                    if !matches!(error, StoreError::Remote(_)) {
-                        self.projection.note_write_trouble(Some(reason(&error)));
-                    }
-                    if matches!(error, StoreError::Remote(RemoteError::Pending)) {
-                        answer_asked_again(self.ledger, &mut jobs);
-                    }
-                    refuse(jobs, &error);
-                    return false;
+                Ok(Attempt::NothingToAppend) => return false,
+                Ok(Attempt::DecideAgain) => {}
+                Ok(Attempt::RaceLost) if races < self.options.writer.races_max => {
+                    races += 1;
+                    self.take_in(&mut jobs);
                 }
+                Ok(Attempt::RaceLost) => {
+                    let keeps_moving = unavailable("the branch keeps moving, try again");
+                    self.options.reached.count(Limit::Races);
+                    tracing::warn!(races, "gave up on a batch, the branch moved each time");
+                    jobs.drain(..).for_each(|job| job.answer(Err(keeps_moving.clone())));
+                }
+                Err(error) => self.give_up(std::mem::take(&mut jobs), &error),
             }
         }
-        let keeps_moving = unavailable("the branch keeps moving, try again");
-        self.options.reached.count(Limit::Races);
-        tracing::warn!(
-            races = self.options.writer.races_max,
-            "gave up on a batch, the branch moved each time"
-        );
-        jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
         false
+    }
+
+    /// Refuses what could not be carried out, and tells why.
+    fn give_up(&mut self, mut jobs: Vec<Job>, error: &StoreError) {
+        match error {
+            StoreError::Locked { .. } => self.options.reached.count(Limit::LockWait),
+            StoreError::Remote(RemoteError::FarAhead { .. }) => {
+                self.options.reached.count(Limit::AheadCommits);
+            }
+            _ => {}
+        }
+        publish(self.projection, self.ledger, self.mirror);
+        // How it stands with the remote is told of the remote, which may be up again before the next write.
+        if !matches!(error, StoreError::Remote(_)) {
+            self.projection.note_write_trouble(Some(reason(error)));
+        }
+        if matches!(error, StoreError::Remote(RemoteError::Pending)) {
+            answer_asked_again(self.ledger, &mut jobs);
+        }
+        refuse(jobs, error);
     }
 
     /// Takes in what has come while a race was lost: all of it is decided on the same head.
@@ -128,9 +140,8 @@ impl Group<'_> {
         once.as_ref().is_some_and(|once| self.ledger.is_recorded(author, once))
     }
 
-    /// Decides, appends, publishes and answers; says whether there was something to append. On an
-    /// error nobody has been answered.
-    fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Option<bool>, StoreError> {
+    /// Decides, appends, publishes and answers. On an error nobody has been answered.
+    fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Attempt, StoreError> {
         self.look_at_files(jobs)?;
         publish(self.projection, self.ledger, self.mirror);
         self.answer_known(jobs)?;
@@ -143,18 +154,18 @@ impl Group<'_> {
         let Plan { drafts, answers, catalog, fallbacks } = plan(&input, in_time, edits);
         let now = input.now;
         if !drafts.is_empty() && self.hold(jobs, &answers) {
-            return if jobs.is_empty() { Ok(Some(false)) } else { self.attempt(jobs) };
+            return Ok(Attempt::DecideAgain);
         }
         let answers = self.set_aside(jobs, answers);
         if jobs.is_empty() {
-            return Ok(Some(false));
+            return Ok(Attempt::NothingToAppend);
         }
         let mut committed = Vec::new();
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
                 Err(StoreError::Remote(RemoteError::Unknown)) => {
                     answer_unknown(self.ledger, std::mem::take(jobs), &answers, &drafts);
-                    return Ok(Some(false));
+                    return Ok(Attempt::NothingToAppend);
                 }
                 committed => committed?,
             };
@@ -176,7 +187,7 @@ impl Group<'_> {
         publish(self.projection, self.ledger, self.mirror);
         self.count(jobs, &answers, drafts.len());
         answer(std::mem::take(jobs), answers, expected, &committed);
-        Ok(Some(!drafts.is_empty()))
+        Ok(if drafts.is_empty() { Attempt::NothingToAppend } else { Attempt::Appended })
     }
 
     /// Holds the jobs that make commits while the branch may not go on, and those behind them that are about the same
@@ -228,15 +239,15 @@ impl Group<'_> {
         decided
     }
 
-    /// Looks at the branch after an attempt that failed; nothing when it is to be made again.
-    fn after(&mut self, error: StoreError, race: usize) -> Result<Option<bool>, StoreError> {
+    /// Looks at the branch after an attempt that failed.
+    fn after(&mut self, error: StoreError, race: usize) -> Result<Attempt, StoreError> {
         let looked = self.mirror.refresh(&Hint::Branch);
         let StoreError::HeadMoved { expected, found } = error else {
             // The branch may have moved before it failed; what is there is served.
             return Err(error);
         };
         tracing::debug!(?expected, ?found, race, "the branch moved while committing, deciding again");
-        looked.and_then(|()| self.wait_for_the_branch()).map(|()| None)
+        looked.and_then(|()| self.wait_for_the_branch()).map(|()| Attempt::RaceLost)
     }
 
     /// Waits until the branch is served as it is. While git is in the middle of changing the work tree it may not
