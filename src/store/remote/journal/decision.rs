@@ -81,13 +81,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         force: bool,
     ) -> Result<Revision, StoreError> {
         let kept = self.inner.kept(self.link.now())?;
-        let lost = match local {
-            Some(local) if self.is_rewritten(Some(local), head)? => local,
-            Some(_) | None => {
-                let nothing = || RemoteError::Stopped("nothing is kept of a rewritten branch".to_owned());
-                self.lost_last(&kept, head)?.ok_or_else(nothing)?
-            }
-        };
+        let lost = self.what_was_lost(local, &kept, head)?;
         let tip = match head {
             Some(head) if !force => self.merge(Join { theirs: head, ours: lost, is_restored: true })?,
             Some(_) | None => lost,
@@ -108,15 +102,40 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Err(error);
         }
         // What waits here to be pushed is merged with it at the next look, and so is what a person commits meanwhile.
-        if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))?
-            && (local == Some(tip)
-                || self.advance(local, tip, "restored what the remote had lost")? == Some(tip))
-        {
-            self.note_at(tip);
+        if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))? {
+            self.bring_to(local, tip)?;
         }
         let restored: Vec<Kept> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
         self.inner.let_go(&restored)?;
         Ok(tip)
+    }
+
+    /// What is to come back: the branch here, or else what is kept of it.
+    fn what_was_lost(
+        &mut self,
+        local: Option<Revision>,
+        kept: &[Kept],
+        head: Option<Revision>,
+    ) -> Result<Revision, StoreError> {
+        if let Some(local) = local
+            && self.is_rewritten(Some(local), head)?
+        {
+            return Ok(local);
+        }
+        let nothing = || RemoteError::Stopped("nothing is kept of a rewritten branch".to_owned());
+        Ok(self.lost_last(kept, head)?.ok_or_else(nothing)?)
+    }
+
+    /// Moves the branch here to what the remote has again, unless it is there.
+    fn bring_to(&mut self, local: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
+        let at = match local == Some(tip) {
+            true => local,
+            false => self.advance(local, tip, "restored what the remote had lost")?,
+        };
+        if at == Some(tip) {
+            self.note_at(tip);
+        }
+        Ok(())
     }
 
     /// What was kept last and the remote does not have again.
