@@ -20,6 +20,39 @@ const PAUSES: Pauses = Pauses { least: Duration::from_millis(20), most: Duration
 /// The same between two lost races: whoever comes late to the next one loses it, too.
 const RACE_PAUSES: Pauses = Pauses { least: Duration::from_millis(2), most: Duration::from_millis(250) };
 
+/// What has come of pushing a commit so far.
+#[derive(Debug, Default)]
+struct Tries {
+    count: u32,
+    refusals: u32,
+    /// Whether one of them may have arrived.
+    is_unanswered: bool,
+}
+
+impl Tries {
+    fn add(&mut self, pushed: &Pushed) {
+        self.count += 1;
+        self.is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
+    }
+
+    /// Why no other try is made, where the remote was seen as it was before the last one, or could not be; nothing when
+    /// one is.
+    fn verdict(&mut self, pushed: Pushed, unseen: Option<RemoteError>, is_over: bool) -> Option<RemoteError> {
+        match (unseen, pushed) {
+            (None, Pushed::Answered(why)) => {
+                self.refusals += 1;
+                // What had no answer may still be held up there, and land.
+                let why = if self.is_unanswered { RemoteError::Unknown } else { RemoteError::Refused(why) };
+                (self.refusals >= REFUSALS_MAX).then_some(why)
+            }
+            _ if self.is_unanswered => None,
+            (None, Pushed::NotSent(why)) if self.count >= TRIES_MAX => Some(RemoteError::Unreachable(why)),
+            (Some(error), _) if self.count >= TRIES_MAX || is_over => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Looks at a remote that is a folder when its branch has moved, and at any other when those have had their turn who
     /// are known to push: most likely they have. What is decided on what it was comes too late, so only answers that do
@@ -77,59 +110,54 @@ impl<J: TwoPhase> RemoteJournal<J> {
         tip: Revision,
     ) -> Result<(), StoreError> {
         let until = self.link.deadline();
-        let (mut tries, mut refusals, mut is_unanswered) = (0, 0, false);
+        let mut tries = Tries::default();
         loop {
             let pushed = self.link.push(tip, lease, until);
             if pushed == Pushed::Accepted {
-                self.turn.lost = 0;
-                self.link.note_well();
+                self.note_landed();
                 return Ok(());
             }
             tracing::debug!(?pushed, %tip, "a push was not accepted");
-            is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
-            tries += 1;
+            tries.add(&pushed);
             let is_over = Instant::now() >= until || self.link.is_ended();
-            if is_unanswered && is_over {
-                self.link.pend(lease, tip);
-                return Err(RemoteError::Unknown.into());
+            if tries.is_unanswered && is_over {
+                return Err(self.gave_up(lease, tip, RemoteError::Unknown));
             }
             self.pause_after_races(until);
-            match (self.fetch(until), pushed) {
-                (Ok(Some(head)), _) if self.inner.commits().descends(head, tip)? => {
-                    self.turn.lost = 0;
-                    self.link.note_well();
+            let fetched = self.fetch(until);
+            match fetched {
+                Ok(Some(head)) if self.inner.commits().descends(head, tip)? => {
+                    self.note_landed();
                     self.link.tell(tip);
                     return Ok(());
                 }
-                (Ok(head), _) if head != lease => {
+                Ok(head) if head != lease => {
                     self.turn.lost();
                     self.link.lost_a_race();
                     return Err(StoreError::HeadMoved { expected: lease, found: head });
                 }
-                (Ok(_), Pushed::Answered(why)) => {
-                    refusals += 1;
-                    if refusals >= REFUSALS_MAX && is_unanswered {
-                        // What had no answer may still be held up there, and land.
-                        self.link.pend(lease, tip);
-                        return Err(RemoteError::Unknown.into());
-                    }
-                    if refusals >= REFUSALS_MAX {
-                        return Err(RemoteError::Refused(why).into());
-                    }
-                }
-                (Ok(_), Pushed::NotSent(why)) if tries >= TRIES_MAX && !is_unanswered => {
-                    let error = RemoteError::Unreachable(why);
-                    self.link.missed(&error);
-                    return Err(error.into());
-                }
-                (Err(error), _) if !is_unanswered && (tries >= TRIES_MAX || is_over) => {
-                    self.link.missed(&error);
-                    return Err(error.into());
-                }
                 _ => {}
             }
-            PAUSES.pause(tries, until);
+            if let Some(error) = tries.verdict(pushed, fetched.err(), is_over) {
+                return Err(self.gave_up(lease, tip, error));
+            }
+            PAUSES.pause(tries.count, until);
         }
+    }
+
+    fn note_landed(&mut self) {
+        self.turn.lost = 0;
+        self.link.note_well();
+    }
+
+    /// Notes why a push is not tried again.
+    fn gave_up(&self, lease: Option<Revision>, tip: Revision, why: RemoteError) -> StoreError {
+        match &why {
+            RemoteError::Unknown => self.link.pend(lease, tip),
+            RemoteError::Refused(_) => {}
+            why => self.link.missed(why),
+        }
+        why.into()
     }
 
     /// Finds out what became of commits whose push had no answer.
@@ -189,5 +217,46 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said after each of some tries, whose remote was seen afterwards as it was before.
+    fn verdicts(pushed: &[Pushed]) -> Vec<Option<RemoteError>> {
+        let mut tries = Tries::default();
+        let verdict = |pushed: &Pushed| {
+            tries.add(pushed);
+            tries.verdict(pushed.clone(), None, false)
+        };
+        pushed.iter().map(verdict).collect()
+    }
+
+    #[test]
+    fn a_refusal_is_believed_the_second_time_and_never_after_a_push_without_an_answer() {
+        let [answered, sent] = [Pushed::Answered("no".into()), Pushed::NoAnswer("gone".into())];
+        let refused = RemoteError::Refused("no".into());
+        assert_eq!(verdicts(&[answered.clone(), answered.clone()]), [None, Some(refused)]);
+        let unknown = verdicts(&[sent, answered.clone(), answered]);
+        assert_eq!(unknown, [None, None, Some(RemoteError::Unknown)]);
+    }
+
+    #[test]
+    fn a_remote_is_away_when_three_tries_have_not_reached_it_and_none_may_have() {
+        let unsent = || Pushed::NotSent("no route".into());
+        let away = RemoteError::Unreachable("no route".into());
+        assert_eq!(verdicts(&[unsent(), unsent(), unsent()]), [None, None, Some(away)]);
+        assert_eq!(verdicts(&[Pushed::NoAnswer("gone".into()), unsent(), unsent()]), [None, None, None]);
+    }
+
+    #[test]
+    fn a_remote_that_was_not_seen_after_a_push_is_asked_until_the_time_is_over() {
+        let mut tries = Tries::default();
+        let pushed = Pushed::Answered("no".into());
+        tries.add(&pushed);
+        assert_eq!(tries.verdict(pushed.clone(), Some(RemoteError::Lagging), false), None);
+        assert_eq!(tries.verdict(pushed, Some(RemoteError::Lagging), true), Some(RemoteError::Lagging));
     }
 }
