@@ -191,27 +191,7 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
-        self.recover_locks()?;
-        self.branch.check_elsewhere()?;
-        // After a move that was not ours, the work tree may be behind, or the checkpoint may be.
-        self.checkout.catch_up(&mut self.reader, self.writer.lock_wait)?;
-        let lock = match self.checkout.lock_index(Duration::ZERO) {
-            Err(StoreError::Locked { .. }) => {
-                // What a person has saved while git held it is to be looked at first.
-                self.wait_for_git()?;
-                return Err(StoreError::HeadMoved { expected, found: self.head()? });
-            }
-            lock => lock?,
-        };
-        let found = self.head()?;
-        if found != expected {
-            return Err(StoreError::HeadMoved { expected, found });
-        }
-        self.checkout.forget_what_is_not_on_the_branch(&mut self.reader, found)?;
-        if let Some(lock) = &lock {
-            self.checkout.check_writable()?;
-            self.checkout.retry_lagging(&mut self.reader, lock)?;
-        }
+        let lock = self.lock_for_append(expected)?;
         // Taken, so that trouble on the way leaves nothing stale behind.
         let trees = self.reader.take_trees(expected)?;
         let mut group = self.writer.build(trees, drafts)?;
@@ -332,6 +312,33 @@ impl GitJournal {
         if self.maintenance.take_changed_packs() {
             self.reader.objects.close();
         }
+    }
+
+    /// Takes git's lock of the index, where the branch is checked out, and makes sure that the branch is where it should
+    /// be and that nothing of the work tree is left behind.
+    fn lock_for_append(&mut self, expected: Option<Revision>) -> Result<Option<HeldLock>, StoreError> {
+        self.recover_locks()?;
+        self.branch.check_elsewhere()?;
+        // After a move that was not ours, the work tree may be behind, or the checkpoint may be.
+        self.checkout.catch_up(&mut self.reader, self.writer.lock_wait)?;
+        let lock = match self.checkout.lock_index(Duration::ZERO) {
+            Err(StoreError::Locked { .. }) => {
+                // What a person has saved while git held it is to be looked at first.
+                self.wait_for_git()?;
+                return Err(StoreError::HeadMoved { expected, found: self.head()? });
+            }
+            lock => lock?,
+        };
+        let found = self.head()?;
+        if found != expected {
+            return Err(StoreError::HeadMoved { expected, found });
+        }
+        self.checkout.forget_what_is_not_on_the_branch(&mut self.reader, found)?;
+        if let Some(lock) = &lock {
+            self.checkout.check_writable()?;
+            self.checkout.retry_lagging(&mut self.reader, lock)?;
+        }
+        Ok(lock)
     }
 
     /// Makes good what a write of this process could not take back when it failed.

@@ -25,6 +25,12 @@ pub(crate) struct Join {
     pub(crate) is_restored: bool,
 }
 
+/// What the merge has at a path that is not as git put it together.
+type Entries = BTreeMap<Vec<u8>, Option<MergedEntry>>;
+
+/// The files of a merge that neither side has, as a draft has them.
+type NewFiles = Vec<(String, Option<Vec<u8>>)>;
+
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Makes a merge of the two; no branch moves to it.
     pub(crate) fn merge(&mut self, join: Join) -> Result<Revision, StoreError> {
@@ -53,34 +59,24 @@ impl<J: TwoPhase> RemoteJournal<J> {
             commits: self.inner.commits().commits_beyond(ours, theirs)?.len(),
             is_restored,
         };
-        let judged = link.settings.merger.merge(&sides);
+        let decision = link.settings.merger.merge(&sides);
 
-        // Of a collection what the remote has, unless something else is decided.
-        let mut entries: BTreeMap<Vec<u8>, Option<MergedEntry>> =
-            files.iter().map(|(path, change)| (path.clone(), change.before)).collect();
         let theirs_now = there.iter().filter(|(path, _)| is_collection(path));
-        entries.extend(theirs_now.map(|(path, change)| (path.clone(), change.after)));
-        let mut drafted = Vec::new();
-        for ((path, change), (take, side)) in files.iter().zip(judged.takes.into_iter().zip(sides.files)) {
-            match take {
-                Resolution::Theirs => {}
-                Resolution::Ours => drop(entries.insert(path.clone(), change.after)),
-                Resolution::Bytes(bytes) => drafted.push((side.name, Some(bytes))),
-            }
-        }
+        let takes = decision.takes.into_iter().zip(sides.files);
+        let (mut entries, drafted) = entries_of(&files, theirs_now, takes);
         entries.extend(others.taken);
         let start = others.tree.map_or_else(|| theirs.to_string(), |tree| tree.to_string());
         let tree = link.git.tree_with(&start, &entries, until)?;
         let draft = Draft {
             files: drafted,
-            message: judged.message,
+            message: decision.message,
             author: link.settings.committer.clone(),
             at: link.now(),
         };
         let merge = self.inner.join([theirs, ours], tree, &draft)?;
-        link.counters.conflicts.fetch_add(judged.conflicts as u64, Ordering::Relaxed);
+        link.counters.conflicts.fetch_add(decision.conflicts as u64, Ordering::Relaxed);
         tracing::info!(
-            %merge, %theirs, %ours, commits = sides.commits, conflicts = judged.conflicts,
+            %merge, %theirs, %ours, commits = sides.commits, conflicts = decision.conflicts,
             "what is here was merged with what the remote has"
         );
         Ok(merge)
@@ -100,6 +96,25 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let bytes = self.inner.commits().content(blob)?;
         Ok(Some(if bytes.len() < FILE_BYTES_KEPT_MAX { SideFile::File(bytes) } else { SideFile::Special }))
     }
+}
+
+/// The entries of collections, and the files that are written anew: what the remote has, unless something else is decided.
+fn entries_of<'a>(
+    files: &Changes,
+    theirs_now: impl Iterator<Item = (&'a Vec<u8>, &'a RawChange)>,
+    takes: impl Iterator<Item = (Resolution, FileSides)>,
+) -> (Entries, NewFiles) {
+    let mut entries: Entries = files.iter().map(|(path, change)| (path.clone(), change.before)).collect();
+    entries.extend(theirs_now.map(|(path, change)| (path.clone(), change.after)));
+    let mut drafted = NewFiles::new();
+    for ((path, change), (take, sides)) in files.iter().zip(takes) {
+        match take {
+            Resolution::Theirs => {}
+            Resolution::Ours => drop(entries.insert(path.clone(), change.after)),
+            Resolution::Bytes(bytes) => drafted.push((sides.name, Some(bytes))),
+        }
+    }
+    (entries, drafted)
 }
 
 /// What the remote did to the other names of files that were changed here.
