@@ -162,6 +162,7 @@ const HTTP_ROOMS: &[Room] = &[
             "authorize",
             "budgets",
             "context",
+            "header",
             "jsonapi",
             "metrics",
             "min_revision",

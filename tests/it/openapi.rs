@@ -175,7 +175,7 @@ async fn both_forms_say_the_same_and_name_the_address_that_was_asked() {
 #[tokio::test]
 async fn a_host_header_is_no_way_to_inject_anything() {
     let server = TestServer::setup("small").auth(Auth::AllowAll).start().await;
-    for (field, status) in [("Host", 400), ("Host: x\r\nX-Forwarded-Host", 200)] {
+    for (field, status) in [("Host", 400), ("Host: localhost\r\nX-Forwarded-Host", 200)] {
         let text =
             format!("GET /openapi.yaml HTTP/1.1\r\n{field}: evil\"'<script>\r\nConnection: close\r\n\r\n");
         let answer = crate::support::raw_exchange(server.address(), text.as_bytes());

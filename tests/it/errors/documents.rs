@@ -85,13 +85,13 @@ fn patches() -> Vec<Case> {
         patch(r#"{"data": {"type": "media-collection", "id": "posts"}}"#)
             .is(409, "conflict")
             .pointer("/data/type"),
-        patch(r#"{"data": {"type": "nonsense", "id": "posts"}}"#).status(409).pointer("/data/type"),
+        patch(r#"{"data": {"type": "nonsense", "id": "posts"}}"#).status(400).pointer("/data/type"),
         patch(r#"{"data": {"type": 1, "id": "posts"}}"#).is(400, "invalid_data").pointer("/data/type"),
         patch(r#"{"data": {"type": "document-collection", "id": "posts", "attributes": []}}"#)
             .is(400, "invalid_data")
             .pointer("/data/attributes"),
         patch(r#"{"data": {"type": "document-collection", "id": "posts", "attributes": {"type": "media"}}}"#)
-            .status(409)
+            .status(400)
             .pointer("/data/attributes/type"),
     ]
 }

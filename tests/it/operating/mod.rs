@@ -4,8 +4,10 @@ mod access_log;
 mod backup;
 mod commands;
 mod doctor;
-pub(crate) mod metrics;
+mod metrics;
 mod supervised;
 mod tls;
 mod upgrade;
 mod webhooks;
+
+pub(crate) use metrics::samples;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{Hub, State, create, folded, is_in_state, link, rewound, state};
-use crate::operating::metrics::samples;
+use crate::operating::samples;
 use crate::support::{Good, Heard, Repo, Setup, Signal, Stream, TestServer, document, eventually, media};
 
 impl Hub {
