@@ -27,7 +27,7 @@ pub(crate) struct KeyFile {
     pub(crate) name: String,
     /// What it holds.
     pub(crate) content: FileContent,
-    /// Whether it stands in the work tree only.
+    /// Whether it stands, or counts, in the work tree only.
     pub(crate) uncommitted: bool,
 }
 
@@ -162,8 +162,8 @@ pub(crate) fn resolve(
 /// file for longer, then the first in byte order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claim<T> {
-    /// Whether what would be served is not committed.
-    pub(crate) uncommitted: bool,
+    /// Whether the commit has no file of it.
+    pub(crate) is_new: bool,
     /// Since when there has been its file; less is longer ago.
     pub(crate) since: T,
     pub(crate) key: Key,

@@ -52,7 +52,7 @@ impl Mirror {
         let Rebuild { mut next, problems, .. } = work;
         self.tell(&problems);
         next.problems = problems;
-        next.hand_edits = self.hand_edits(next.hand_edits.shown, &names);
+        next.hand_edits = self.hand_edits(&next, &names);
         self.snapshot = Arc::new(next);
         Ok(())
     }
@@ -65,8 +65,10 @@ impl Mirror {
         readings: &Readings,
     ) -> Result<[Option<KeyFile>; 2], StoreError> {
         let mut files = [None, None];
+        let mut is_uncovered = false;
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
             if let Some(edit) = self.served_edit(&name) {
+                is_uncovered = edit.saved == Saved::Gone;
                 *slot = edit.content.clone().map(|content| KeyFile { name, content, uncommitted: true });
                 continue;
             }
@@ -78,7 +80,8 @@ impl Mirror {
                     Err(faults) => FileContent::Broken(faults),
                 },
             };
-            *slot = Some(KeyFile { name, content, uncommitted: false });
+            // Where the file that comes before was deleted by hand, no commit shows this one.
+            *slot = Some(KeyFile { name, content, uncommitted: is_uncovered });
         }
         Ok(files)
     }
@@ -189,8 +192,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Whether `one` has more right to a name than `two`, which differs in letter case only: the
-    /// committed one, then the one that the history has for longer, then the first in byte order.
+    /// Whether `one` has more right to a name than `two`, which differs in letter case only, by their claims.
     pub(crate) fn was_first(
         &mut self,
         one: &Entry,
@@ -199,23 +201,23 @@ impl Mirror {
         head: Option<Revision>,
     ) -> Result<bool, StoreError> {
         let files = [one, two].map(|it| {
-            let names = names_of(it.collection.key());
-            CollectionFiles::new(names.map(|name| {
-                let served = it.is_in(&name).then_some(TreeEntry::File(it.blob));
+            names_of(it.collection.key()).map(|name| {
+                let served = (!it.uncommitted && it.is_in(&name)).then_some(TreeEntry::File(it.blob));
                 let committed = self.committed(moved, &name).or(served);
                 (name, committed)
-            }))
+            })
         });
-        let provenances = match head.filter(|_| !one.uncommitted && !two.uncommitted) {
-            Some(head) => provenance(&mut *self.journal, head, files.into())?,
+        let are_new = files.each_ref().map(|files| files.iter().all(|(_, committed)| committed.is_none()));
+        let provenances = match head.filter(|_| are_new == [false, false]) {
+            Some(head) => provenance(&mut *self.journal, head, files.map(CollectionFiles::new).into())?,
             None => Provenances::default(),
         };
-        let [one, two] = [one, two].map(|it| Claim {
-            uncommitted: it.uncommitted,
+        let claim = |it: &Entry, is_new: bool| Claim {
+            is_new,
             since: Reverse(provenances.age(&names_of(it.collection.key())[0])),
             key: it.collection.key().clone(),
-        });
-        Ok(one < two)
+        };
+        Ok(claim(one, are_new[0]) < claim(two, are_new[1]))
     }
 
     pub(crate) fn rebuild_bad_key(
@@ -315,7 +317,8 @@ impl Mirror {
 
     /// What is saved and not committed, once these names were looked at. It is made anew only where that concerns one
     /// of them: a write must not take the longer the more people have saved elsewhere.
-    fn hand_edits(&self, shown: usize, names: &BTreeSet<String>) -> HandEdits {
+    fn hand_edits(&self, next: &Snapshot, names: &BTreeSet<String>) -> HandEdits {
+        let shown = next.hand_edits.shown;
         let known = &self.snapshot.hand_edits;
         let is_edit = |name: &String| {
             self.work_tree.edits.contains_key(name)
@@ -326,7 +329,7 @@ impl Mirror {
             return HandEdits { served: known.served - known.shown + shown, shown, ..known.clone() };
         }
         HandEdits {
-            served: shown + self.count_gone(),
+            served: shown + self.count_gone(next),
             shown,
             keys: Arc::new(self.edited()),
             saved: Arc::new(self.saved()),
@@ -344,10 +347,14 @@ impl Mirror {
         files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
 
-    /// How many files were deleted by hand, if such edits are served.
-    fn count_gone(&self) -> usize {
-        let is_gone = |edit: &Believed| edit.saved == Saved::Gone;
-        self.served_edits().filter(|(name, edit)| is_gone(edit) && key_of(name).is_some()).count()
+    /// How many files were deleted by hand, if such edits are served, but those in whose place another one is shown.
+    fn count_gone(&self, next: &Snapshot) -> usize {
+        let is_shown = |key: &Key| {
+            let entry = next.get(key.as_str()).filter(|entry| entry.uncommitted);
+            entry.is_some_and(|entry| self.served_edit(&entry.file()).is_none())
+        };
+        let gone = self.served_edits().filter(|(_, edit)| edit.saved == Saved::Gone);
+        gone.filter_map(|(name, _)| key_of(name)).filter(|key| !is_shown(key)).count()
     }
 }
 

@@ -337,3 +337,25 @@ fn no_commit_has_two_keys_in_other_letter_case_whatever_happens() {
         running.stop();
     }
 }
+
+#[test]
+fn a_collection_that_is_edited_by_hand_is_not_hidden_by_a_new_file() {
+    for edited_first in [true, false] {
+        let edit = |journal: &MemoryJournal| journal.save(LOWER, named("Edited"));
+        let (journal, running) =
+            after(|journal| if edited_first { edit(journal) } else { journal.save(UPPER, named("New")) });
+        if edited_first {
+            journal.save(UPPER, named("New"));
+        } else {
+            edit(&journal);
+        }
+        running.notice(Hint::Everything);
+        running.settled();
+        assert_eq!(running.shown("a"), Some(("Edited".into(), true)));
+        assert_eq!(running.shown("A"), None);
+        running.stop();
+        let running = Running::on(&journal);
+        assert_eq!(running.shown("a"), Some(("Edited".into(), true)), "after a restart too");
+        running.stop();
+    }
+}

@@ -242,7 +242,7 @@ impl View {
     fn winner(&self, revision: Revision, rivals: &BTreeMap<Key, PastEntry>) -> Result<Key, HistoryError> {
         let claims = rivals.keys().map(|key| {
             let since = self.since(revision, key)?;
-            Ok(Claim { uncommitted: false, since, key: key.clone() })
+            Ok(Claim { is_new: false, since, key: key.clone() })
         });
         let claims = claims.collect::<Result<Vec<_>, StoreError>>()?;
         Ok(claims.into_iter().min().expect("there are rivals").key)

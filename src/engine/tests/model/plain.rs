@@ -39,7 +39,11 @@ pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> 
             }
             continue;
         }
-        let is_committed = |name: &String| folder.get(name) == head.get(name);
+        // What stands before it counts too: where that is gone, the head shows something else.
+        let is_committed = |name: &String| {
+            let counting = names(key).into_iter().take_while(|it| it <= name);
+            counting.into_iter().all(|name| folder.get(&name) == head.get(&name))
+        };
         let present = names(key).into_iter().filter(|name| folder.contains_key(name)).collect::<Vec<_>>();
         if let [first, second] = present.as_slice() {
             reading.problems.insert(second.clone(), is_committed(first) && is_committed(second));
@@ -61,8 +65,13 @@ pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> 
 
 /// How many hand edits are served that are not committed, deleted files included.
 fn count(head: &Folder, folder: &Folder, served: &BTreeMap<String, Served>) -> usize {
+    let is_shown = |key: &str| {
+        let served = served.get(key).filter(|served| served.uncommitted);
+        served.is_some_and(|served| head.get(&served.file) == folder.get(&served.file))
+    };
     let gone = head.keys().filter(|name| !folder.contains_key(*name) && !name.contains(' '));
-    gone.count() + served.values().filter(|served| served.uncommitted).count()
+    gone.filter(|name| !is_shown(key_of(name))).count()
+        + served.values().filter(|served| served.uncommitted).count()
 }
 
 /// Takes what is `shown` for each key, where one of the two readings says the same.
