@@ -146,6 +146,8 @@ impl PlanState {
             commit.unread.push(key.clone());
             return Ok(Outcome::Deleted);
         }
+        // What was never committed is served in place of a broken file, and the history will not tell of it.
+        let is_untold = deletes && current.as_ref().is_some_and(|it| it.stale && it.uncommitted);
         let refused = |refusal| SubmitError::Refused { index, refusal };
         let event = decide(&self.catalog, &change.command).map_err(refused)?;
         let exact = restore.and_then(|restore| restore.exact.as_ref());
@@ -166,7 +168,10 @@ impl PlanState {
         self.commit_by_hand(input, index, key)?;
         let outcome = self.write(input, index, &event, exact, commit)?;
         self.settled.insert(key.clone());
-        commit.events.push(event);
+        match is_untold {
+            true => commit.unread.push(key.clone()),
+            false => commit.events.push(event),
+        }
         Ok(outcome)
     }
 

@@ -210,6 +210,45 @@ fn a_broken_twin_of_a_deleted_file_shows_what_the_head_has() {
 }
 
 #[test]
+fn what_is_shown_since_the_file_before_it_was_deleted_by_hand_is_marked() {
+    let journal = MemoryJournal::new();
+    commit(&journal, "posts.yml", &named("Second"));
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    assert_eq!(running.shown("posts"), Some(("First".into(), false)));
+    journal.remove(POSTS);
+    running.notice(files(&[POSTS]));
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Second".into(), true)));
+    assert_eq!(running.snapshot().hand_edits.served, 1);
+    journal.save(POSTS, named("First"));
+    running.notice(files(&[POSTS]));
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("First".into(), false)));
+    running.stop();
+}
+
+#[test]
+fn a_deletion_tells_of_nothing_that_was_never_committed() {
+    let (journal, running) = with_first();
+    for saved in [&named("Never committed"), "type: [\n"] {
+        journal.save(POSTS, saved);
+        running.notice(files(&[POSTS]));
+        running.settled();
+    }
+    assert_eq!(running.shown("posts"), Some(("Never committed".into(), true)));
+    running.submit(Command::Delete { key: Key::parse("posts").unwrap(), kind: None }).unwrap();
+    let log = journal.log();
+    assert!(
+        log[0].message.starts_with("Delete posts\n\nCollectory-Action: collection.deleted\n"),
+        "{}",
+        log[0].message
+    );
+    assert!(log.iter().all(|commit| !commit.message.contains("Never committed")), "{log:?}");
+    running.stop();
+}
+
+#[test]
 fn a_file_that_a_reset_leaves_in_the_work_tree_is_never_gone() {
     let journal = MemoryJournal::new();
     let first = commit(&journal, "pages.yaml", &named("Pages"));
