@@ -215,3 +215,27 @@ fn read_saved(name: &str, saved: &Saved) -> (Option<FileContent>, Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::options;
+    use crate::store::memory::MemoryJournal;
+
+    #[test]
+    fn git_is_waited_for_as_long_as_it_goes_on_and_then_for_a_while() {
+        let journal = MemoryJournal::new();
+        let mut mirror =
+            Mirror::load(Box::new(journal.clone()), options().mirror).map_err(|(_, error)| error).unwrap();
+        journal.set_busy(true);
+        let mut notice = |name: &str| {
+            mirror.refresh(&Hint::Files(vec![name.to_owned()])).unwrap();
+            mirror.work_tree.busy.unwrap().since
+        };
+        let began = notice("a.yaml");
+        assert_eq!(notice("a.yaml"), began, "the same file may be a person's");
+        let went_on = notice("b.yaml");
+        assert!(went_on > began);
+        assert_eq!(notice("a.yaml"), went_on);
+    }
+}

@@ -97,7 +97,7 @@ struct WorkTreeView {
     pending: Hints,
 }
 
-/// Since when git stands in the middle of changing the work tree, and when to look again.
+/// Since when git stands in the middle of changing the work tree without a sign that it goes on, and when to look again.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     since: Instant,
@@ -159,9 +159,15 @@ impl Mirror {
         &self.snapshot
     }
 
-    /// Notes what the next refresh is to look at as well.
+    /// Notes what the next refresh is to look at as well. That git writes to files which it had not written to before
+    /// says that it goes on: a merge or checkout may take longer than a lock that somebody has left is respected.
     pub(crate) fn expect(&mut self, hint: &Hint) {
-        self.work_tree.pending.add(hint);
+        let WorkTreeView { pending, busy, .. } = &mut self.work_tree;
+        let known = pending.files.len();
+        pending.add(hint);
+        if let Some(busy) = busy.as_mut().filter(|_| pending.files.len() > known) {
+            busy.since = Instant::now();
+        }
     }
 
     /// Brings the picture up to date, as far as the hint says that it may be out of date.
