@@ -67,7 +67,7 @@ async fn a_cut_content_of_the_past_is_a_problem_of_its_event_and_everything_else
     let lost = server.repo().commit("Lost");
     server.repo().write("collections/posts.yaml", "type: document\nname: After\n");
     let after = server.repo().commit("After");
-    server.shows("posts", "name", "After").await;
+    server.serves(&after).await;
     let _cut = cut(server.repo(), &format!("{lost}:collections/posts.yaml"));
     let events = events(&server).await;
     let problem = of(&events, &lost, "posts")["problem"].to_string();
