@@ -82,11 +82,6 @@ impl Sessions {
     }
 }
 
-/// Whether a browser sends a request that is, or was, of a session.
-pub(crate) fn has_cookie(headers: &HeaderMap) -> bool {
-    id_of(headers).is_some()
-}
-
 /// The header fields of a request with a token.
 pub(crate) fn authorized(headers: &HeaderMap, authorization: HeaderValue) -> HeaderMap {
     let mut headers = headers.clone();

@@ -226,6 +226,27 @@ async fn a_stream_ends_with_its_session() {
 }
 
 #[tokio::test]
+async fn a_form_is_kept_whether_or_not_the_browser_still_has_the_cookie() {
+    let server = server().await;
+    let editor = Browser::signed_in(&server, "editor-secret").await;
+    let form = editor.page("/collections/blog-posts", 200).await;
+    let new = editor.page("/new", 200).await;
+    let forgotten = Browser { server: &server, cookie: String::new() };
+    for (path, typed) in [
+        ("/collections/blog-posts", filled(&form, &[("a.name", "Typed for long")])),
+        ("/new", filled(&new, &[("key", "new"), ("a.name", "Typed for long")])),
+    ] {
+        let ended = checked(forgotten.post(path, typed).await, 401);
+        let back = forgotten.post("/sign-in", filled(&ended, &[("secret", "editor-secret")])).await;
+        let mut again = Browser { server: &server, cookie: String::new() };
+        again.keep(&back);
+        let page = checked(back, 403);
+        page.has("value=\"Typed for long\"").has("nothing was done yet");
+        assert_eq!(again.post(path, filled(&page, &[])).await.status, 303);
+    }
+}
+
+#[tokio::test]
 async fn of_what_no_browser_sends_nothing_is_kept() {
     let server = server().await;
     let stranger = Browser { server: &server, cookie: "collectory-session=x".to_owned() };

@@ -116,15 +116,13 @@ pub(crate) async fn asked_for(
         let base = call.context.settings.base_path.as_str();
         return Ok(ui::see_other(&format!("{base}/ui/sign-in?next={}", encoded(&next))));
     }
-    // Of strangers nothing is kept.
     check_site(call)?;
-    let mut kept = String::new();
-    if session::has_cookie(call.headers()) {
-        let bytes = call.collect_of(call.stranger(), body).await?;
-        // A page is not made of what nobody has typed.
-        kept =
-            String::from_utf8(bytes.into()).ok().filter(|form| is_form(form.as_bytes())).unwrap_or_default();
-    }
+    // Browsers forget the cookie of a session that has ended, so nobody can tell whose form this was. It stays with
+    // whoever sent it: nothing is kept here.
+    let bytes = call.collect_of(call.stranger(), body).await?;
+    // A page is not made of what nobody has typed.
+    let kept = String::from_utf8(bytes.into()).ok().filter(|form| is_form(form.as_bytes()));
+    let kept = kept.unwrap_or_default();
     let why =
         "Your session has ended, so nothing was done yet. What you typed comes back once you have signed in.";
     Ok(show(ui, call, StatusCode::UNAUTHORIZED, next, kept, vec![why.to_owned()]).await)
