@@ -185,6 +185,12 @@ async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
     );
     page.has("This is not JSON").has("name=\"j.x-a\"");
     assert!(has_focus(&page, "f-x-a"));
+    let rows = [("key", "a"), ("s.key.0", "old"), ("s.directory.0", "o"), ("s.name.0", "O")];
+    let wrong = [("s.key.1", "new"), ("s.directory.1", "../x"), ("s.name.1", "N")];
+    let page = checked(send(&server, "/new", filled(&form, &[&rows[..], &wrong].concat())).await, 400);
+    page.has("href=\"#f-unpublishedStatuses-directory-1\"");
+    assert_eq!(page.html.matches("aria-invalid").count(), 1, "the wrong one only:\n{}", page.html);
+    assert!(has_focus(&page, "f-unpublishedStatuses-directory-1"));
     server.create(&document("posts", json!({}))).await.is(201);
     let page =
         checked(send(&server, "/new", filled(&form, &[("key", "posts"), ("a.name", "Mine")])).await, 409);

@@ -21,8 +21,16 @@ pub(crate) struct Field {
     pub(crate) meaning: &'static str,
     pub(crate) rule: &'static str,
     pub(crate) input: FieldInput,
-    pub(crate) errors: Vec<String>,
+    pub(crate) errors: Vec<FieldError>,
     pub(crate) overlap: Option<Overlap>,
+}
+
+/// What is wrong with what was typed.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldError {
+    /// The input that it is about, by its id.
+    pub(crate) at: String,
+    pub(crate) text: String,
 }
 
 /// What is typed into.
@@ -63,12 +71,55 @@ impl Field {
         }
     }
 
+    /// The id of the first input.
+    pub(crate) fn own_id(&self) -> String {
+        self.id("", 0)
+    }
+
+    /// The id of an input: of one part of a row, where the field has those.
+    pub(crate) fn id(&self, part: &str, row: usize) -> String {
+        let name = &self.name;
+        match part {
+            "" | "key" if row == 0 => format!("f-{name}"),
+            "" => format!("f-{name}-{row}"),
+            _ => format!("f-{name}-{part}-{row}"),
+        }
+    }
+
+    /// Whether something is wrong with the input of this id.
+    pub(crate) fn is_wrong(&self, id: &str) -> bool {
+        self.errors.iter().any(|error| error.at == id)
+    }
+
+    /// Notes what is wrong with what stands at this path below the attribute's value.
+    pub(super) fn blame(&mut self, below: &[String], detail: &str) {
+        let place = if below.is_empty() { String::new() } else { format!("{}: ", below.join(", ")) };
+        self.errors.push(FieldError { at: self.input_at(below), text: format!("{place}{detail}") });
+    }
+
+    /// The input that holds what stands at this path; where a member is missing, the one that is empty.
+    fn input_at(&self, below: &[String]) -> String {
+        let at = match (&self.input, below) {
+            (FieldInput::List(rows), [row, ..]) => {
+                row.parse().ok().filter(|row| *row < rows.len()).map(|row| ("", row))
+            }
+            (FieldInput::Statuses(rows), [key, rest @ ..]) => {
+                let row = rows.iter().position(|row| row.key == *key);
+                row.map(|row| (rows[row].part(rest.first().map(String::as_str)), row))
+            }
+            _ => None,
+        };
+        let (part, row) = at.unwrap_or_default();
+        self.id(part, row)
+    }
+
     /// What the field holds; nothing where it is empty.
     ///
     /// # Errors
     ///
     /// Says what can't be read in it.
-    pub(super) fn value(&self) -> Result<Option<Value>, String> {
+    pub(super) fn value(&self) -> Result<Option<Value>, FieldError> {
+        let unreadable = |(row, text)| FieldError { at: self.id("key", row), text };
         Ok(match &self.input {
             FieldInput::Line(text) => (!text.is_empty()).then(|| Value::from(text.as_str())),
             FieldInput::Switch(on) => on.map(Value::Bool),
@@ -77,21 +128,45 @@ impl Field {
                     rows.iter().filter(|row| !row.is_empty()).map(|row| Value::from(row.as_str())).collect();
                 (!items.is_empty()).then(|| Value::List(items.into()))
             }
-            FieldInput::Statuses(rows) => statuses(rows)?,
+            FieldInput::Statuses(rows) => statuses(rows).map_err(unreadable)?,
             FieldInput::Json(text) if text.trim().is_empty() => None,
-            FieldInput::Json(text) => Some(json(text)?),
+            FieldInput::Json(text) => Some(json(text).map_err(|text| unreadable((0, text)))?),
         })
     }
 }
 
-fn statuses(rows: &[Status]) -> Result<Option<Value>, String> {
+impl Status {
+    /// What a row has beside each other: its part, what it is called there, and what it holds.
+    pub(crate) fn parts(&self) -> [(&'static str, &'static str, &str); 3] {
+        [
+            ("key", "Status", &self.key),
+            ("directory", "Directory", &self.directory),
+            ("name", "Name", &self.name),
+        ]
+    }
+
+    /// Which part of the row a member of the entry is; without one, the first that is empty.
+    fn part(&self, member: Option<&str>) -> &'static str {
+        match member {
+            Some("directory") => "directory",
+            Some("name") => "name",
+            None if self.key.is_empty() => "key",
+            None if self.directory.is_empty() => "directory",
+            None if self.name.is_empty() => "name",
+            _ => "key",
+        }
+    }
+}
+
+/// The value of these rows; else the row that can't be read, and why.
+fn statuses(rows: &[Status]) -> Result<Option<Value>, (usize, String)> {
     let (mut entries, mut known) = (Vec::new(), HashSet::new());
-    for Status { key, directory, name } in rows {
+    for (row, Status { key, directory, name }) in rows.iter().enumerate() {
         if key.is_empty() && directory.is_empty() && name.is_empty() {
             continue;
         }
         if !known.insert(key.as_str()) {
-            return Err(format!("There are two rows of the status `{key}`."));
+            return Err((row, format!("There are two rows of the status `{key}`.")));
         }
         let members = [("directory", directory), ("name", name)];
         let members = members.into_iter().filter(|(_, text)| !text.is_empty());

@@ -17,7 +17,7 @@ use crate::http::ui::fields::input::{DEPTH_MAX, OWN_RULE, escaped, plainest, sen
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::shown;
 
-pub(crate) use crate::http::ui::fields::input::{Field, FieldInput, Overlap};
+pub(crate) use crate::http::ui::fields::input::{Field, FieldError, FieldInput, Overlap};
 
 /// The settings of a form: what was there, and what is wanted.
 #[derive(Debug, Clone, Default)]
@@ -143,8 +143,7 @@ impl FormSettings {
         let name = steps.next().unwrap_or_default();
         let below: Vec<String> = steps.collect();
         let Some(field) = places.get(&name).and_then(|&at| self.fields.get_mut(at)) else { return false };
-        let place = if below.is_empty() { String::new() } else { format!("{}: ", below.join(", ")) };
-        field.errors.push(format!("{place}{detail}"));
+        field.blame(&below, detail);
         true
     }
 

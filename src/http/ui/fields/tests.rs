@@ -86,6 +86,30 @@ fn what_is_typed_is_what_is_asked_for() {
 }
 
 #[test]
+fn what_is_wrong_in_a_row_is_told_at_its_input() {
+    let rows = [("draft", "d", "D"), ("old", "../x", "O"), ("gone", "", "G"), ("bin", "b", "")];
+    let pairs = rows.iter().enumerate().flat_map(|(at, (key, directory, name))| {
+        [("key", key), ("directory", directory), ("name", name)]
+            .map(|(part, text)| (format!("s.{part}.{at}"), (*text).to_owned()))
+    });
+    let mut form = FormSettings::posted(Kind::Document, &Posted::with(pairs));
+    let places = form.places();
+    for below in ["", "/draft/name", "/old/directory", "/gone", "/bin", "/draft", "/else"] {
+        form.blame(&places, &format!("/data/attributes/unpublishedStatuses{below}"), "no");
+    }
+    let ids = ["", "-name-0", "-directory-1", "-directory-2", "-name-3", "", ""];
+    let wrong: Vec<_> = form.fields.iter().flat_map(|it| &it.errors).map(|it| it.at.clone()).collect();
+    assert_eq!(wrong, ids.map(|id| format!("f-unpublishedStatuses{id}")));
+
+    let pairs = ["image/png", "bad type"].into_iter().enumerate();
+    let pairs = pairs.map(|(at, text)| (format!("l.accept.{at}"), text.to_owned()));
+    let mut form = FormSettings::posted(Kind::Media, &Posted::with(pairs));
+    let places = form.places();
+    form.blame(&places, "/data/attributes/accept/1", "no");
+    assert_eq!(form.fields.iter().find_map(|it| it.errors.first()).unwrap().at, "f-accept-1");
+}
+
+#[test]
 fn what_can_not_be_read_is_told_at_its_field() {
     let mut form = FormSettings::posted(
         Kind::Document,
@@ -101,10 +125,10 @@ fn what_can_not_be_read_is_told_at_its_field() {
     let wrong: Vec<_> = form
         .fields
         .iter()
-        .flat_map(|it| it.errors.iter().map(|error| (it.name.as_str(), error.as_str())))
+        .flat_map(|it| it.errors.iter().map(|error| (error.at.as_str(), error.text.as_str())))
         .collect();
-    assert_eq!(wrong[0], ("unpublishedStatuses", "There are two rows of the status `a`."));
-    assert!(wrong[1].0 == "x-owner" && wrong[1].1.starts_with("This is not JSON"), "{wrong:?}");
+    assert_eq!(wrong[0], ("f-unpublishedStatuses-key-1", "There are two rows of the status `a`."));
+    assert!(wrong[1].0 == "f-x-owner" && wrong[1].1.starts_with("This is not JSON"), "{wrong:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::domain::{Kind, Value};
 use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::ErrorObject;
-use crate::http::ui::fields::FormSettings;
+use crate::http::ui::fields::{FieldError, FormSettings};
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::{DiffLine, diff_lines, items, text};
 
@@ -58,9 +58,9 @@ impl EditForm {
             self.errors.iter().map(|error| (String::new(), error.clone())).collect();
         summary.extend(at("f-id", &self.key_errors));
         for field in &self.settings.fields {
-            let told: Vec<String> =
-                field.errors.iter().map(|error| format!("{}: {error}", field.name)).collect();
-            summary.extend(at(&format!("f-{}", field.name), &told));
+            let told =
+                |error: &FieldError| (format!("#{}", error.at), format!("{}: {}", field.name, error.text));
+            summary.extend(field.errors.iter().map(told));
             if field.overlap.is_some() {
                 let told = format!("{}: somebody else changed it too; choose which one stays.", field.name);
                 summary.extend(at(&format!("o-{}", field.name), &[told]));
@@ -70,14 +70,13 @@ impl EditForm {
         summary
     }
 
-    /// The first field that is wrong, by its id; nothing where none is.
+    /// The first input that is wrong, by its id; nothing where none is.
     pub(super) fn first_wrong(&self) -> String {
-        let is_wrong = |errors: &[String]| !errors.is_empty();
         let mut fields = self.settings.fields.iter();
-        match fields.find(|field| is_wrong(&field.errors)) {
-            _ if is_wrong(&self.key_errors) => "f-id".to_owned(),
-            Some(field) => format!("f-{}", field.name),
-            None if is_wrong(&self.reason_errors) => "f-reason".to_owned(),
+        match fields.find_map(|field| field.errors.first()) {
+            _ if !self.key_errors.is_empty() => "f-id".to_owned(),
+            Some(error) => error.at.clone(),
+            None if !self.reason_errors.is_empty() => "f-reason".to_owned(),
             None => String::new(),
         }
     }
