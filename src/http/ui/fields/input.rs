@@ -202,6 +202,8 @@ fn json(text: &str) -> Result<Value, String> {
 /// The plainest input that holds a value without loss.
 pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInput {
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c == '\n' || is_invisible(c));
+    // Blanks around these are taken for slips of whoever types them.
+    let trimmed = |text: &str| plain(text) && text.trim() == text;
     match (sort(attribute), value) {
         (Sort::Line, None) => FieldInput::Line(String::new()),
         (Sort::Line, Some(Value::Text(text))) if plain(text) => FieldInput::Line(text.to_string()),
@@ -211,7 +213,7 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
         (Sort::List, Some(Value::List(items))) if !items.is_empty() => {
             let rows: Option<Vec<_>> = items
                 .iter()
-                .map(|item| item.as_text().filter(|text| plain(text)).map(str::to_owned))
+                .map(|item| item.as_text().filter(|text| trimmed(text)).map(str::to_owned))
                 .collect();
             match rows {
                 Some(rows) => {
@@ -228,7 +230,7 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
             };
             let row = |(key, entry): &(String, Value)| {
                 let (directory, name) = (text(entry, "directory")?, text(entry, "name")?);
-                plain(key).then(|| Status { key: key.clone(), directory, name })
+                trimmed(key).then(|| Status { key: key.clone(), directory, name })
             };
             match entries.iter().map(row).collect::<Option<Vec<_>>>() {
                 Some(rows) => {

@@ -57,6 +57,10 @@ fn a_form_that_nobody_touched_changes_nothing_whatever_it_holds() {
                 .into(),
             ),
         )],
+        vec![(
+            "unpublishedStatuses",
+            Value::Map([(" a\u{a0}".to_owned(), status(&[("directory", "d"), ("name", "n")]))].into()),
+        )],
         vec![("x-any", Value::List([Value::Null, Value::Bool(true), "\u{202e}".into()].into()))],
     ] {
         let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
