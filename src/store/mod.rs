@@ -377,6 +377,12 @@ pub trait Journal: Send + 'static {
     /// that was there at the start or whose [`append`](Self::append) failed; otherwise nothing.
     fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError>;
 
+    /// Makes sure that whoever shares the branch has this head too, for an answer that rests on it and promises
+    /// nothing to be kept.
+    fn confirm_head(&mut self, _head: Option<Revision>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Compares the work tree with `head`.
     fn work_tree(
         &mut self,

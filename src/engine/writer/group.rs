@@ -178,6 +178,8 @@ impl Group<'_> {
             self.ledger.went_on(expected, head);
         } else if needs_disk(jobs.iter()) {
             make_durable(self.mirror)?;
+        } else {
+            self.mirror.journal.confirm_head(expected)?;
         }
         self.ledger.all_known();
         // Recorded before anybody can see the change, so that whoever sees it finds the record.

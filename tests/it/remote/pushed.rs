@@ -53,6 +53,27 @@ async fn an_answer_without_a_commit_rests_on_what_the_remote_has_now() {
 }
 
 #[tokio::test]
+async fn what_a_dry_run_tells_rests_on_what_the_remote_has_now() {
+    let hub = Hub::with("small");
+    let server = hub.instance().await;
+    hub.somebody_writes("new", "Foreign");
+    let dry = |key: &str| {
+        server
+            .request("POST", "/collections")
+            .header("Prefer", "dry-run")
+            .document(&document(key, json!({})))
+            .send()
+    };
+    dry("new").await.is(409);
+    hub.somebody_pushes(|person| person.remove("collections/new.yaml"));
+    dry("new").await.is(200);
+    hub.goes_away();
+    dry("new").await.is(503);
+    dry("pages").await.is(503);
+    hub.comes_back();
+}
+
+#[tokio::test]
 async fn a_request_that_one_instance_carried_out_is_not_done_again_by_another() {
     let hub = Hub::with("small");
     let (one, other) = (hub.instance().await, hub.instance().await);

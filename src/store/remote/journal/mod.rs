@@ -180,6 +180,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.inner.make_durable(head)?;
+        self.confirm_head(head)
+    }
+
+    fn confirm_head(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         if self.link.is_local() { Ok(()) } else { self.confirm(head) }
     }
 
