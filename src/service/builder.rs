@@ -1,5 +1,6 @@
 //! A service is assembled here, and started.
 
+use std::future::ready;
 use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -174,6 +175,7 @@ impl ServiceBuilder<Guarded> {
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
+        let is_passed_on = socket.is_some();
         let (server, admin) = listen(&config.listen, socket, tls.clone()).await?;
         let journal = open(&config, url.as_ref())?;
         let bound = server.bound().clone();
@@ -251,9 +253,16 @@ impl ServiceBuilder<Guarded> {
                 webhooks: webhooks.clone(),
                 link,
             });
-            answer(admin, Admin::new(&routes, exposition), &config.limits, &reached, &shutdown);
+            answer(admin, ready(()), Admin::new(&routes, exposition), &config.limits, &reached, &shutdown);
         }
-        answer(server, routes, &config.limits, &reached, &shutdown);
+        // Connections wait in a socket that stays open over a restart, so nobody need be told that it is one.
+        let projection = is_passed_on.then(|| engine.projection.clone());
+        let begin = async move {
+            if let Some(projection) = projection {
+                projection.first_reading().await;
+            }
+        };
+        answer(server, begin, routes, &config.limits, &reached, &shutdown);
         Ok(Service {
             bound,
             shutdown_grace: config.limits.shutdown_grace(),
@@ -283,10 +292,23 @@ async fn listen(
     Ok((server.secured(tls), admin))
 }
 
-/// Has a server answer until the shutdown begins.
-fn answer(server: Server, answers: impl Answers, limits: &Limits, reached: &Reached, shutdown: &Shutdown) {
+/// Has a server answer, once it is to begin, until the shutdown begins.
+fn answer(
+    server: Server,
+    begin: impl Future<Output = ()> + Send + 'static,
+    answers: impl Answers,
+    limits: &Limits,
+    reached: &Reached,
+    shutdown: &Shutdown,
+) {
     let (limits, reached, stop) = (limits.clone(), reached.clone(), shutdown.clone());
-    shutdown.spawn(async move { server.serve(answers, &limits, &reached, &stop).await });
+    shutdown.spawn(async move {
+        tokio::select! {
+            () = stop.begun() => return,
+            () = begin => {}
+        }
+        server.serve(answers, &limits, &reached, &stop).await;
+    });
 }
 
 /// Asks the remote from now on, and tells the writer what is new there.

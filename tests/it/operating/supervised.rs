@@ -66,11 +66,15 @@ fn a_restart_on_a_socket_that_is_passed_on_refuses_no_connection() {
     for _ in 0..2 {
         // Nobody accepts yet, and it is no failure to connect.
         let asking = std::thread::spawn(move || {
-            raw_exchange(address, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            raw_exchange(
+                address,
+                b"GET /collections HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            )
         });
         let (mut child, ready) = activated(folder.path(), listener.try_clone().unwrap());
         assert_eq!(ready, format!("listening on http://{address}/\n"));
-        assert!(asking.join().unwrap().starts_with(b"HTTP/1.1 200 OK"));
+        let answer = asking.join().unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer));
         child.kill().unwrap();
         child.wait().unwrap();
     }
