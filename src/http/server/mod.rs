@@ -15,7 +15,7 @@
 //!   answer that nobody takes have their time.
 //! * No failure to accept ends the loop or makes it spin.
 //! * At a shutdown nothing new is accepted, idle connections are closed, and requests under way
-//!   are answered.
+//!   are answered, those among them that were sent with a new connection.
 //!
 //! What is not here: the body of a request and its limits, which are the routes' business.
 
@@ -33,6 +33,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -65,6 +66,9 @@ const REFUSALS_MAX: usize = 64;
 
 /// How long to wait before the next try when no connection can be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// For how long a connection that was just accepted may still send its first request when the shutdown begins.
+const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(100);
 
 /// What a request line and the separators of header fields take beside what the limits count.
 const HEAD_SPARE_BYTES: usize = 1_024;
@@ -295,7 +299,10 @@ impl<A: Answers> Connections<A> {
         let (uri_bytes_max, header_bytes_max) =
             (self.limits.requests.uri_bytes_max, self.limits.requests.header_bytes_max);
         let counts = self.counts.clone();
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&has_asked);
         let service = service_fn(move |request: Request<Incoming>| {
+            asked.store(true, Ordering::Relaxed);
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => {
                     let id = counts.refused(Some((request.method(), request.headers())), &refusal);
@@ -317,7 +324,7 @@ impl<A: Answers> Connections<A> {
             let ended = tokio::select! {
                 biased;
                 ended = served.as_mut() => ended,
-                () = shutdown.begun() => {
+                () = last_call(&shutdown, &has_asked) => {
                     served.as_mut().graceful_shutdown();
                     served.await
                 }
@@ -329,6 +336,15 @@ impl<A: Answers> Connections<A> {
                 tracing::debug!(%error, "a connection ended early");
             }
         }
+    }
+}
+
+/// Waits until a connection is to end: what its client sent as it connected may not have been seen when the shutdown
+/// begins.
+async fn last_call(shutdown: &Shutdown, has_asked: &AtomicBool) {
+    shutdown.begun().await;
+    if !has_asked.load(Ordering::Relaxed) {
+        tokio::time::sleep(FIRST_REQUEST_WAIT).await;
     }
 }
 

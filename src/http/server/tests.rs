@@ -332,6 +332,16 @@ async fn a_shutdown_answers_what_is_under_way_and_closes_the_rest() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_on_its_way_on_a_new_connection_is_answered_at_a_shutdown() {
+    let server = start_with(|_| ()).await;
+    let mut fresh = server.connect().await;
+    server.exchange(LAST_GET).await;
+    server.shutdown.begin();
+    fresh.write_all(LAST_GET).await.unwrap();
+    assert!(rest(&mut fresh).await.ends_with("[1]"));
+}
+
+#[tokio::test]
 async fn what_does_not_finish_within_the_grace_period_is_cut_off() {
     let mut server = start_with(|_| ()).await;
     let mut busy = server.connect().await;
