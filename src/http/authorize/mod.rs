@@ -107,13 +107,15 @@ pub struct Identity {
     pub(crate) grants: Arc<[Grant]>,
     /// Whether a write of theirs may be allowed, as far as that is known without it: else no body is read for one.
     pub(crate) may_write: bool,
+    /// Which of the rules that were ever read said so first: what was taken away and came back is another.
+    pub(crate) since: u64,
 }
 
 impl Identity {
     /// This actor, with these grants.
     #[must_use]
     pub fn new(actor: Actor, grants: impl Into<Arc<[Grant]>>) -> Self {
-        Self { actor, grants: grants.into(), may_write: true }
+        Self { actor, grants: grants.into(), may_write: true, since: 0 }
     }
 
     /// Nobody in particular, who may nothing that we know of.

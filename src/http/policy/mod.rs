@@ -58,7 +58,7 @@ pub type ReadPolicy = fn(&[u8]) -> Result<Vec<Token>, String>;
 pub struct Policy {
     /// By their hashes: what is looked up is a hash as well, so how long that takes tells nothing
     /// about a secret.
-    tokens: ArcSwap<HashMap<SecretHash, Arc<Token>>>,
+    tokens: ArcSwap<HashMap<SecretHash, Entry>>,
     /// What is wrong with the file.
     trouble: ArcSwapOption<String>,
     file: Mutex<PolicyFile>,
@@ -66,8 +66,17 @@ pub struct Policy {
     /// When `next_look_ms` counts from.
     opened: Instant,
     next_look_ms: AtomicU64,
+    /// How often the file was taken over.
+    readings: AtomicU64,
     wrong: WrongTokens,
     clock: Clock,
+}
+
+/// A token, and since which reading of the file it stands there as it is.
+#[derive(Debug, Clone)]
+struct Entry {
+    token: Arc<Token>,
+    since: u64,
 }
 
 impl Policy {
@@ -91,6 +100,7 @@ impl Policy {
             age_max: limits.policy_age_max(),
             opened: Instant::now(),
             next_look_ms: AtomicU64::new(0),
+            readings: AtomicU64::new(0),
             wrong: WrongTokens::new(limits.wrong_tokens_per_s_max),
             clock,
         };
@@ -123,32 +133,40 @@ impl Policy {
 
     fn take_over(&self, found: PolicyReading) {
         if let Some(tokens) = found.tokens {
-            let by_hash = tokens.into_iter().map(|token| (token.secret_hash, Arc::new(token))).collect();
+            let known = self.tokens.load();
+            let since = self.readings.fetch_add(1, Ordering::Relaxed) + 1;
+            let entry = |token: Token| match known.get(&token.secret_hash) {
+                Some(entry) if *entry.token == token => entry.clone(),
+                _ => Entry { token: Arc::new(token), since },
+            };
+            let by_hash = tokens.into_iter().map(|token| (token.secret_hash, entry(token))).collect();
             self.tokens.store(Arc::new(by_hash));
         }
         self.trouble.store(found.trouble.map(Arc::new));
     }
 
     /// The token that the request carries.
-    fn token(&self, head: &RequestHead<'_>) -> Result<Arc<Token>, Denied> {
+    fn entry(&self, head: &RequestHead<'_>) -> Result<Entry, Denied> {
         self.refresh();
         let secret = bearer(head.headers)
             .ok_or_else(|| Denied::unauthenticated("Send a token as `Authorization: Bearer TOKEN`."))?;
         let tokens = self.tokens.load();
-        let token = tokens.get(&SecretHash::new(Sha256::digest(secret).into()));
-        let refused = match token {
+        let entry = tokens.get(&SecretHash::new(Sha256::digest(secret).into()));
+        let refused = match entry {
             None => "The token is not known here.",
-            Some(token) if token.expires.is_some_and(|expiry| expiry.has_passed(self.clock.now())) => {
+            Some(Entry { token, .. })
+                if token.expires.is_some_and(|expiry| expiry.has_passed(self.clock.now())) =>
+            {
                 "The token has expired."
             }
-            Some(token) => return Ok(Arc::clone(token)),
+            Some(entry) => return Ok(entry.clone()),
         };
         self.wrong.count(head.remote)?;
         Err(Denied::unauthenticated(refused))
     }
 
     fn decide(&self, head: &RequestHead<'_>, action: Action<'_>) -> Result<Allowed, Denied> {
-        let token = self.token(head)?;
+        let token = self.entry(head)?.token;
         let (rights, of) = needed(action);
         if let Some(right) = lacking(&token, rights, of) {
             return Err(denial(right, of));
@@ -164,9 +182,9 @@ impl Policy {
 
 impl Authorizer for Policy {
     fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
-        let token = self.token(head);
-        let identity = token.map(|token| Identity {
+        let identity = self.entry(head).map(|Entry { token, since }| Identity {
             may_write: token.may(Right::Write),
+            since,
             ..Identity::new(token.actor.clone(), Arc::clone(&token.grants))
         });
         Box::pin(std::future::ready(identity))

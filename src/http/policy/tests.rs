@@ -291,6 +291,21 @@ fn a_changed_file_holds_from_the_next_request_on() {
 }
 
 #[test]
+fn whoever_s_entry_was_changed_or_away_for_a_time_is_somebody_else() {
+    let given = policy("mara read:*\nben read:*");
+    let mara = given.identity("mara").unwrap();
+    given.write("ben read:*\nmara read:*\n");
+    assert_eq!(given.identity("mara").unwrap(), mara, "a policy that says the same of it");
+    given.write("ben read:*\n");
+    assert!(given.identity("mara").is_err());
+    given.write("ben read:*\nmara read:*\n");
+    let back = given.identity("mara").unwrap();
+    assert_ne!(back, mara, "it came back");
+    given.write("ben read:*\nmara read,write:*\n");
+    assert_ne!(given.identity("mara").unwrap(), back, "it may more");
+}
+
+#[test]
 fn a_broken_or_missing_file_keeps_the_last_good_policy_and_is_told() {
     let given = policy("mara read:*");
     for broken in ["mara raed:*\n", "anna read:*"] {

@@ -128,15 +128,21 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     }
     call.check_host()?;
     let Some(session) = ui.sessions.of(call).filter(|_| !call.headers().contains_key(AUTHORIZATION)) else {
-        let visit = Visit::begin(ui, call).await?;
-        return pages::answer(&visit, path, body).await;
+        return visited(ui, call, path, body).await;
     };
     let uri = call.link().parse().map_err(|_| ApiError::no_such_path(call.path()))?;
-    let headers = session::authorized(call.headers(), session.authorization);
+    let headers = session::authorized(call.headers(), session.authorization.clone());
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
     let inner = call.inner(Arc::new(head.of_session(&session.ends)));
     inner.enter("/ui/", None);
-    let visit = Visit::begin(ui, &inner).await?;
+    if !ui.sessions.goes_on(call, &session, inner.identity().await) {
+        return visited(ui, call, path, body).await;
+    }
+    visited(ui, &inner, path, body).await
+}
+
+async fn visited(ui: &Ui, call: &Call<'_>, path: &str, body: &mut Body) -> Result<Reply, ApiError> {
+    let visit = Visit::begin(ui, call).await?;
     pages::answer(&visit, path, body).await
 }
 

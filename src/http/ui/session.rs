@@ -1,9 +1,9 @@
 //! Sessions: a token of the policy file, exchanged once, so that a browser need not send it with every request.
 //!
 //! A session holds the token itself, in memory only, and every request of it is asked about with that token as
-//! if the browser had sent it. So a token that the policy no longer knows, or that has expired, ends its
-//! sessions with the next request, and there is nothing that a session may beyond its token. The API never reads
-//! the cookie.
+//! if the browser had sent it. So there is nothing that a session may beyond its token. One that the policy no longer
+//! knows, of which it says something else by now, or that has expired, has no sessions any more, and does not get
+//! them back. The API never reads the cookie.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use warp::http::header::{AUTHORIZATION, COOKIE, ORIGIN};
-use warp::http::{HeaderMap, HeaderValue};
+use warp::http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::http::authorize::Identity;
+use crate::http::jsonapi::error::ApiError;
 use crate::http::request::call::Call;
 use crate::http::ui::form::random_token;
 
@@ -37,6 +39,8 @@ pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
 pub(crate) struct Session {
     /// What the browser would send instead.
     pub(crate) authorization: HeaderValue,
+    /// Who signed in, and what they might do then.
+    identity: Identity,
     /// Stands in every form of the session.
     pub(crate) form_token: String,
     /// Kept by nobody else: whoever goes on with a request of the session sees when it is gone.
@@ -50,11 +54,33 @@ impl Sessions {
         self.with(|open| open.get(id_of(call.headers())?).filter(|session| *session.ends > now).cloned())
     }
 
+    /// Whether the session of a request goes on, as its token was asked about just now; else it ends.
+    pub(crate) fn goes_on(
+        &self,
+        call: &Call<'_>,
+        session: &Session,
+        asked: Result<&Identity, ApiError>,
+    ) -> bool {
+        let goes_on = match asked {
+            Ok(identity) => *identity == session.identity,
+            Err(error) => error.status() != StatusCode::UNAUTHORIZED,
+        };
+        if !goes_on {
+            self.with(|open| id_of(call.headers()).and_then(|id| open.remove(id)));
+        }
+        goes_on
+    }
+
     /// Begins a session with a token; answers the cookie that names it.
-    pub(crate) fn begin(&self, call: &Call<'_>, authorization: HeaderValue) -> (HeaderValue, Session) {
+    pub(crate) fn begin(
+        &self,
+        call: &Call<'_>,
+        authorization: HeaderValue,
+        identity: Identity,
+    ) -> HeaderValue {
         let (id, now) = (random_token(), call.context.clock.now());
         let ends = Arc::new(now + SESSION_AGE_MAX);
-        let session = Session { authorization, form_token: random_token(), ends };
+        let session = Session { authorization, identity, form_token: random_token(), ends };
         self.with(|open| {
             open.retain(|_, session| *session.ends > now);
             let own = open.values().filter(|other| other.authorization == session.authorization).count();
@@ -66,9 +92,9 @@ impl Sessions {
                 let first = first.map(|(id, _)| id.clone());
                 first.iter().for_each(|id| drop(open.remove(id)));
             }
-            open.insert(id.clone(), session.clone());
+            open.insert(id.clone(), session);
         });
-        (cookie(call, &id, SESSION_AGE_MAX), session)
+        cookie(call, &id, SESSION_AGE_MAX)
     }
 
     /// Ends the session of a request, if it has one; answers the cookie that forgets it.

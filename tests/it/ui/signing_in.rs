@@ -183,6 +183,34 @@ async fn a_session_ends_by_sign_out_and_with_its_token_and_brings_back_what_was_
     assert_eq!(Browser { server: &server, cookie: reader }.get("/").await.status, 303);
 }
 
+#[tokio::test]
+async fn a_session_ends_for_good_when_its_token_is_changed_or_away_and_not_with_those_of_others() {
+    let server = server().await;
+    let (editor, reader) = (
+        Browser::signed_in(&server, "editor-secret").await,
+        Browser::signed_in(&server, "reader-secret").await,
+    );
+    let renamed = policy().replace("name: Editor", "name: Edith");
+    let without = policy().replace(&crate::policy::hash("editor-secret"), &crate::policy::hash("other"));
+    for (changed, secret) in [(renamed, "editor-secret"), (without, "other")] {
+        let browser = Browser::signed_in(&server, "editor-secret").await;
+        for policy in [changed, policy()] {
+            replace(&server, &policy);
+            let secret = if policy == self::policy() { "editor-secret" } else { secret };
+            let client = server.client().with_token(secret);
+            let name = if policy.contains("Edith") { "Edith" } else { "Editor" };
+            crate::support::eventually("the policy is taken over", || async {
+                let known = client.get("/capabilities").await;
+                String::from_utf8_lossy(&known.body).contains(&format!("\"{name}\"")).then_some(())
+            })
+            .await;
+        }
+        assert_eq!(browser.get("/").await.status, 303);
+    }
+    assert_eq!(editor.get("/").await.status, 303);
+    reader.page("/", 200).await;
+}
+
 /// The form that stands first in a page: to sign out.
 fn filled_first(page: &Page) -> String {
     let token = &page.between("name=\"token\" value=\"", "\"")[0];

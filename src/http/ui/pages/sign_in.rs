@@ -57,11 +57,14 @@ pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
     let uri = call.path().parse().map_err(|_| ApiError::internal())?;
     let headers = session::authorized(call.headers(), authorization.clone());
     let head = Arc::new(call.head.asking(Method::GET, uri, headers, false));
-    if let Err(error) = call.inner(head).identity().await {
-        let status = error.status();
-        return Ok(show(ui, call, status, next, kept, error.details()).await);
-    }
-    let (cookie, _) = ui.sessions.begin(call, authorization);
+    let identity = match call.inner(head).identity().await {
+        Ok(identity) => identity.clone(),
+        Err(error) => {
+            let status = error.status();
+            return Ok(show(ui, call, status, next, kept, error.details()).await);
+        }
+    };
+    let cookie = ui.sessions.begin(call, authorization, identity);
     let target = inside(call, &next);
     let reply = if kept.is_empty() {
         ui::see_other(&target)
