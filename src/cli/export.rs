@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use crate::cli::past::{AsOfArgs, HistoryArgs};
-use crate::cli::{Done, Failure};
+use crate::cli::{Done, Failure, note};
 use crate::domain::Catalog;
 use crate::exchange::export;
 use crate::http::resources;
@@ -61,7 +61,7 @@ impl Export {
         let text = match form {
             Form::Json => resources::list(&snapshot).to_vec(),
             Form::Laika => export::laika(&catalog()).into_bytes(),
-            Form::Decap => export::decap(&catalog()).into_bytes(),
+            Form::Decap => decap(&catalog()).into_bytes(),
             Form::Yaml => export::yaml(&catalog()).into_bytes(),
             Form::Csv => export::csv(&catalog())?,
         };
@@ -72,4 +72,13 @@ impl Export {
         }
         Ok(out.flush().map(|()| Done::Well)?)
     }
+}
+
+/// A configuration of Decap; what it can't say is told.
+fn decap(catalog: &Catalog) -> String {
+    let text = export::decap(catalog);
+    for lost in export::losses(&text, catalog) {
+        note(&format!("Decap's form has no place for all of it: {lost}"));
+    }
+    text
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 pub(crate) use self::decap::decap;
 use super::laika::{EXTRA, is_known};
-use crate::domain::{Attribute, Catalog, Collection, Kind, Value};
+use super::plan::{Existing, PlanStep, There, plan};
+use super::{Form, ImportOptions, Schemas, parse};
+use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
 use crate::format;
 
 /// One document `collections:`, each with its attributes as its file has them.
@@ -23,6 +25,23 @@ pub(crate) fn laika(catalog: &Catalog) -> String {
     pretty(&mut out, &document, 0);
     out.push('\n');
     out
+}
+
+/// What has no place in a configuration of Decap: what an import of it would change where it came from.
+pub(crate) fn losses(text: &str, catalog: &Catalog) -> Vec<String> {
+    let media_key = Key::parse("media").expect("it is a key");
+    let options = ImportOptions { keep_files: false, media_key, schemas: Schemas::default() };
+    let there = There { catalog: catalog.clone(), ..There::default() };
+    let source = parse(text.as_bytes(), Some(Form::Decap)).and_then(|parsed| parsed.read(&options, catalog));
+    match source.and_then(|source| plan(source, &there, Existing::Replace, true)) {
+        Err(fault) => vec![format!("it can't be imported: {}", fault.message)],
+        Ok(plan) => {
+            let faults = plan.faults.iter().map(|fault| format!("it can't be imported: {}", fault.message));
+            let lost =
+                plan.lines.iter().filter(|line| matches!(line.step, PlanStep::Update(_) | PlanStep::Delete));
+            faults.chain(lost.map(|line| format!("an import of it would {line}"))).collect()
+        }
+    }
 }
 
 /// A table for a spreadsheet: a line for each collection, a column for each attribute that one of them has.

@@ -6,7 +6,7 @@ use crate::domain::{Directory, Key, Kind, Segment, Value};
 use crate::format::foreign::{ForeignContent, ForeignNode, hint};
 
 /// What has a home, or none here and never will.
-const NOT_EXTRA: [&str; 10] = [
+pub(in crate::exchange) const NOT_EXTRA: [&str; 10] = [
     "name",
     "label",
     "description",

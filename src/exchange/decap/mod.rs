@@ -11,7 +11,7 @@ mod media;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub(super) use self::collection::{format_of, statuses};
+pub(super) use self::collection::{NOT_EXTRA, format_of, statuses};
 use super::{ImportOptions, ImportSource};
 use crate::domain::{Catalog, Key, Value};
 use crate::format::Fault;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
-use crate::exchange::decap::{DESCRIPTION, EXTRA, ORIGINAL_NAME, format_of, statuses};
+use crate::exchange::decap::{DESCRIPTION, EXTRA, NOT_EXTRA, ORIGINAL_NAME, format_of, statuses};
 use crate::format;
 
 type Members = Vec<(String, Value)>;
@@ -15,8 +15,9 @@ pub(crate) fn decap(catalog: &Catalog) -> String {
     let mut members = Members::new();
     let mut add =
         |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
-    let has_workflow = !documents.is_empty()
-        && documents.iter().all(|it| it.get(&Attribute::UnpublishedStatuses) == Some(&statuses()));
+    // It holds for all of them: those that differ are told.
+    let has_workflow =
+        documents.iter().any(|it| it.get(&Attribute::UnpublishedStatuses) == Some(&statuses()));
     add("publish_mode", has_workflow.then(|| "editorial_workflow".into()));
     add(
         "i18n",
@@ -50,7 +51,8 @@ fn collection(collection: &Collection, catalog: &Catalog) -> Members {
     let mut members: Members =
         all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     if let Some(Value::Map(extra)) = collection.by_name(EXTRA) {
-        members.extend(extra.iter().filter(|(name, _)| name != "format").cloned());
+        let is_extra = |name: &str| name != "format" && !NOT_EXTRA.contains(&name);
+        members.extend(extra.iter().filter(|(name, _)| is_extra(name)).cloned());
     }
     let has = |name: &str| members.iter().any(|(other, _)| other == name);
     if let Some(media) = own_media(collection, catalog).filter(|_| !has("media_folder")) {

@@ -91,6 +91,27 @@ fn decap_gets_back_what_came_from_it() {
 }
 
 #[tokio::test]
+async fn what_decap_has_no_place_for_is_told_and_the_others_stay_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "publish_mode: editorial_workflow\ncollections:\n  - {name: a, folder: a}\n  - {name: b, folder: b}\n";
+    std::fs::write(folder.path().join("config.yml"), config).unwrap();
+    run_to_end(program(folder.path()).args(["import", "config.yml"])).exits(0);
+    let repo = Repo::at(folder.path().join("settings"));
+    repo.introduce();
+    let a = repo.read("collections/a.yaml");
+    let statuses = a.find("unpublishedStatuses:").expect("the import has made them");
+    let own = "x-foo: 1\nx-decap: {name: evil, folder: evil, fields: [1], slug: s}\n";
+    repo.write("collections/a.yaml", &format!("{}{own}", &a[..statuses]));
+    repo.commit("Of our own");
+    let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).exits(0);
+    assert!(!export.stdout.contains("evil") && !export.stdout.contains("fields"), "{}", export.stdout);
+    assert!(export.stdout.contains("publish_mode") && export.stdout.contains("slug: s"), "{}", export.stdout);
+    let told = "an import of it would update a: unpublishedStatuses, x-decap, x-foo";
+    assert!(export.stderr.contains(told), "{}", export.stderr);
+    assert!(!export.stderr.contains("update b"), "{}", export.stderr);
+}
+
+#[tokio::test]
 async fn an_auditors_sheet_has_a_row_for_each_changed_attribute() {
     let server = TestServer::on("small").await;
     let change = json!({"name": "=HYPERLINK(1)", "recursive": false});
