@@ -51,9 +51,10 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
 /// What a client is told when the remote stands in the way; the operator was told when it was noticed.
 fn of_remote(error: &RemoteError) -> SubmitError {
     match error {
-        RemoteError::Unreachable(_) | RemoteError::Lagging | RemoteError::Pending => {
-            SubmitError::RemoteUnreachable
-        }
+        RemoteError::Unreachable(_)
+        | RemoteError::Unsound(_)
+        | RemoteError::Lagging
+        | RemoteError::Pending => SubmitError::RemoteUnreachable,
         RemoteError::Refused(why) => SubmitError::RemoteRefused { why: why.clone() },
         RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() },
         RemoteError::Stopped(why) => unavailable(why),

@@ -40,7 +40,10 @@ pub enum Undecided {
 impl From<RemoteError> for Undecided {
     fn from(error: RemoteError) -> Self {
         match error {
-            RemoteError::Unreachable(_) | RemoteError::Lagging | RemoteError::Pending => Self::Away,
+            RemoteError::Unreachable(_)
+            | RemoteError::Unsound(_)
+            | RemoteError::Lagging
+            | RemoteError::Pending => Self::Away,
             RemoteError::Unknown => Self::Unknown,
             RemoteError::Refused(why) => Self::Refused(why),
             RemoteError::KeepsMoving => Self::KeepsMoving,

@@ -267,6 +267,9 @@ impl Writer {
             return;
         }
         match &now {
+            Some(error) if self.projection.snapshot().is_none() => {
+                tracing::error!(error, "the repository cannot be read; it is tried again");
+            }
             Some(error) => {
                 tracing::error!(error, "the repository cannot be read; what was read last is served");
             }

@@ -6,6 +6,9 @@ pub enum RemoteError {
     /// It can't be asked; nothing has been changed there. The text is for the operator.
     #[error("the remote cannot be reached: {0}")]
     Unreachable(String),
+    /// It has what git does not let in. The text is for the operator.
+    #[error("the remote has what git refuses: {0}")]
+    Unsound(String),
     /// It answers from a copy that lags behind what it has taken; it is asked again.
     #[error("the remote shows less than it has taken")]
     Lagging,
@@ -32,4 +35,28 @@ pub enum RemoteError {
         /// How many may.
         ahead_max: usize,
     },
+}
+
+impl RemoteError {
+    /// Why it can't be asked, as one of these errors has said it before.
+    pub(crate) fn again(told: &str) -> Self {
+        let words_of = |kind: fn(String) -> Self| kind(String::new()).to_string();
+        if let Some(why) = told.strip_prefix(&words_of(Self::Unsound)) {
+            return Self::Unsound(why.to_owned());
+        }
+        Self::Unreachable(told.strip_prefix(&words_of(Self::Unreachable)).unwrap_or(told).to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_before_is_told_again_in_the_same_words() {
+        for error in [RemoteError::Unreachable("no route".into()), RemoteError::Unsound("badEmail".into())] {
+            assert_eq!(RemoteError::again(&error.to_string()), error);
+        }
+        assert_eq!(RemoteError::again("no route"), RemoteError::Unreachable("no route".into()));
+    }
 }

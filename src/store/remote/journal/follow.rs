@@ -290,7 +290,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     fn not_there_yet(&self) -> RemoteError {
         let told = self.link.status().last_error;
-        RemoteError::Unreachable(told.unwrap_or_else(|| "it has not answered yet".to_owned()))
+        RemoteError::again(&told.unwrap_or_else(|| "it has not answered yet".to_owned()))
     }
 
     pub(super) fn advance(

@@ -125,11 +125,11 @@ impl Link {
                 known.standing.since = Some(Instant::now());
                 Ok(())
             }
-            LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::Unreachable(told)),
+            LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::again(&told)),
             LinkState::Down => {
                 known.standing.since = Some(Instant::now());
                 self.want_look(&mut known);
-                Err(RemoteError::Unreachable(told))
+                Err(RemoteError::again(&told))
             }
             LinkState::Unknown => Err(RemoteError::Pending),
             LinkState::Rewritten | LinkState::Stopped => Err(RemoteError::Stopped(told)),
@@ -156,17 +156,21 @@ impl Link {
         known.standing.failures = known.standing.failures.saturating_add(1);
         // It is there and takes pushes, or it is us who have ended.
         let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
+        let what = match error {
+            RemoteError::Unsound(_) => "what the remote has is not taken",
+            _ => "the remote cannot be reached",
+        };
         match known.standing.state {
             LinkState::Starting | LinkState::Up | LinkState::Refused if is_away => {
                 let writes = if self.is_local() { "writes wait here to be pushed" } else { "writes fail" };
                 tracing::warn!(
                     remote = %self.git.url(), %error,
-                    "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"
+                    "{what}: what is here is served, {writes}, and it is asked again by itself"
                 );
                 known.standing.set(LinkState::Down, Some(error.to_string()));
             }
             LinkState::Down if is_away && known.standing.last_error != Some(error.to_string()) => {
-                tracing::info!(remote = %self.git.url(), %error, "the remote still cannot be reached");
+                tracing::info!(remote = %self.git.url(), %error, "{what}, still");
                 known.standing.last_error = Some(error.to_string());
             }
             _ => {}

@@ -23,7 +23,7 @@ use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::process::{Ended, Processes};
 use crate::store::remote::transport::pushed::{Pushed, status_of};
 use crate::store::remote::transport::url::RemoteUrl;
-use crate::store::remote::transport::words::{advised, sentence};
+use crate::store::remote::transport::words::{advised, sentence, unsound};
 
 /// The oldest git that knows `core.fsync`.
 const VERSION_MIN: (u32, u32) = (2, 36);
@@ -294,7 +294,7 @@ impl Git {
             true => Ok(ended),
             false => {
                 let said = self.access.without_secrets(&ended.error, &self.url);
-                Err(RemoteError::Unreachable(advised(&said)))
+                Err(unsound(&said).unwrap_or_else(|| RemoteError::Unreachable(advised(&said))))
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What git and the remote say, made fit to be shown: one line, nothing that a terminal would obey, not endless.
 
+use crate::store::remote::error::RemoteError;
+
 /// So many characters of what was said are shown.
 const SENTENCE_CHARS_MAX: usize = 400;
 
@@ -64,6 +66,17 @@ pub(crate) fn advised(said: &str) -> String {
     }
 }
 
+/// What git's check of objects refuses, with the setting that lets it in; `None` where it was something else.
+pub(crate) fn unsound(said: &str) -> Option<RemoteError> {
+    let checked = |line: &str| Some(line.split_once("error: object ")?.1.split_once(": ")?.1.to_owned());
+    let fault = said.lines().find_map(checked)?;
+    let id: String = fault.chars().take_while(char::is_ascii_alphanumeric).collect();
+    let advice = format!(
+        "to take it all the same: `git config --global fetch.fsck.{id} warn` for the user of this service"
+    );
+    Some(RemoteError::Unsound(format!("{} ({advice})", sentence(said))))
+}
+
 /// A line without the `@` that ssh puts around warnings.
 fn without_frame(line: &str) -> &str {
     if line.starts_with('@') && line.ends_with('@') { line.trim_matches('@') } else { line }
@@ -90,6 +103,15 @@ const fn is_direction(it: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_check_of_objects_refuses_is_told_with_its_setting() {
+        let said = "error: object 6e1f: badEmail: invalid author/committer line - bad email\nfatal: fsck error in packed object\n";
+        let told = unsound(said).unwrap().to_string();
+        assert!(told.starts_with("the remote has what git refuses: error: object 6e1f: badEmail"), "{told}");
+        assert!(told.contains("`git config --global fetch.fsck.badEmail warn`"), "{told}");
+        assert_eq!(unsound("error: could not lock config file"), None);
+    }
 
     #[test]
     fn no_url_shows_who_asks() {
