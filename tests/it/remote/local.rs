@@ -62,6 +62,22 @@ async fn a_write_is_answered_while_the_remote_is_away_and_pushed_when_it_is_back
 }
 
 #[tokio::test]
+async fn what_waits_is_told_after_a_restart_in_the_other_mode_too() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    hub.goes_away();
+    server.rename("posts", "Mine").await;
+    server.rename("pages", "Mine").await;
+    server.stop();
+    server.reflag("--remote-ack", "pushed");
+    server.start_again().await;
+    let told = is_in_state(&server, "down").await;
+    assert_eq!((&told["ack"], &told["ahead"]), (&json!("pushed"), &json!(2)));
+    hub.comes_back();
+    is_pushed(&hub, &server).await;
+}
+
+#[tokio::test]
 async fn what_was_not_pushed_when_the_service_was_killed_is_pushed_by_the_next() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;

@@ -521,6 +521,12 @@ impl TestServer {
         self.restart().await;
     }
 
+    /// Gives a flag another value, from the next start on.
+    pub(crate) fn reflag(&mut self, name: &str, value: &str) {
+        let at = self.setup.flags.iter().position(|flag| flag == name).expect("the flag was given");
+        value.clone_into(&mut self.setup.flags[at + 1]);
+    }
+
     /// Waits until something is a problem, and returns its resource.
     pub(crate) async fn problem(&self, path: &str) -> serde_json::Value {
         eventually(&format!("{path} is a problem"), async || {

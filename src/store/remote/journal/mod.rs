@@ -74,7 +74,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Notes how many commits there are only on the remote, and where nothing is pushed behind only here.
     fn note_distance(&mut self, here: Option<Revision>) -> Result<(), StoreError> {
-        let there = self.link.known().sightings.head();
+        // Until it is seen, it is where it was known to be.
+        let there = self.link.known().sightings.head().or(self.base);
         if self.distance_of == (here, there) {
             return Ok(());
         }
