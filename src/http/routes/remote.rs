@@ -30,12 +30,11 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let sent = match secret.filter(|_| NoticeSecret::is_claimed(call.headers())) {
         // Who it is shows when all of it is there.
         Some(secret) => {
-            let sent = call.collect_of(call.stranger(), body).await;
-            let now = call.context.clock.now();
-            if !sent.as_ref().is_ok_and(|sent| secret.has_signed(call.headers(), sent, now)) {
+            let sent = call.collect_of(call.stranger(), body).await?;
+            if !secret.has_signed(call.headers(), &sent, call.context.clock.now()) {
                 call.authorize(Action::Operate).await?;
             }
-            sent?
+            sent
         }
         None => {
             call.authorize(Action::Operate).await?;

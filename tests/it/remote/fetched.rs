@@ -116,6 +116,8 @@ async fn behind_a_policy_a_notice_is_signed_or_from_an_operator() {
     notice(&reader).send().await.is(403);
     let wrong = notice(server.client()).header("X-Gitlab-Token", "It's a secret to Everybody");
     wrong.send().await.is(401);
+    let signed = notice(server.client()).header("X-Gitlab-Token", "It's a Secret to Everybody");
+    signed.form("a".repeat((1 << 20) + 1)).send().await.is(413);
     notice(&server.client().with_token("op")).send().await.is(202);
     let head = hub.somebody_writes("posts", "Foreign");
     notice(server.client()).header("X-Gitlab-Token", "It's a Secret to Everybody").send().await.is(202);
