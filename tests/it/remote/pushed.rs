@@ -74,6 +74,23 @@ async fn what_a_dry_run_tells_rests_on_what_the_remote_has_now() {
 }
 
 #[tokio::test]
+async fn a_remote_that_refuses_is_probed_by_one_push_at_a_time() {
+    let hub = Hub::with("small");
+    let server = hub.polling(100).start().await;
+    let pushes = hub.folder.path().join("pushes");
+    hub.hook("pre-receive", &format!("echo x >> '{}'; exit 1", pushes.display()));
+    unavailable(&server, "posts", "No").await;
+    let count = || std::fs::read_to_string(&pushes).unwrap().lines().count();
+    let before = count();
+    let probed = eventually("the remote is probed", async || {
+        server.patch("posts", json!({"name": "No"})).await.is(503);
+        Some(count()).filter(|count| *count > before)
+    });
+    assert_eq!(probed.await, before + 1);
+    hub.no_hook("pre-receive");
+}
+
+#[tokio::test]
 async fn a_request_that_one_instance_carried_out_is_not_done_again_by_another() {
     let hub = Hub::with("small");
     let (one, other) = (hub.instance().await, hub.instance().await);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::link::Pauses;
 use crate::store::remote::link::behind::REFUSALS_MAX;
+use crate::store::remote::link::{LinkState, Pauses};
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{StoreError, TwoPhase};
@@ -110,7 +110,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         tip: Revision,
     ) -> Result<(), StoreError> {
         let until = self.link.deadline();
-        let mut tries = Tries::default();
+        // Where it is known to refuse, one more push shows whether it still does.
+        let refusals = u32::from(self.link.status().state == LinkState::Refused);
+        let mut tries = Tries { refusals, ..Tries::default() };
         loop {
             let pushed = self.link.push(tip, lease, until);
             if pushed == Pushed::Accepted {
