@@ -12,8 +12,8 @@ const CHECK: &str = "locks";
 
 const WHY: &str = "as long as it is there, git refuses to write, and so does the service";
 
-/// The lock that makes the commit-graph stand still and nothing else.
-const GRAPH: &str = "commit-graph-chain.lock";
+/// The locks that make the commit-graph stand still and nothing else.
+const OF_GRAPH: [&str; 2] = ["commit-graph-chain.lock", "commit-graph.lock"];
 
 /// Whether a service holds the repository; the kernel releases its lock when it dies.
 pub(super) fn is_served(common_dir: &Path) -> bool {
@@ -38,7 +38,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
         }
         let Some(proof) = proof_of_death(repo, inode) else { continue };
         let age = age(&lock).map(|age| format!(" and it is {} s old", age.as_secs())).unwrap_or_default();
-        let is_graph = lock.file_name().is_some_and(|file| file == GRAPH);
+        let is_graph = lock.file_name().is_some_and(|file| OF_GRAPH.iter().any(|name| file == *name));
         let what = format!("{name} was left by a git that is dead: {proof}{age}");
         findings.push(match is_graph {
             true => Finding::wrong(

@@ -74,13 +74,16 @@ fn what_is_the_service_s_own_is_mended() {
     let graphs = git.join("objects/info/commit-graphs");
     fs::create_dir_all(&graphs).unwrap();
     fs::write(graphs.join("commit-graph-chain.lock"), "").unwrap();
+    fs::write(graphs.with_file_name("commit-graph.lock"), "").unwrap();
     fs::write(ours.join("history-index"), "nothing that fits").unwrap();
     fs::write(ours.join("history-index.7.0.new"), "half").unwrap();
     fs::write(ours.join("lock-HEAD"), "").unwrap();
     fs::hard_link(ours.join("lock-HEAD"), git.join("HEAD.lock")).unwrap();
-    let wrong = ["locks: wrong", "locks: wrong", "leftovers: wrong", "index: wrong"].map(str::to_owned);
+    let wrong = ["locks: wrong", "locks: wrong", "locks: wrong", "leftovers: wrong", "index: wrong"]
+        .map(str::to_owned);
     assert_eq!(found(&repo, &[]), (Some(1), wrong.to_vec()));
-    let repaired = ["locks: repaired", "locks: repaired", "leftovers: repaired", "index: repaired"];
+    let repaired =
+        ["locks: repaired", "locks: repaired", "locks: repaired", "leftovers: repaired", "index: repaired"];
     assert_eq!(found(&repo, &["--repair"]), (Some(0), repaired.map(str::to_owned).to_vec()));
     assert_eq!(found(&repo, &[]), (Some(0), Vec::new()));
     repo.fsck();
