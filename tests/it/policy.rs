@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{
     Auth, Client, Signal, Stream, TestServer, add, document, eventually, eventually_is, program, remove,
-    restoring, update,
+    restoring, run_to_end, update,
 };
 
 /// A token as a policy has it.
@@ -330,6 +330,11 @@ async fn a_token_is_replaced_without_a_gap() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
+    for name in ["list", "revoke"] {
+        let named =
+            run_to_end(program(server.folder()).arg("token").arg("--policy").arg(&file).args(["--", name]));
+        assert!(named.exits(2).stderr.contains("are no names of tokens"), "{name}");
+    }
     let secret = token(&["Reader", "--may", "read", "--expires", "90d", "--grant", "write:p*"]);
     let new = server.with_token(secret.trim());
     eventually_is("the new token is known", 200, async || new.list().await).await;

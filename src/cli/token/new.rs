@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::Failure;
@@ -13,7 +14,7 @@ use crate::http::Clock;
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewTokenArgs {
     /// Who the token is for: the author of the commits that are made with it.
-    #[arg(required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(required = true, value_parser = NonEmptyStringValueParser::new().try_map(name))]
     name: Option<String>,
 
     /// The e-mail address of the author; NAME@localhost without it.
@@ -45,6 +46,15 @@ pub(crate) struct NewTokenArgs {
 
 /// How much chance is in a secret.
 const SECRET_BYTES: usize = 32;
+
+/// Refuses what a command is called.
+fn name(name: String) -> Result<String, &'static str> {
+    if matches!(name.as_str(), "list" | "revoke") {
+        Err("`list` and `revoke` are no names of tokens")
+    } else {
+        Ok(name)
+    }
+}
 
 fn right(name: &str) -> Result<Right, String> {
     Right::parse(name).ok_or_else(|| format!("there are {}", Right::ALL.map(Right::as_str).join(", ")))
