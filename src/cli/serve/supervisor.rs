@@ -5,6 +5,9 @@
 //! died has ended the process already, and a disk that hangs is not mended by a restart.
 
 use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use listenfd::ListenFd;
@@ -64,7 +67,20 @@ pub(super) async fn keep_telling(service: &Service) {
 
 /// A supervisor that does not listen misses what it was told, and nothing else happens.
 fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    let place = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
+    let told = match place.as_bytes().strip_prefix(b"@") {
+        Some(name) => tell_by_name(name, states),
+        None => sd_notify::notify(states),
+    };
+    if let Err(error) = told {
         tracing::debug!(%error, "cannot tell the supervisor");
     }
+}
+
+/// The same at a socket that has a name and no path (unix(7), "abstract"), which the crate takes for a path.
+fn tell_by_name(name: &[u8], states: &[NotifyState<'_>]) -> io::Result<()> {
+    let told: String = states.iter().map(|state| format!("{state}\n")).collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    socket.send(told.as_bytes()).map(drop)
 }

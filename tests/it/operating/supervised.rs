@@ -2,7 +2,8 @@
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Command, Stdio};
 
 use crate::support::{DEADLINE, Signal, TestServer, program, raw_exchange};
@@ -38,6 +39,16 @@ async fn a_supervisor_is_told_what_the_service_does() {
     told(&socket, "READY=1");
     server.stop();
     told(&socket, "STOPPING=1");
+}
+
+#[tokio::test]
+async fn a_supervisor_may_listen_at_a_name_that_is_no_path() {
+    let name = format!("collectory-it-{}", std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let setup = TestServer::setup("small").environment("NOTIFY_SOCKET", &format!("@{name}"));
+    let _server = setup.start().await;
+    told(&socket, "READY=1");
 }
 
 /// Starts a service on the socket that `listener` is, as systemd does: from the third descriptor on.
