@@ -40,6 +40,7 @@ use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Su
 use crate::domain::REASON_BYTES_MAX;
 use crate::format::turns_text;
 use crate::store::StoreError;
+use crate::store::remote::without_userinfo;
 
 /// Collection settings in a git repository, over JSON:API
 #[derive(Debug, Parser)]
@@ -128,11 +129,12 @@ impl Cli {
     #[must_use]
     pub fn read() -> Self {
         let mut command = Self::command();
-        let matches = command.get_matches_mut();
+        let matches =
+            command.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| end(&error));
         if let Some(why) = contradiction(&command, &matches) {
-            command.error(ErrorKind::ArgumentConflict, why).exit();
+            end(&command.error(ErrorKind::ArgumentConflict, why));
         }
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| end(&error))
     }
 
     /// Does what the command line says; `give_back` has the allocator give back what a thread has freed.
@@ -207,6 +209,17 @@ fn unknown_variables() -> impl Iterator<Item = String> {
     names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("COLLECTORY_"))
 }
 
+/// Tells wrong usage, or what was asked for, and ends the process; what clap repeats of the command line may be a URL
+/// with a password.
+fn end(error: &clap::Error) -> ! {
+    let told = error.to_string();
+    let shown = without_userinfo(&told);
+    if shown == told {
+        error.exit()
+    }
+    clap::Error::raw(error.kind(), shown.trim_start_matches("error: ")).exit()
+}
+
 /// Tells a failure, with all its causes, and what the process has to answer.
 #[must_use]
 pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
@@ -222,7 +235,7 @@ pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
 
 /// Says something to the person at the terminal.
 fn note(text: &str) {
-    let lines: Vec<String> = text.split('\n').map(plain).collect();
+    let lines: Vec<String> = without_userinfo(text).split('\n').map(plain).collect();
     // Whoever has closed standard error does not want to hear it.
     let _closed = writeln!(io::stderr(), "collectory: {}", lines.join("\n"));
 }

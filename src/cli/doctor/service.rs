@@ -10,6 +10,7 @@ use crate::cli::doctor::Finding;
 use crate::cli::healthcheck;
 use crate::format;
 use crate::http::Clock;
+use crate::store::remote::without_userinfo;
 
 /// How far two clocks may be apart.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(1);
@@ -50,7 +51,7 @@ pub(super) fn address(url: &str, findings: &mut Vec<Finding>) {
             let fix = "start the service, or look into its log";
             findings.push(Finding::wrong(
                 "service",
-                format!("{error:#}"),
+                without_userinfo(&format!("{error:#}")),
                 "it is not ready to answer requests",
                 fix,
             ));

@@ -32,3 +32,4 @@ pub use crate::store::remote::transport::access::{RemoteSecrets, askpass};
 pub use crate::store::remote::transport::branch::default_branch;
 pub use crate::store::remote::transport::git::{Git, NamedBy, check_version};
 pub use crate::store::remote::transport::url::{RemoteUrl, Transport};
+pub(crate) use crate::store::remote::transport::words::without_userinfo;

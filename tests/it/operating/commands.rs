@@ -47,6 +47,13 @@ async fn a_health_check_is_an_exit_code() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = check(&format!("http://{nobody}")).exits(1);
     assert!(refused.stderr.contains("cannot reach"), "{}", refused.stderr);
+    let with_password = format!("http://mara:hunter2@{nobody}");
+    let refused = check(&with_password).exits(1);
+    assert!(refused.stderr.contains(&format!("***@{nobody}")), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+    let doctor = ["doctor", "--repo", ".", "--address", &with_password];
+    let found = run_to_end(program(server.repo().path()).args(doctor)).exits(1);
+    assert!(found.stdout.contains("cannot reach") && !found.stdout.contains("hunter2"), "{}", found.stdout);
 }
 
 #[tokio::test]

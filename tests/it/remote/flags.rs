@@ -13,6 +13,7 @@ async fn what_makes_no_sense_is_wrong_usage() {
         (&["--remote", "ext::sh -c true"], "write https://"),
         (&["--remote", "https://mara:secret@host/x"], "--remote-token-file"),
         (&["--remote", "/hub", "--peer", "ftp://host/"], "write https://HOST/ or http://HOST:PORT/"),
+        (&["--remote", "/hub", "--peer", "https://mara:secret@host/"], "write https://HOST/ or http"),
         (&["--remote", "/hub", "--peer", "https://"], "write https://HOST/ or http://HOST:PORT/"),
         (&["--remote", "/hub", "--follow", "--peer", "http://host/"], "cannot be used with"),
         (&["--remote", "/hub", "--follow", "--remote-push-interval-ms", "9"], "cannot be used with"),

@@ -11,4 +11,4 @@ pub(crate) mod notes;
 pub(crate) mod process;
 pub(crate) mod pushed;
 pub(crate) mod url;
-mod words;
+pub(crate) mod words;
