@@ -99,6 +99,10 @@ fn reached_at(ip: IpAddr) -> IpAddr {
 
 /// Asks a service at an address whether it is ready; answers the time that it has there, if it says so.
 pub(crate) fn asked_at(url: &str) -> anyhow::Result<Option<String>> {
+    if let Some(path) = url.strip_prefix("unix:") {
+        get_from_socket(Path::new(path)).with_context(|| format!("cannot ask at {url}"))?;
+        return Ok(None);
+    }
     let url = url.trim_end_matches('/');
     let url = if url.ends_with("/readyz") { url.to_owned() } else { format!("{url}/readyz") };
     get(&url, false)

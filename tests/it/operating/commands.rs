@@ -69,7 +69,9 @@ async fn a_service_at_a_socket_has_a_health_check_too() {
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut ready)
         .unwrap();
     let checked = check();
+    let doctor = run_to_end(program(folder.path()).args(["doctor", "--address", &socket]));
     child.kill().unwrap();
     child.wait().unwrap();
     checked.exits(0);
+    assert!(!doctor.stdout.contains("service:"), "{}", doctor.stdout);
 }
