@@ -60,11 +60,12 @@ fn attributes(kind: Kind, settings: &ForeignNode, schema: Option<(String, Value)
     let (known, extra): (Vec<_>, Vec<_>) = all.partition(|(name, _)| is_known(kind, name));
     let mut attributes: Vec<(String, Value)> = values(known);
     let mut extra = values(extra);
-    if let Some((_, Value::Map(more))) =
-        attributes.iter().find(|(name, _)| name == EXTRA).filter(|_| !extra.is_empty())
-    {
-        extra.extend(more.iter().cloned());
-        attributes.retain(|(name, _)| name != EXTRA);
+    if let Some(at) = attributes.iter().position(|(name, _)| name == EXTRA).filter(|_| !extra.is_empty()) {
+        match attributes.remove(at) {
+            (_, Value::Map(more)) => extra.extend(more),
+            // What is no map goes along under its name.
+            other => extra.push(other),
+        }
     }
     if !extra.is_empty() {
         attributes.push((EXTRA.to_owned(), Value::Map(extra.into())));

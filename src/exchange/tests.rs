@@ -242,6 +242,16 @@ fn a_file_that_cant_be_read_is_skipped_or_told() {
 }
 
 #[test]
+fn what_stands_under_our_name_for_the_rest_is_kept_whatever_it_is() {
+    let text = r#"{"collections": {"k": {"type": "document", "x-laika": [1], "c": 1}}}"#;
+    let source = source_of(text);
+    let kept = source.candidates[0].collection.by_name("x-laika").map(ToString::to_string);
+    assert_eq!(kept.as_deref(), Some(r#"{"c": 1, "x-laika": [1]}"#));
+    let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+    assert_eq!(news(&export::laika(&catalog), &catalog), [""; 0]);
+}
+
+#[test]
 fn a_name_that_stands_twice_stays_what_it_was() {
     let text = "collections:\n  - {name: a, folder: a}\n  - {name: a, folder: b}\n  - {name: A, folder: c}\n";
     let source = source_of(text);
