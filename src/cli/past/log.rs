@@ -1,7 +1,5 @@
 //! `collectory log`: the events, newest first.
 
-use std::io::Write as _;
-
 use crate::cli::note;
 use crate::cli::past::{Done, Failure, Source, key, shown};
 use crate::domain::Key;
@@ -110,7 +108,7 @@ impl Log {
                     }
                 }
                 if let Some(table) = &mut table {
-                    screen.out.write_all(&table.take()?)?;
+                    screen.table(&table.take()?)?;
                 }
                 left -= page.events.len();
                 let Some(last) = page.cursors.last().filter(|_| page.has_older) else { break };

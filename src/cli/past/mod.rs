@@ -126,6 +126,7 @@ impl Style {
 struct Screen {
     out: BufWriter<StdoutLock<'static>>,
     is_coloured: bool,
+    is_terminal: bool,
 }
 
 impl Screen {
@@ -133,8 +134,9 @@ impl Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let out = io::stdout();
-        let is_coloured = out.is_terminal() && !is_set("NO_COLOR") && !is_dumb;
-        Self { out: BufWriter::new(out.lock()), is_coloured }
+        let is_terminal = out.is_terminal();
+        let is_coloured = is_terminal && !is_set("NO_COLOR") && !is_dumb;
+        Self { out: BufWriter::new(out.lock()), is_coloured, is_terminal }
     }
 
     /// A text in its colour, fit for a terminal.
@@ -150,6 +152,14 @@ impl Screen {
     fn resource(&mut self, resource: &[u8]) -> io::Result<()> {
         self.out.write_all(json_line(&String::from_utf8_lossy(resource)).as_bytes())?;
         self.out.write_all(b"\n")
+    }
+
+    /// Rows of a table: as they are for whoever goes on with them, fit for a terminal there.
+    fn table(&mut self, rows: &[u8]) -> io::Result<()> {
+        if !self.is_terminal {
+            return self.out.write_all(rows);
+        }
+        self.out.write_all(rows_for_terminal(rows).as_bytes())
     }
 
     /// One event: a line that names it, and what it did below.
@@ -200,6 +210,12 @@ impl Screen {
 /// How many digits of a revision people are shown.
 const SHORT_LEN: usize = 10;
 
+/// Lines without what drives a terminal.
+fn rows_for_terminal(rows: &[u8]) -> String {
+    let rows = String::from_utf8_lossy(rows).replace("\r\n", "\n");
+    rows.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
 /// Shows something; that whoever reads has had enough is a good end.
 fn shown(show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, Failure> {
     let mut screen = Screen::new();
@@ -211,4 +227,18 @@ fn shown(show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, 
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_does_not_drive_the_terminal() {
+        let rows = "time,reason\r\n1,\"a\u{1b}[31m\u{7}\u{202e}\nb\"\r\n";
+        assert_eq!(
+            rows_for_terminal(rows.as_bytes()),
+            "time,reason\n1,\"a\u{fffd}[31m\u{fffd}\u{fffd}\nb\"\n"
+        );
+    }
 }

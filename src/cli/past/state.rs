@@ -1,6 +1,5 @@
 //! `collectory list` and `collectory get`: the collections as they are served, or as they were.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::cli::check;
@@ -117,7 +116,7 @@ impl State {
         shown(|screen| {
             if self.csv || self.source.output.is_csv() {
                 let catalog: Catalog = entries.iter().map(|entry| Arc::clone(&entry.collection)).collect();
-                return Ok(screen.out.write_all(&export::csv(&catalog)?)?);
+                return Ok(screen.table(&export::csv(&catalog)?)?);
             }
             for entry in entries {
                 match self.source.output.is_json() {
