@@ -132,7 +132,12 @@ fn finished(name: &str, output: &Output) -> anyhow::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    bail!("git {name} failed: {}", String::from_utf8_lossy(&output.stderr).trim_end())
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.trim_end() {
+        // One that was ended says nothing.
+        "" => bail!("git {name} failed: {}", output.status),
+        said => bail!("git {name} failed: {said}"),
+    }
 }
 
 /// Puts a finished file in its place, so that there is the old one or the whole new one at any time.
@@ -140,4 +145,16 @@ fn put(made: &Path, file: &Path, folder: &Path) -> io::Result<()> {
     File::open(made)?.sync_all()?;
     fs::rename(made, file)?;
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_git_that_was_ended_is_told_of() {
+        let output = Command::new("sh").args(["-c", "kill -KILL $$"]).output().unwrap();
+        let told = finished("pack-objects", &output).unwrap_err().to_string();
+        assert!(told.starts_with("git pack-objects failed: signal: 9"), "{told}");
+    }
 }

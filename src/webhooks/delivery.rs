@@ -72,6 +72,8 @@ impl Sender {
             .header("webhook-signature", message.signature(&receiver.secret, now));
         let mut response = match request.send(&message.body) {
             Ok(response) => response,
+            // What is ours to say stands in it.
+            Err(ureq::Error::Other(error)) => return Outcome::Failed(error.to_string()),
             Err(error) => return Outcome::Failed(error.to_string()),
         };
         let status = response.status().as_u16();

@@ -59,7 +59,10 @@ impl WrongTokens {
             return Ok(());
         }
         if count.tokens == self.per_window_max + 1 {
-            tracing::warn!(address = ?address, "many wrong tokens from one address; more of them are answered 429");
+            tracing::warn!(
+                address = address.map(tracing::field::display),
+                "many wrong tokens from one address; more of them are answered 429"
+            );
         }
         Err(too_many())
     }

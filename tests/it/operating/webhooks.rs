@@ -275,12 +275,12 @@ async fn private_addresses_are_refused_and_told() {
         TestServer::setup("small").flag(&["--webhooks", &file, "--webhook-retry-max", "20ms"]).start().await;
     at_head(&server).await;
     server.create(&document("a", json!({}))).await.is(201);
-    eventually("it is refused", async || {
+    let why = eventually("it is refused", async || {
         let receivers = server.get("/webhooks").await.is(200).data();
         let why = receivers[0]["attributes"]["lastError"]["message"].as_str()?.to_owned();
-        why.contains("--webhook-allow-private").then_some(())
-    })
-    .await;
+        why.contains("--webhook-allow-private").then_some(why)
+    });
+    assert!(why.await.starts_with("the address is private"));
     assert_eq!(receiver.got.lock().unwrap().len(), 0);
 }
 
