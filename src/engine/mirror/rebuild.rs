@@ -13,7 +13,7 @@ use crate::engine::layers::{
 };
 use crate::engine::memo::SmallMemo;
 use crate::engine::mirror::provenance::{CollectionFiles, Earlier, Provenances, provenance};
-use crate::engine::mirror::{Believed, Mirror, Moved, Readings};
+use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
