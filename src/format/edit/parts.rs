@@ -229,8 +229,15 @@ impl Insertion<'_> {
     }
 }
 
-/// The dash of a block list's item.
+/// The dash of a block list's item: before it in its line, or in one above, with comments between.
 fn dash(text: &str, item: &Node) -> Option<usize> {
-    let before = text[..item.span.start].trim_end_matches([' ', '\n', '\r']);
-    (before.ends_with('-') && !item.span.is_empty()).then(|| before.len() - 1)
+    let mut end = item.span.start;
+    loop {
+        let start = text[..end].rfind('\n').map_or(0, |above| above + 1);
+        let said = text[start..end].split('#').next().unwrap_or_default().trim_end();
+        if !said.is_empty() {
+            return (said.ends_with('-') && !item.span.is_empty()).then(|| start + said.len() - 1);
+        }
+        end = start.checked_sub(1)?;
+    }
 }

@@ -241,6 +241,27 @@ fn a_map_changes_in_its_members_only() {
 }
 
 #[test]
+fn a_comment_behind_a_dash_stays_and_its_item_changes_in_place() {
+    let fields = "type: document\nx-a:\n  - # the title\n    # - of a post\n\n    name: title   # t1\n    widget: \"string\"\n  - name: body    # b1\n";
+    let title = |widget: &str| map(&[("name", "title".into()), ("widget", widget.into())]);
+    let body = map(&[("name", "body".into())]);
+    let items = |items: &[&Value]| [("x-a", Value::List(items.iter().copied().cloned().collect()))];
+    check(fields, &items(&[&title("text"), &body]), &fields.replace("string", "text"));
+    check(fields, &items(&[&title("string"), &body, &body]), &format!("{fields}  - name: body\n"));
+    check(fields, &items(&[&body]), "type: document\nx-a:\n  - name: body    # b1\n");
+    check(
+        "type: document\nx-a:\n- # c\n  one\n- two # c2\n",
+        &[("x-a", list(&["One", "two", "three"]))],
+        "type: document\nx-a:\n- # c\n  One\n- two # c2\n- three\n",
+    );
+    check(
+        "type: document\r\nx-a:\r\n- - # c\r\n    - a # c1\r\n",
+        &[("x-a", Value::List([Value::List([list(&["b"])].into())].into()))],
+        "type: document\r\nx-a:\r\n- - # c\r\n    - b # c1\r\n",
+    );
+}
+
+#[test]
 fn a_shorthand_stays_one_as_long_as_it_can() {
     let status = |directory: &str, name: &str| map(&[("directory", directory.into()), ("name", name.into())]);
     let old = "type: document\ndraftDirectory: d/ # c\ntrashDirectory: t\n";
