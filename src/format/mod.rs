@@ -109,10 +109,12 @@ impl Fault {
 }
 
 /// The new content of a file, and how it was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Edited {
     /// The content.
     pub bytes: Vec<u8>,
+    /// What a reading of it gives: the members of its maps are in the order of the file.
+    pub collection: Collection,
     /// Why more than the changed values had to be rewritten, if so: for the log and the count.
     pub fallback: Option<String>,
 }

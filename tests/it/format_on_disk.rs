@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, document, media, request_fixture};
+use crate::support::{Good, TestServer, document, media, request_fixture};
 
 #[tokio::test]
 async fn comments_order_quotes_and_blank_lines_survive_an_update() {
@@ -33,6 +33,25 @@ async fn quoted_values_stay_quoted_and_removed_ones_leave_no_hole() {
     server.patch("posts", json!({"recursive": null})).await.is(200);
     let shorter = server.repo().read("collections/posts.yaml");
     assert_eq!(shorter, file.replace("recursive: false\n", ""));
+}
+
+#[tokio::test]
+async fn the_order_of_a_map_is_that_of_its_file_before_and_after_a_restart() {
+    let mut server = TestServer::on("empty").await;
+    let status = |name: &str| json!({"directory": name, "name": name});
+    let first = json!({"x-m": {"b": 1}, "unpublishedStatuses": {"z": status("z")}});
+    server.create(&document("posts", first)).await.is(201);
+    // A value that keeps its place in the file stands before one that is added.
+    let second =
+        json!({"x-m": {"a": 0, "b": 1}, "unpublishedStatuses": {"a": status("a"), "z": status("z")}});
+    let answered = server.patch("posts", second).await.is(200);
+    let before = server.read("posts").await.is(200);
+    server.restart().await;
+    let after = server.read("posts").await.is(200);
+    let text = |answer: &Good| String::from_utf8(answer.bytes().to_vec()).unwrap();
+    assert!(text(&after).contains(r#""x-m":{"b":1,"a":0}"#), "{}", text(&after));
+    assert_eq!(before.header("etag"), after.header("etag"));
+    assert_eq!([text(&answered), text(&before)], [text(&after), text(&after)], "one entity tag, one body");
 }
 
 #[tokio::test]

@@ -404,7 +404,9 @@ impl PlanState {
         if let Some(why) = edited.fallback {
             self.fallbacks.push((key.clone(), why));
         }
-        let entry = self.put(input, update.index, &standing.collection, file, edited.bytes, commit)?;
+        // Not the collection that was asked for: its maps may have another order than those of the file.
+        let collection = Arc::new(edited.collection);
+        let entry = self.put(input, update.index, &collection, file, edited.bytes, commit)?;
         Ok([standing, entry])
     }
 

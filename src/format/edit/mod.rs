@@ -47,14 +47,17 @@ pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
     // A line that is added behind a text without a last line end would give it one.
     let attempt = edited(text, before, after)
         .or_else(|reason| edited(&below::ended(text).ok_or(reason)?, before, after));
-    let (text, fallback) = attempt.unwrap_or_else(|reason| {
-        (rewritten(text, after), Some(format!("{reason}, so the whole file was written anew")))
+    let mut edited = attempt.unwrap_or_else(|reason| Edited {
+        bytes: rewritten(text, after).into_bytes(),
+        collection: after.clone(),
+        fallback: Some(format!("{reason}, so the whole file was written anew")),
     });
-    Edited { bytes: format!("{mark}{text}").into_bytes(), fallback }
+    edited.bytes.splice(..0, mark.bytes());
+    edited
 }
 
-/// The text after all changes, and why more than the values had to be written, if so.
-fn edited(text: &str, before: &Collection, after: &Collection) -> Result<(String, Option<String>), String> {
+/// The text after all changes, or why they can't be made in it.
+fn edited(text: &str, before: &Collection, after: &Collection) -> Result<Edited, String> {
     if before.kind() != after.kind() || before.key() != after.key() {
         return Err("the kind changed".to_owned());
     }
@@ -106,7 +109,7 @@ struct Edit<'a> {
 impl Edit<'_> {
     /// The text with all changes made, if it is right, and which attributes had to be written anew: those that can't be
     /// changed in place.
-    fn taken(&self, in_place: impl Fn(&Change) -> Option<RootEdit>) -> Option<(String, Option<String>)> {
+    fn taken(&self, in_place: impl Fn(&Change) -> Option<RootEdit>) -> Option<Edited> {
         let mut whole = RootEdit::default();
         let mut anew = Vec::new();
         for change in self.changes {
@@ -115,10 +118,10 @@ impl Edit<'_> {
                 self.anew(change)
             }));
         }
-        let text = self.proven(self.splices(whole)?)?;
-        let reason = (!anew.is_empty())
+        let (text, collection) = self.proven(self.splices(whole)?)?;
+        let fallback = (!anew.is_empty())
             .then(|| format!("{} could not be changed in place and was written anew", listed(&anew)));
-        Some((text, reason))
+        Some(Edited { bytes: text.into_bytes(), collection, fallback })
     }
 
     /// The smallest change of an attribute.
@@ -189,12 +192,15 @@ impl Edit<'_> {
         }
     }
 
-    /// The text with these splices made, if it is right.
-    fn proven(&self, splices: Vec<Splice>) -> Option<String> {
+    /// The text with these splices made, if it is right, and what it reads as.
+    fn proven(&self, splices: Vec<Splice>) -> Option<(String, Collection)> {
         let names = self.changes.iter().flat_map(|change| names(&change.attribute)).collect();
         let proof = Proof { text: self.source.text, root: self.root, after: self.after, names };
         let text = applied(self.source.text, &splices)?;
-        self.endings(text).into_iter().find(|text| proof.holds(text, &splices))
+        self.endings(text).into_iter().find_map(|text| {
+            let read = proof.read(&text, &splices)?;
+            Some((text, read))
+        })
     }
 
     /// The text with the last line end that it should have, best first: none if there was none,

@@ -20,15 +20,15 @@ pub(crate) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Whether a text is right. Comments may be gone only from what the splices, in the order of the
-    /// text, replace.
-    pub(crate) fn holds(&self, text: &str, splices: &[Splice]) -> bool {
-        read::read_with_tree(self.after.key(), text).is_ok_and(|(read, root)| {
-            read == *self.after
-                && self.others(self.text, self.root) == self.others(text, &root)
-                && self.keeps_comments(text, &root, splices)
-                && (agrees(text, &root) || !agrees(self.text, self.root))
-        })
+    /// What a text reads as, if it is right. Comments may be gone only from what the splices, in the order of
+    /// the text, replace.
+    pub(crate) fn read(&self, text: &str, splices: &[Splice]) -> Option<Collection> {
+        let (read, root) = read::read_with_tree(self.after.key(), text).ok()?;
+        let holds = read == *self.after
+            && self.others(self.text, self.root) == self.others(text, &root)
+            && self.keeps_comments(text, &root, splices)
+            && (agrees(text, &root) || !agrees(self.text, self.root));
+        holds.then_some(read)
     }
 
     /// The bytes of the attributes that may not change.

@@ -31,7 +31,10 @@ fn patched(old: &str, patch: &[(&str, Value)]) -> (String, Option<String>) {
     let after = before.reverted(&patch).unwrap();
     let edited = edit(old.as_bytes(), &before, &after);
     let text = String::from_utf8(edited.bytes).unwrap();
-    assert_eq!(read(&key(), text.as_bytes()).as_ref(), Ok(&after), "{text}");
+    let back = read(&key(), text.as_bytes()).unwrap_or_else(|fault| panic!("{text}\n{fault:?}"));
+    assert_eq!(back, after, "{text}");
+    // Equal maps may differ in their order, which is shown.
+    assert_eq!(format!("{:?}", edited.collection), format!("{back:?}"), "{text}");
     (text, edited.fallback)
 }
 
@@ -259,6 +262,27 @@ fn a_comment_behind_a_dash_stays_and_its_item_changes_in_place() {
         &[("x-a", Value::List([Value::List([list(&["b"])].into())].into()))],
         "type: document\r\nx-a:\r\n- - # c\r\n    - b # c1\r\n",
     );
+}
+
+#[test]
+fn a_map_that_changes_keeps_the_order_of_the_file_and_is_told_in_it() {
+    check(
+        "type: document\nx-a:\n  b: 1 # c\n",
+        &[("x-a", map(&[("a", int(0)), ("b", int(1))]))],
+        "type: document\nx-a:\n  b: 1 # c\n  a: 0\n",
+    );
+    let (text, fallback) = patched(
+        "type: document\ndraftDirectory: d\nunpublishedStatuses: {b: {directory: b}}\n",
+        &[(
+            "unpublishedStatuses",
+            map(&[
+                ("draft", map(&[("name", "D".into()), ("directory", "d".into())])),
+                ("b", map(&[("name", "B".into()), ("directory", "b".into())])),
+            ]),
+        )],
+    );
+    assert!(text.contains("{b: {directory: b, name: B}, draft: {name: D, directory: d}}"), "{text}");
+    assert_eq!(fallback, None);
 }
 
 #[test]
@@ -642,6 +666,10 @@ fn check_edit(seed: u64, before: &[(String, Value)], after: &Collection) -> Resu
     let new = String::from_utf8(edited.bytes).unwrap();
     let read_back = read(&key(), new.as_bytes());
     prop_assert_eq!(read_back.as_ref(), Ok(after), "{}\n----\n{}", &old, &new);
+    prop_assert_eq!(
+        format!("{:?}", Ok::<_, ()>(&edited.collection)),
+        format!("{:?}", read_back.as_ref().map_err(|_| ()))
+    );
     prop_assert_eq!(edited.fallback, None, "{}\n----\n{}", &old, &new);
     let changed: Vec<String> =
         changes(Some(&before), Some(after)).into_iter().map(|change| change.attribute).collect();
