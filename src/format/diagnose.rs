@@ -77,17 +77,20 @@ impl Diagnosis {
         self.mended.iter().any(|mended| mended.contains(&line))
     }
 
-    /// Notes a mistake and replaces its lines; false if it stands where another was mended already.
+    /// Notes a mistake and replaces its lines. Where another was mended already, what stands instead was no help:
+    /// nothing more is told, and nothing is read of the lines. False if that is so already.
     fn mend(&mut self, Mistake { found, lines, instead }: Mistake) -> bool {
-        let place = place(&self.text, found);
         let first = self.text[..lines.start].matches('\n').count();
         let count = self.text[lines.clone()].matches('\n').count();
         let behind = first + count + 1;
-        if self.mended.iter().any(|mended| mended.start < behind && first < mended.end) {
+        let is_new = self.mended.iter().all(|mended| behind <= mended.start || mended.end <= first);
+        if is_new {
+            self.places.push(place(&self.text, found));
+        } else if self.text[lines.clone()].trim().is_empty() {
             return false;
         }
-        self.places.push(place);
         self.mended.push(first..behind);
+        let instead = if is_new { instead } else { String::new() };
         self.text.replace_range(lines, &format!("{instead}{}", "\n".repeat(count)));
         self.parsed.root = None;
         true
@@ -101,13 +104,29 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
         .or_else(|| slipped(text, failure))
         .or_else(|| too_deep(text, *brackets.get(VALUE_DEPTH_MAX)?))
         .or_else(|| Some(in_brackets(text, failure.open.or(brackets.last().copied())?, failure)))
-        .or_else(|| misplaced(text, failure))
         .unwrap_or_else(|| {
-            let line = SourceLine::at(text, last_line(text, failure.at));
-            let message =
-                "this can't be understood here; write `name: value`, and a text with signs in quotes";
-            line.mistake(line.first(), message)
+            let line = stray(text, failure);
+            misplaced(text, line).unwrap_or_else(|| line.mistake(line.first(), NOT_UNDERSTOOD))
         })
+}
+
+const NOT_UNDERSTOOD: &str =
+    "this can't be understood here; write `name: value`, and a text with signs in quotes";
+
+/// The line without which reading gets furthest: the one where the parser stumbled, or a neighbour, since
+/// it may notice late, behind the lines that a text goes on over, and may name the beginning of what it was in.
+/// Of two, one that is no attribute or item.
+fn stray<'t>(text: &'t str, failure: &Failure) -> SourceLine<'t> {
+    let here = SourceLine::at(text, last_line(text, failure.at.max(failure.behind)));
+    let reach = |line: &SourceLine<'_>| {
+        let mut rest = text.to_owned();
+        rest.replace_range(line.span(), &" ".repeat(line.text.len()));
+        tree::parse(&rest).failure.map_or(usize::MAX, |failure| failure.at)
+    };
+    let begins_text = here.above(text).find(|line| line.indent() <= here.indent());
+    let above = begins_text.into_iter().chain(here.above(text).next());
+    let lines = above.chain([here]).chain(here.below(text));
+    lines.max_by_key(|line| (reach(line), !line.begins_part())).unwrap_or(here)
 }
 
 impl SourceLine<'_> {
@@ -262,8 +281,7 @@ fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
 }
 
 /// A line that is indented as nothing around it.
-fn misplaced(text: &str, failure: &Failure) -> Option<Mistake> {
-    let line = SourceLine::at(text, last_line(text, failure.at));
+fn misplaced(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
     let above: Vec<SourceLine<'_>> = line.above(text).collect();
     let last = above.first()?;
     let instead = |indent: usize| format!("{:indent$}{}", "", line.text.trim_start());
@@ -295,7 +313,7 @@ fn misplaced(text: &str, failure: &Failure) -> Option<Mistake> {
 
 /// A byte of the line that the parser was in: not behind the end of the text.
 fn last_line(text: &str, at: usize) -> usize {
-    at.min(text.trim_end().len())
+    at.min(text.trim_end_matches([' ', '\t', '\r', '\n']).len())
 }
 
 #[cfg(test)]

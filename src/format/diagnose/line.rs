@@ -70,7 +70,7 @@ impl<'t> SourceLine<'t> {
 
     /// Whether it is empty or a comment.
     fn says_nothing(&self) -> bool {
-        let text = self.text.trim();
+        let text = self.text.trim_start_matches([' ', '\t']);
         text.is_empty() || text.starts_with('#')
     }
 
@@ -78,6 +78,11 @@ impl<'t> SourceLine<'t> {
     pub(crate) fn begins_attribute(&self) -> bool {
         let text = self.text.trim_start();
         colon(text).is_some_and(|at| is_name(text[..at].trim_end()))
+    }
+
+    /// Whether it begins as an attribute or an item does.
+    pub(crate) fn begins_part(&self) -> bool {
+        self.begins_attribute() || self.split().0 > self.indent()
     }
 
     /// Whether a value follows a name in it.
@@ -99,10 +104,15 @@ impl<'t> SourceLine<'t> {
         .filter(|line| !line.says_nothing())
     }
 
-    /// The next line that says something, as one of a text that begins with it.
-    fn below(self, text: &'t str) -> Option<SourceLine<'t>> {
-        let below = text.get(self.span().end + 1..).unwrap_or_default();
-        below.lines().map(|text| SourceLine { start: 0, text }).find(|line| !line.says_nothing())
+    /// The next line that says something.
+    pub(crate) fn below(self, text: &'t str) -> Option<SourceLine<'t>> {
+        let mut end = self.span().end;
+        let lines = std::iter::from_fn(move || {
+            let line = SourceLine::at(text, end + text[end..].find('\n')? + 1);
+            end = line.span().end;
+            Some(line)
+        });
+        lines.into_iter().find(|line| !line.says_nothing())
     }
 
     /// Up to the dash of an item, and the rest.

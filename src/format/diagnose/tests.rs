@@ -232,6 +232,50 @@ fn several_attributes_on_a_line_are_told_at_the_comma() {
 }
 
 #[test]
+fn a_line_that_belongs_to_nothing_is_told_where_it_stands_and_no_other_is() {
+    let stray = "this can't be understood here; write `name: value`, and a text with signs in quotes";
+    for line in ["// my note", "• item", "/* x */", "<!-- x -->", "**bold**", "* item", "- item"] {
+        let many: String = (0..20).map(|n| format!("x-{n}: {n}\n")).collect();
+        let attribute = "23:1: nmae: there is no such attribute; did you mean `name`?";
+        assert_diagnosed(
+            &format!("type: document\n{line}\n{many}nmae: Posts\n"),
+            &[&format!("2:1: {stray}"), attribute],
+        );
+        assert_diagnosed(&format!("type: document\nname: Posts\n{line}\n"), &[&format!("3:1: {stray}")]);
+        let above_items = format!("type: media\naccept:\n{line}\n  - .pdf\n  - .png\nrecursive: true\n");
+        if line != "- item" {
+            assert_diagnosed(&above_items, &[&format!("3:1: {stray}")]);
+        }
+    }
+    assert_diagnosed("// a\ntype: document\nname: Posts\n", &[&format!("1:1: {stray}")]);
+    assert_diagnosed(
+        "type: document\n// a\n// b\nname: Posts\n",
+        &[&format!("2:1: {stray}"), &format!("3:1: {stray}")],
+    );
+}
+
+#[test]
+fn a_line_of_nothing_but_a_no_break_space_is_told_where_it_stands() {
+    let blank = "a no-break space stands here; type a blank";
+    assert_diagnosed("type: document\nname: Posts\n\u{a0}\ndirectory: p\n", &[&format!("3:1: {blank}")]);
+    assert_diagnosed("type: document\nname: Posts\n\u{a0}\n", &[&format!("3:1: {blank}")]);
+    assert_diagnosed(
+        "type: document\nunpublishedStatuses:\n  draft:\n    directory: d\n    name: D\n  \u{a0}\nformat: x\n",
+        &[&format!("6:3: {blank}")],
+    );
+}
+
+#[test]
+fn an_indented_line_is_told_where_it_stands_behind_a_comment_too() {
+    assert_diagnosed(
+        "type: document # a\n  name: Posts\ndirectory: p\nformat: m\n",
+        &[
+            "2:3: this line is indented further than the one above, which has its value already; begin it in column 1",
+        ],
+    );
+}
+
+#[test]
 fn a_conflict_is_told_with_the_lines_to_remove() {
     let text = "type: document\n<<<<<<< HEAD\nname: A\n||||||| base\nname: B\n=======\nname: C\n>>>>>>> theirs\nnmae: x\n";
     let told = faults(text);
