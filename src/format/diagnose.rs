@@ -7,12 +7,13 @@
 //! reading goes on and finds the next.
 
 mod line;
+mod stray;
 
 use std::ops::Range;
 
 use crate::domain::VALUE_DEPTH_MAX;
 use crate::format::diagnose::line::{LineFault, SourceLine};
-use crate::format::lookalike::{SIGNS, closing_quote};
+use crate::format::lookalike::{SIGNS, closing_quote, surrogate_pair};
 use crate::format::place::{LocatedFault, place};
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Node, Parsed};
@@ -101,32 +102,34 @@ impl Diagnosis {
 fn mistake(text: &str, failure: &Failure) -> Mistake {
     let brackets = unclosed(text, failure);
     conflict(text)
+        .or_else(|| surrogate(text, failure))
         .or_else(|| slipped(text, failure))
         .or_else(|| too_deep(text, *brackets.get(VALUE_DEPTH_MAX)?))
         .or_else(|| Some(in_brackets(text, failure.open.or(brackets.last().copied())?, failure)))
-        .unwrap_or_else(|| {
-            let line = stray(text, failure);
-            misplaced(text, line).unwrap_or_else(|| line.mistake(line.first(), NOT_UNDERSTOOD))
-        })
+        .unwrap_or_else(|| stray::mistake(text, failure))
 }
 
-const NOT_UNDERSTOOD: &str =
-    "this can't be understood here; write `name: value`, and a text with signs in quotes";
-
-/// The line without which reading gets furthest: the one where the parser stumbled, or a neighbour, since
-/// it may notice late, behind the lines that a text goes on over, and may name the beginning of what it was in.
-/// Of two, one that is no attribute or item.
-fn stray<'t>(text: &'t str, failure: &Failure) -> SourceLine<'t> {
-    let here = SourceLine::at(text, last_line(text, failure.at.max(failure.behind)));
-    let reach = |line: &SourceLine<'_>| {
-        let mut rest = text.to_owned();
-        rest.replace_range(line.span(), &" ".repeat(line.text.len()));
-        tree::parse(&rest).failure.map_or(usize::MAX, |failure| failure.at)
+/// One character in two escapes, as JSON writes it and YAML does not (RFC 8259 section 7).
+fn surrogate(text: &str, failure: &Failure) -> Option<Mistake> {
+    let end = SourceLine::at(text, failure.at).span().end;
+    let doubtful = text.get(failure.behind..end)?;
+    let is_half = |escape: &str| {
+        u16::from_str_radix(escape.get(2..6).unwrap_or_default(), 16)
+            .is_ok_and(|unit| unit & 0xf800 == 0xd800)
     };
-    let begins_text = here.above(text).find(|line| line.indent() <= here.indent());
-    let above = begins_text.into_iter().chain(here.above(text).next());
-    let lines = above.chain([here]).chain(here.below(text));
-    lines.max_by_key(|line| (reach(line), !line.begins_part())).unwrap_or(here)
+    let (at, _) = doubtful.match_indices("\\u").find(|(at, _)| is_half(&doubtful[*at..]))?;
+    let at = failure.behind + at;
+    let escape = text.get(at..at + 6)?;
+    let message = match surrogate_pair(&text[at..]) {
+        Some(c) => format!("YAML has no escapes in two parts as `{escape}`; type the character itself: {c}"),
+        None => format!("`{escape}` is half of a character; type the character itself"),
+    };
+    let line = SourceLine::at(text, at);
+    let mut instead = line.text.to_owned();
+    while let Some(at) = instead.match_indices("\\u").map(|(at, _)| at).find(|at| is_half(&instead[*at..])) {
+        instead.replace_range(at..at + 6, "x");
+    }
+    Some(line.fault(LineFault { at, message, instead }))
 }
 
 impl SourceLine<'_> {
@@ -278,37 +281,6 @@ fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
         let (at, message) = closing_quote(text.get(open + 1..line.span().end)?)?;
         Some((open + 1 + at, message))
     })
-}
-
-/// A line that is indented as nothing around it.
-fn misplaced(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
-    let above: Vec<SourceLine<'_>> = line.above(text).collect();
-    let last = above.first()?;
-    let instead = |indent: usize| format!("{:indent$}{}", "", line.text.trim_start());
-    let indented = |message: String, indent: usize| {
-        Some(line.fault(LineFault { at: line.first(), message, instead: instead(indent) }))
-    };
-    if line.indent() > last.indent() && last.has_value() {
-        let column = last.indent() + 1;
-        return indented(
-            format!(
-                "this line is indented further than the one above, which has its value already; begin it in column {column}"
-            ),
-            last.indent(),
-        );
-    }
-    let fits = above.iter().any(|other| other.indent() == line.indent());
-    let nearest = above.iter().map(SourceLine::indent).filter(|indent| *indent > line.indent()).min()?;
-    if fits {
-        return None;
-    }
-    indented(
-        format!(
-            "no line above begins in this column; indent this one like those that it belongs to, for example to column {}",
-            nearest + 1
-        ),
-        nearest,
-    )
 }
 
 /// A byte of the line that the parser was in: not behind the end of the text.

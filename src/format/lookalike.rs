@@ -6,7 +6,7 @@
 use crate::domain::{Value, shown};
 
 /// What is taken for the colon between a name and its value.
-pub(crate) const SIGNS: [char; 3] = [':', '：', '='];
+pub(crate) const SIGNS: [char; 4] = [':', '：', '=', ';'];
 
 /// The quotes of a text processor.
 const QUOTES: [char; 9] = ['“', '”', '„', '‟', '«', '»', '‘', '’', '‚'];
@@ -52,14 +52,20 @@ pub(crate) fn glued(text: &str) -> Option<(usize, String)> {
     if !is_name(name) {
         return None;
     }
-    let value = rest.trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace());
-    let example = format!("`{}: {}`", shown(name), shown(value));
+    let example = format!("`{}: {}`", shown(name), shown(behind_sign(&text[at..])));
     Some(match (sign, rest.chars().next()) {
         (':', Some(c)) if is_odd_blank(c) => (at + 1, odd_blank(c)),
         (':', _) => (at, format!("write a blank after the colon: {example}")),
         ('：', _) => (at, format!("a full-width colon stands here; type `:` and a blank: {example}")),
-        _ => (at, format!("write a colon and a blank in place of `=`: {example}")),
+        ('=', Some('>')) => (at, format!("write a colon and a blank in place of `=>`: {example}")),
+        (sign, _) => (at, format!("write a colon and a blank in place of `{sign}`: {example}")),
     })
+}
+
+/// What follows the signs that stand for a colon.
+pub(crate) fn behind_sign(text: &str) -> &str {
+    let text = text.strip_prefix("=>").unwrap_or(text);
+    text.trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace())
 }
 
 /// The first line of what reads as one text and was to be several lines: attributes, or items of a list.
@@ -78,4 +84,33 @@ pub(crate) fn suspect(text: &str) -> Option<(usize, String)> {
         (_, Some(last)) => Some((trimmed, odd_blank(last))),
         (_, None) => typographic(text).map(|message| (0, message)),
     }
+}
+
+/// The character that a text begins with as JSON may write it: `\uD83D\uDE00`.
+pub(crate) fn surrogate_pair(text: &str) -> Option<char> {
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?, 16).ok();
+    let units = [unit(text.get(..6)?)?, unit(text.get(6..12)?)?];
+    char::decode_utf16(units).next()?.ok().filter(|c| c.len_utf16() == 2)
+}
+
+/// What to say of a text that begins with `{{` and has no quotes; it ends with the line.
+pub(crate) fn braces(text: &str) -> String {
+    let quoted = Value::from(value_of(text.lines().next().unwrap_or_default()));
+    format!("a text that begins with `{{{{` needs quotes; write {quoted}")
+}
+
+/// A value up to the end of its line, or to what ends it in brackets.
+fn value_of(rest: &str) -> &str {
+    let end = rest.find(" #").unwrap_or(rest.len());
+    let end = rest[..end].find([',', '"', '\'']).unwrap_or(end);
+    let mut open = 0_usize;
+    let outer = rest[..end].char_indices().find(|(_, c)| match c {
+        '{' => {
+            open += 1;
+            false
+        }
+        '}' => open.checked_sub(1).map(|left| open = left).is_none(),
+        _ => false,
+    });
+    rest[..outer.map_or(end, |(at, _)| at)].trim_end()
 }

@@ -249,6 +249,12 @@ impl Reader {
         if let Some((text, Style::Plain)) = entry.key.as_scalar() {
             match scalar::resolve(text) {
                 Ok(Value::Text(_)) => {}
+                Ok(_) if text.is_empty() => {
+                    self.note(
+                        entry.key.span.start,
+                        "there is no name before this colon; write `name: value`",
+                    );
+                }
                 Ok(value) => {
                     let message = format!(
                         "a name is a string, found {}; write {} in quotes",

@@ -132,7 +132,10 @@ fn expected(wanted: &str, found: &Value) -> String {
             "no" | "off" | "false" | "n" => "; write false without quotes".to_owned(),
             _ => String::new(),
         },
-        Value::Text(text) if wanted.contains("list") => format!("; write [{}]", Value::from(shown(text))),
+        Value::Text(text) if wanted.contains("list") => {
+            let items = shown(text).split(',').map(|item| Value::from(item.trim())).collect();
+            format!("; write {}", Value::List(items))
+        }
         Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => String::new(),
     };
     let shown = match found {

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::domain::{Value, shown};
-use crate::format::lookalike::{SIGNS, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic};
+use crate::format::lookalike::{
+    SIGNS, behind_sign, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic,
+};
 
 /// A line and where it stands.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,11 @@ fn colon(text: &str) -> Option<usize> {
     let ends = |at: &usize| matches!(text.as_bytes().get(at + 1), None | Some(b' ' | b'\t' | b'\r'));
     let comment = text.find(" #").unwrap_or(text.len());
     text[from..].match_indices(':').map(|(at, _)| from + at).find(ends).filter(|at| *at < comment)
+}
+
+/// Whether what stands before a colon is a name with another sign behind it, and what follows that.
+fn begins_glued(text: &str) -> bool {
+    !is_name(text.trim_end()) && !text.starts_with(['"', '\'']) && glued(text).is_some()
 }
 
 impl<'t> SourceLine<'t> {
@@ -140,6 +147,8 @@ impl<'t> SourceLine<'t> {
         let begins =
             self.indented_oddly().or_else(|| self.dash(from, rest)).or_else(|| self.open_quote(from, rest));
         begins.or_else(|| match colon(rest) {
+            // Brackets behind a name may have names of their own.
+            Some(at) if begins_glued(&rest[..at]) => self.colon(from, rest, text),
             Some(at) => {
                 let instead = self.blank_value();
                 let is_name = at > 0 && is_name(rest[..at].trim_end());
@@ -193,7 +202,7 @@ impl<'t> SourceLine<'t> {
         let at = rest.find(SIGNS);
         let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
         let name = rest[..end].trim_end();
-        let value = rest[end..].trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace());
+        let value = behind_sign(&rest[end..]);
         if let Some((at, message)) = glued(rest) {
             let instead = self.named(name, value, text);
             return Some(LineFault { at: self.start + from + at, message, instead });

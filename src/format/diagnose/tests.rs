@@ -32,6 +32,8 @@ fn a_colon_is_told_where_it_stands_or_should() {
     line("name：Posts", "2:5: a full-width colon stands here; type `:` and a blank: `name: Posts`");
     line("name = Posts", "2:6: write a colon and a blank in place of `=`: `name: Posts`");
     line("name=Posts", "2:5: write a colon and a blank in place of `=`: `name: Posts`");
+    line("name => Posts", "2:6: write a colon and a blank in place of `=>`: `name: Posts`");
+    line("name; Posts", "2:5: write a colon and a blank in place of `;`: `name: Posts`");
     assert_diagnosed(
         "type:document\nname: Posts\n",
         &["1:5: write a blank after the colon: `type: document`"],
@@ -73,6 +75,13 @@ fn a_colon_is_told_where_the_line_reads_as_a_text() {
         " {draft:{directory: x, name: z}}",
         "2:28: write a blank after the colon: `draft: {directory: x, name: z}}`",
     );
+    let map = "{directory: x, name: z}";
+    statuses(&format!("\n  draft:{map}"), &format!("3:8: write a blank after the colon: `draft: {map}`"));
+    statuses(
+        &format!("\n  draft：{map}"),
+        &format!("3:8: a full-width colon stands here; type `:` and a blank: `draft: {map}`"),
+    );
+    statuses(&format!("\n  draft:\u{a0}{map}"), "3:9: a no-break space stands here; type a blank");
     let draft = |rest: &str, expected: &str| statuses(&format!("\n  draft:{rest}"), expected);
     draft("\n    directory:x", &format!("4:14: unpublishedStatuses.draft: {directory}"));
     draft("\n    directory:x\n    name:z", &format!("4:14: unpublishedStatuses.draft: {directory}"));
@@ -109,6 +118,52 @@ fn a_text_in_brackets_that_needs_quotes_is_told_so() {
     item("[.pdf, */*, .gif]", "2:16: a text that begins with `*` needs quotes: \"*/*\"");
     item("[@x]", "2:10: a text that begins with `@` needs quotes: \"@x\"");
     item("[a: b: c]", "2:14: a text with `: ` needs quotes: \"b: c\"");
+}
+
+#[test]
+fn a_list_of_texts_with_commas_is_told_with_all_of_its_items() {
+    assert_diagnosed(
+        "type: media\naccept: .pdf, .doc\n",
+        &[
+            "2:9: accept: expected a list of media types, found the string \".pdf, .doc\"; write [\".pdf\", \".doc\"]",
+        ],
+    );
+}
+
+#[test]
+fn braces_of_a_template_are_told_to_need_quotes() {
+    line("name: {{ title }}", "2:7: a text that begins with `{{` needs quotes; write \"{{ title }}\"");
+}
+
+#[test]
+fn an_escape_in_two_parts_is_told_where_it_stands() {
+    let message = "YAML has no escapes in two parts as `\\ud83d`; type the character itself: 😀";
+    line("name: \"a \\ud83d\\ude00\"", &format!("2:10: {message}"));
+    assert_diagnosed(
+        "{\"type\": \"document\", \"name\": \"\\ud83d\\ude00\"}\n",
+        &[&format!("1:31: {message}")],
+    );
+    line("name: \"\\ud83d\"", "2:8: `\\ud83d` is half of a character; type the character itself");
+}
+
+#[test]
+fn what_ends_a_line_and_belongs_to_nothing_is_told_where_it_stands() {
+    line("name: \"Posts\",", "2:14: no comma stands at the end of a line; remove it");
+    line("x-a: {b: c},", "2:12: no comma stands at the end of a line; remove it");
+    line("}", "2:1: nothing is open that `}` could close; remove it");
+    line("]", "2:1: nothing is open that `]` could close; remove it");
+}
+
+#[test]
+fn a_colon_without_a_name_is_told_where_it_stands() {
+    line(": Posts", "2:1: there is no name before this colon; write `name: value`");
+}
+
+#[test]
+fn what_is_left_of_a_conflict_is_told_as_such() {
+    let message = "git could not merge this: keep what is right, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`";
+    line("=======", &format!("2:1: {message}"));
+    line(">>>>>>> other", &format!("2:1: {message}"));
 }
 
 #[test]
@@ -233,8 +288,11 @@ fn several_attributes_on_a_line_are_told_at_the_comma() {
 
 #[test]
 fn a_line_that_belongs_to_nothing_is_told_where_it_stands_and_no_other_is() {
-    let stray = "this can't be understood here; write `name: value`, and a text with signs in quotes";
     for line in ["// my note", "• item", "/* x */", "<!-- x -->", "**bold**", "* item", "- item"] {
+        let stray = match line.starts_with(['/', '<']) {
+            true => "this can't be understood here; a comment begins with `#`",
+            false => "this can't be understood here; write `name: value`, and a text with signs in quotes",
+        };
         let many: String = (0..20).map(|n| format!("x-{n}: {n}\n")).collect();
         let attribute = "23:1: nmae: there is no such attribute; did you mean `name`?";
         assert_diagnosed(
@@ -247,6 +305,7 @@ fn a_line_that_belongs_to_nothing_is_told_where_it_stands_and_no_other_is() {
             assert_diagnosed(&above_items, &[&format!("3:1: {stray}")]);
         }
     }
+    let stray = "this can't be understood here; a comment begins with `#`";
     assert_diagnosed("// a\ntype: document\nname: Posts\n", &[&format!("1:1: {stray}")]);
     assert_diagnosed(
         "type: document\n// a\n// b\nname: Posts\n",

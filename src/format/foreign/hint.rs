@@ -67,25 +67,7 @@ fn unquoted(text: &str, line: usize) -> Option<Fault> {
         if before.len() == at || !before.ends_with([':', '-', ',', '[']) {
             return None;
         }
-        let value = value_of(&content[at..]);
-        let quoted = Value::from(value);
-        let message = format!("a text that begins with `{{{{` needs quotes; write {quoted}");
+        let message = lookalike::braces(&content[at..]);
         Some(Fault { line: number + 1, column: content[..at].chars().count() + 1, message })
     })
-}
-
-/// A value up to the end of its line, or to what ends it in brackets.
-fn value_of(rest: &str) -> &str {
-    let end = rest.find(" #").unwrap_or(rest.len());
-    let end = rest[..end].find([',', '"', '\'']).unwrap_or(end);
-    let mut open = 0_usize;
-    let outer = rest[..end].char_indices().find(|(_, c)| match c {
-        '{' => {
-            open += 1;
-            false
-        }
-        '}' => open.checked_sub(1).map(|left| open = left).is_none(),
-        _ => false,
-    });
-    rest[..outer.map_or(end, |(at, _)| at)].trim_end()
 }

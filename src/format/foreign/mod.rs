@@ -17,6 +17,7 @@ use saphyr_parser::Parser;
 use self::build::ForeignBuilder;
 pub use self::node::{ForeignContent, ForeignNode, Position};
 use super::Fault;
+use super::lookalike::surrogate_pair;
 use super::read::utf8;
 
 /// The most bytes of a file that comes from elsewhere.
@@ -73,7 +74,7 @@ fn without_surrogates(text: &str) -> String {
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let pair = rest.get(..12).and_then(surrogate_pair);
+        let pair = surrogate_pair(rest);
         let len = match pair {
             Some(c) => {
                 out.push_str(&format!("\\U{:08X}", u32::from(c)));
@@ -88,11 +89,4 @@ fn without_surrogates(text: &str) -> String {
         rest = &rest[len..];
     }
     out + rest
-}
-
-/// The character that `\uD83D\uDE00` stands for.
-fn surrogate_pair(escapes: &str) -> Option<char> {
-    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?, 16).ok();
-    let units = [unit(escapes.get(..6)?)?, unit(escapes.get(6..)?)?];
-    char::decode_utf16(units).next()?.ok().filter(|c| c.len_utf16() == 2)
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use saphyr_parser::{Event, ScalarStyle, Span};
 
 use crate::domain::{VALUE_DEPTH_MAX, shown};
+use crate::format::lookalike::braces;
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent};
 
@@ -202,14 +203,27 @@ impl<'t> TreeBuilder<'t> {
             NodeContent::Scalar(..) => None,
         };
         if let Some(at) = stray {
-            self.note(at, "a name is a string; lists and maps can't be names");
+            match at.checked_sub(1).and_then(|at| Some((at, self.text.get(at..)?))) {
+                Some((at, text)) if text.starts_with("{{") => self.note(at, braces(text)),
+                _ => self.note(at, "a name is a string; lists and maps can't be names"),
+            }
         }
+    }
+
+    /// Whether the next node is a name.
+    fn wants_name(&self) -> bool {
+        let open = self.stack.last();
+        open.is_some_and(|open| matches!(open.node.content, NodeContent::Map(..)) && open.key.is_none())
     }
 
     /// Finds where a scalar really stands.
     fn scalar(&self, at: usize, end: usize, mut text: String, style: ScalarStyle) -> Node {
         let (span, style) = match style {
-            ScalarStyle::Plain if text.is_empty() => (self.behind..self.behind, Style::Plain),
+            ScalarStyle::Plain if text.is_empty() => {
+                // A name that is missing is missed at its colon.
+                let at = if self.wants_name() && self.text[at..].starts_with(':') { at } else { self.behind };
+                (at..at, Style::Plain)
+            }
             ScalarStyle::Plain => (at..at + self.text[at..end.max(at)].trim_end().len(), Style::Plain),
             ScalarStyle::SingleQuoted => (self.quoted(at, '\''), Style::Single),
             ScalarStyle::DoubleQuoted => (self.quoted(at, '"'), Style::Double),
