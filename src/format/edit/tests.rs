@@ -265,6 +265,25 @@ fn a_comment_behind_a_dash_stays_and_its_item_changes_in_place() {
 }
 
 #[test]
+fn a_comment_stays_with_its_item_when_another_goes_in_the_same_change() {
+    let item = |id: &str, v: i64| map(&[("id", id.into()), ("v", int(v))]);
+    let lines = |id: &str, v: i64| format!("- id: {id} # {id}\n  v: {v}\n");
+    let old = format!("type: document\nx-a:\n{}{}{}", lines("a", 1), lines("b", 2), lines("c", 3));
+    let check = |items: &[Value], new: &[String]| {
+        let new = format!("type: document\nx-a:\n{}", new.concat());
+        check(&old, &[("x-a", Value::List(items.into()))], &new);
+    };
+    check(&[item("a", 1), item("c", 4)], &[lines("a", 1), lines("c", 4)]);
+    check(&[item("b", 1), item("c", 2)], &[lines("b", 1), lines("c", 2)]);
+    check(&[item("a", 1), item("b", 5), item("c", 4)], &[lines("a", 1), lines("b", 5), lines("c", 4)]);
+    let new = "- id: new\n  v: 0\n".to_owned();
+    check(
+        &[item("a", 1), item("new", 0), item("b", 3), item("c", 3)],
+        &[lines("a", 1), new, lines("b", 3), lines("c", 3)],
+    );
+}
+
+#[test]
 fn a_map_that_changes_keeps_the_order_of_the_file_and_is_told_in_it() {
     check(
         "type: document\nx-a:\n  b: 1 # c\n",

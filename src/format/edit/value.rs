@@ -13,6 +13,10 @@ use crate::format::{scalar, write};
 /// The most cells of the table that aligns two lists; larger ones are compared from both ends.
 const ALIGNMENT_CELLS_MAX: usize = 250_000;
 
+/// The likeness of equal items: more than all others of a list have together, and within 32 bits for the
+/// longest list that is aligned.
+const EQUAL: u32 = 1000;
+
 /// Where a value stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ValuePlace<'n> {
@@ -178,6 +182,11 @@ fn items(
             splices.extend(changed(source, place, nodes.get(at)?, &old[at], &new[to])?);
             (at, to) = (at + 1, to + 1);
         }
+        if let (Some(node), Some(from), Some(to)) =
+            (nodes.get(old_next), old.get(old_next), new.get(new_next))
+        {
+            splices.extend(changed(source, place, node, from, to)?);
+        }
         gone.extend(at..old_next);
         if to < new_next {
             let fresh: Vec<_> = new[to..new_next].iter().map(NewPart::Item).collect();
@@ -191,7 +200,20 @@ fn items(
     Some(splices)
 }
 
-/// The longest common run of items, as pairs of positions (longest common subsequence).
+/// How much two items speak for being versions of one: equal ones far more than maps with the same first member,
+/// which mostly is the name.
+fn likeness(old: &Value, new: &Value) -> u32 {
+    match old {
+        _ if old == new => EQUAL,
+        Value::Map(members) => {
+            u32::from(members.first().is_some_and(|(name, value)| new.get(name) == Some(value)))
+        }
+        _ => 0,
+    }
+}
+
+/// The items that stay, as pairs of positions: those of the greatest likeness together (longest common
+/// subsequence, with weights).
 fn aligned(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     let (rows, columns) = (old.len(), new.len());
     if rows.saturating_mul(columns) > ALIGNMENT_CELLS_MAX {
@@ -201,16 +223,15 @@ fn aligned(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     let mut longest = vec![0_u32; (rows + 1) * width];
     for row in (0..rows).rev() {
         for column in (0..columns).rev() {
-            longest[row * width + column] = if old[row] == new[column] {
-                longest[(row + 1) * width + column + 1] + 1
-            } else {
-                longest[(row + 1) * width + column].max(longest[row * width + column + 1])
-            };
+            let together = likeness(&old[row], &new[column]) + longest[(row + 1) * width + column + 1];
+            let apart = longest[(row + 1) * width + column].max(longest[row * width + column + 1]);
+            longest[row * width + column] = together.max(apart);
         }
     }
     let (mut pairs, mut row, mut column) = (Vec::new(), 0, 0);
     while row < rows && column < columns {
-        if old[row] == new[column] {
+        let alike = likeness(&old[row], &new[column]);
+        if alike > 0 && longest[row * width + column] == alike + longest[(row + 1) * width + column + 1] {
             pairs.push((row, column));
             (row, column) = (row + 1, column + 1);
         } else if longest[(row + 1) * width + column] >= longest[row * width + column + 1] {
