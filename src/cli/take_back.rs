@@ -18,11 +18,16 @@ Take back what one event did, by a commit of its own. Refused when a later chang
 attributes.")]
 pub(crate) struct Undo {
     /// The event's id, as `collectory show` and `/events` tell it.
-    #[arg(value_name = "EVENT")]
+    #[arg(value_name = "EVENT", value_parser = event)]
     event: Uuid,
 
     #[command(flatten)]
     how: How,
+}
+
+fn event(text: &str) -> Result<Uuid, String> {
+    let message = "an event's id is such as `0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e`, as `collectory show` and `/events` tell it";
+    text.parse().map_err(|_| message.to_owned())
 }
 
 const UNDO_EXAMPLES: &str = "\
