@@ -165,7 +165,7 @@ fn foreign(text: &str) -> Option<Mistake> {
         }
     };
     let line = SourceLine::at(text, at);
-    let instead = line.text.replace(|c| c == '\r' || scalar::is_foreign(c), " ");
+    let instead = line.text.replace('\r', " ").replace(scalar::is_foreign, "");
     Some(line.fault(LineFault { at, message, instead }))
 }
 

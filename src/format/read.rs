@@ -158,10 +158,13 @@ fn unknown_type(value: &Node) -> String {
     format!("type: {}", message.unwrap_or_else(|| format!("expected `document` or `media`, found {found}")))
 }
 
-/// The first faults by position, one for each.
+/// The first faults by position, one for each; that there is no type is a fault of no position.
 fn faults(mut places: Vec<LocatedFault>) -> Vec<Fault> {
     places.sort_by_key(|it| (it.line, it.column));
-    places.dedup_by_key(|it| (it.line, it.column));
+    let has_place = |it: &LocatedFault| it.message != TYPE_MISSING;
+    places.dedup_by(|one, two| {
+        (one.line, one.column) == (two.line, two.column) && has_place(one) && has_place(two)
+    });
     places.into_iter().take(PROBLEMS_PER_FILE_MAX).map(Fault::from).collect()
 }
 

@@ -197,7 +197,9 @@ impl Attribute {
         let nearest = KNOWN
             .iter()
             .filter(|(_, _, kinds, _)| kinds.contains(&kind))
-            .map(|(_, known, ..)| (distance(known, name), *known))
+            .map(|(_, known, ..)| *known)
+            .chain(["type"])
+            .map(|known| (distance(known, name), known))
             .min()
             .filter(|(far, _)| *far <= 2);
         match nearest {

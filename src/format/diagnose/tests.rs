@@ -368,6 +368,42 @@ fn every_fault_of_a_file_is_told_whatever_its_kind() {
 }
 
 #[test]
+fn a_missing_type_hides_nothing_that_stands_in_the_first_line() {
+    let missing = "1:1: `type` is missing; write `type: document` or `type: media`";
+    assert_diagnosed(
+        "nmae: Posts\nrecursive: true\n",
+        &[missing, "1:1: nmae: there is no such attribute; did you mean `name`?"],
+    );
+    for name in ["Type", "typ"] {
+        let meant = format!("1:1: {name}: there is no such attribute; did you mean `type`?");
+        assert_diagnosed(&format!("{name}: document\n"), &[missing, &meant]);
+    }
+}
+
+#[test]
+fn a_line_that_can_not_be_read_in_its_place_either_hides_no_other() {
+    let attribute = |line: usize| format!("{line}:1: nmae: there is no such attribute; did you mean `name`?");
+    assert_diagnosed(
+        "type: document\nformat: md\n\tdirectory: d\nnmae: 5\n",
+        &["3:1: a tab indents this line; YAML is indented with blanks", &attribute(4)],
+    );
+    assert_diagnosed(
+        "type: document\n\u{feff}name: Posts\nnmae: 5\n",
+        &[
+            "2:1: the character U+FEFF is not allowed as it is; write \"\\ufeff\" in double quotes",
+            &attribute(3),
+        ],
+    );
+    assert_diagnosed(
+        "type: document\nnmae: 5\nx-tags:\n  - one\n x-limit: 5\n",
+        &[
+            &attribute(2),
+            "5:2: no line above begins in this column; indent this one like those that it belongs to, for example to column 3",
+        ],
+    );
+}
+
+#[test]
 fn long_values_are_cut() {
     let long = "9".repeat(60_000);
     for text in [
