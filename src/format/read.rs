@@ -31,6 +31,10 @@ pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
 
 /// The text of a file, without a byte order mark; else its first byte that is no text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
+    // With its byte order mark, or with a zero beside the first letter.
+    if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = bytes {
+        return Err(Fault::at_start("the file is UTF-16; save it as UTF-8"));
+    }
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();

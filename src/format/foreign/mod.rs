@@ -40,9 +40,6 @@ pub fn read(bytes: &[u8]) -> Result<Option<ForeignNode>, Fault> {
             "the file has more than the {SOURCE_BYTES_MAX} bytes that are read"
         )));
     }
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Fault::at_start("the file is UTF-16; save it as UTF-8"));
-    }
     let text = utf8(bytes)?;
     if text.starts_with(['{', '[']) || text.trim_start().starts_with('{') {
         parse(&without_surrogates(text))

@@ -227,6 +227,10 @@ fn what_is_no_yaml_is_told_where_it_is_none() {
     let fault = read(&key(), b"type: document\nname: \xff\n").unwrap_err().swap_remove(0);
     assert_eq!((fault.line, fault.column), (2, 7));
     assert_eq!(fault.message, "the byte 0xff is not UTF-8; save the file as UTF-8");
+    for utf16 in [&b"t\0y\0"[..], b"\0t\0y", b"\xff\xfet\0", b"\xfe\xff\0t"] {
+        let fault = read(&key(), utf16).unwrap_err().swap_remove(0);
+        assert_eq!(fault.message, "the file is UTF-16; save it as UTF-8");
+    }
 }
 
 #[test]
