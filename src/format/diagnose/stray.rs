@@ -35,7 +35,7 @@ fn surplus(line: SourceLine<'_>) -> Option<Mistake> {
     let before = &text[..text.len().checked_sub(1).filter(|at| text.is_char_boundary(*at))?];
     let count = |sign| text.matches(sign).count();
     let message = match &text[before.len()..] {
-        "," if before.ends_with(['"', '\'', ']', '}']) => "no comma stands at the end of a line; remove it",
+        "," if before.ends_with(['"', '\'', ']', '}']) => "this `,` belongs to nothing; remove it",
         "]" if count('[') < count(']') => "nothing is open that `]` could close; remove it",
         "}" if count('{') < count('}') => "nothing is open that `}` could close; remove it",
         _ => return None,

@@ -148,8 +148,8 @@ fn an_escape_in_two_parts_is_told_where_it_stands() {
 
 #[test]
 fn what_ends_a_line_and_belongs_to_nothing_is_told_where_it_stands() {
-    line("name: \"Posts\",", "2:14: no comma stands at the end of a line; remove it");
-    line("x-a: {b: c},", "2:12: no comma stands at the end of a line; remove it");
+    line("name: \"Posts\",", "2:14: this `,` belongs to nothing; remove it");
+    line("x-a: {b: c},", "2:12: this `,` belongs to nothing; remove it");
     line("}", "2:1: nothing is open that `}` could close; remove it");
     line("]", "2:1: nothing is open that `]` could close; remove it");
 }
