@@ -47,7 +47,7 @@ use tokio::sync::Semaphore;
 use warp::reply::Response;
 
 use crate::config::{Limits, Listen};
-use crate::http::header::{fields, is_host};
+use crate::http::header::is_host;
 pub use crate::http::server::connection::ClientConnection;
 pub(crate) use crate::http::server::connection::network;
 use crate::http::server::counts::Counts;
@@ -358,17 +358,20 @@ fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: u
     if target.as_str().len() > uri_bytes_max {
         return Some(Refusal::uri_too_long());
     }
-    let header_bytes =
-        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
+    let (mut header_bytes, mut hosts, mut host) = (0, 0, None);
+    for (name, value) in request.headers() {
+        header_bytes += name.as_str().len() + value.len();
+        if name == HOST {
+            (hosts, host) = (hosts + 1, Some(value));
+        }
+    }
     if header_bytes > header_bytes_max {
         return Some(Refusal::headers_too_large());
     }
     // RFC 9112 section 3.2. An empty one is for a target that has no host.
-    let mut hosts = fields(request.headers(), &HOST);
-    let is_right = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.is_empty() || host.to_str().is_ok_and(is_host),
-        (None, _) => request.version() != Version::HTTP_11,
-        (Some(_), Some(_)) => false,
+    let is_right = match host {
+        Some(host) => hosts == 1 && (host.is_empty() || host.to_str().is_ok_and(is_host)),
+        None => request.version() != Version::HTTP_11,
     };
     (!is_right).then(Refusal::host)
 }
