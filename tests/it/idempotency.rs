@@ -202,6 +202,9 @@ async fn a_write_that_changes_nothing_is_remembered_while_the_service_runs() {
     server.patch("posts", json!({"name": "Another"})).await.is(200);
     let again = ask(&server, "k", "PATCH", "/collections/posts", Some(&same)).await.is(200);
     assert_eq!(again.json(), first.json());
+    for field in ["etag", "collectory-revision"] {
+        assert_eq!(again.header(field), first.header(field), "{field}");
+    }
     ask(&server, "k", "DELETE", "/collections/posts", None).await.is(422);
 }
 

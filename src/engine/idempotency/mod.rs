@@ -34,7 +34,11 @@ pub(crate) enum RecordedOutcome {
     /// A commit.
     Commit(Revision),
     /// Nothing had to be changed.
-    Nothing(Vec<Outcome>),
+    Nothing {
+        /// The revision at which that was so.
+        at: Option<Revision>,
+        outcomes: Vec<Outcome>,
+    },
 }
 
 impl RecordedOutcome {
@@ -42,7 +46,7 @@ impl RecordedOutcome {
     fn bytes(&self) -> usize {
         match self {
             Self::Commit(_) => 0,
-            Self::Nothing(outcomes) => {
+            Self::Nothing { outcomes, .. } => {
                 let entries = outcomes.iter().filter_map(Outcome::entry);
                 entries.map(|entry| format::write(&entry.collection).len() * MEMORY_PER_BYTE).sum()
             }
@@ -176,7 +180,7 @@ impl Ledger {
     ) {
         let mut records = self.records();
         records.by_age.push_back((at, scope));
-        if matches!(made, RecordedOutcome::Nothing(_)) {
+        if matches!(made, RecordedOutcome::Nothing { .. }) {
             records.answers_by_age.push_back((at, scope));
         }
         records.insert(scope, Record { fingerprint, at, made });
@@ -332,6 +336,8 @@ mod tests {
         Scope::of(&Actor::anonymous(), &once)
     }
 
+    const NOTHING: RecordedOutcome = RecordedOutcome::Nothing { at: None, outcomes: Vec::new() };
+
     fn knows(ledger: &Ledger, key: &str) -> bool {
         matches!(ledger.look_up(scope(key), Fingerprint::of(&[b"x"])), NameStatus::Granted(_))
     }
@@ -340,12 +346,7 @@ mod tests {
     fn the_oldest_are_forgotten_when_there_are_too_many() {
         let ledger = ledger(2);
         for key in ["a", "b", "c"] {
-            ledger.record(
-                scope(key),
-                Fingerprint::of(&[b"x"]),
-                at(1_000),
-                RecordedOutcome::Nothing(Vec::new()),
-            );
+            ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), NOTHING);
         }
         assert_eq!([knows(&ledger, "a"), knows(&ledger, "b"), knows(&ledger, "c")], [false, true, true]);
     }
@@ -356,7 +357,7 @@ mod tests {
         let key = crate::domain::Key::parse("large").unwrap();
         let collection = crate::domain::Collection::new(key, crate::domain::Kind::Document, attributes);
         let entry = crate::engine::Entry::committed(Arc::new(collection.unwrap()));
-        RecordedOutcome::Nothing(vec![Outcome::Unchanged(Arc::new(entry))])
+        RecordedOutcome::Nothing { at: None, outcomes: vec![Outcome::Unchanged(Arc::new(entry))] }
     }
 
     #[test]
@@ -391,12 +392,7 @@ mod tests {
     fn what_is_older_than_the_retention_is_new_again() {
         let ledger = ledger(10);
         for (key, when) in [("old", 900), ("young", 901)] {
-            ledger.record(
-                scope(key),
-                Fingerprint::of(&[b"x"]),
-                at(when),
-                RecordedOutcome::Nothing(Vec::new()),
-            );
+            ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(when), NOTHING);
         }
         assert_eq!([knows(&ledger, "old"), knows(&ledger, "young")], [false, true]);
     }
@@ -404,7 +400,7 @@ mod tests {
     #[test]
     fn another_request_under_the_name_is_noticed() {
         let ledger = ledger(10);
-        ledger.record(scope("a"), Fingerprint::of(&[b"x"]), at(1_000), RecordedOutcome::Nothing(Vec::new()));
+        ledger.record(scope("a"), Fingerprint::of(&[b"x"]), at(1_000), NOTHING);
         assert!(matches!(ledger.look_up(scope("a"), Fingerprint::of(&[b"y"])), NameStatus::Other));
         assert_ne!(Fingerprint::of(&[b"ab", b""]), Fingerprint::of(&[b"a", b"b"]));
     }

@@ -68,7 +68,7 @@ fn look_up(
     let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
         NameStatus::New => return Ok(Ok(None)),
         NameStatus::Other => return Ok(Err(SubmitError::KeyReused)),
-        NameStatus::Granted(RecordedOutcome::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
+        NameStatus::Granted(RecordedOutcome::Nothing { at, outcomes }) => (outcomes, at),
         NameStatus::Granted(RecordedOutcome::Commit(revision)) => {
             let outcomes = match CommitRecord::of(mirror, revision)? {
                 Some(commit) => read(mirror, &commit)?,

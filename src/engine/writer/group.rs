@@ -183,8 +183,11 @@ impl Group<'_> {
         }
         self.ledger.all_known();
         // Recorded before anybody can see the change, so that whoever sees it finds the record.
+        let mut at = expected;
         for (job, answer) in jobs.iter().zip(&answers) {
-            record(self.ledger, job, answer, &committed, now);
+            let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
+            at = draft.map(|draft| committed[draft].revision).or(at);
+            record(self.ledger, job, answer, at, now);
         }
         publish(self.projection, self.ledger, self.mirror);
         self.count(jobs, &answers, drafts.len());
@@ -388,19 +391,19 @@ fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
     jobs.any(|job| !job.submission.dry_run)
 }
 
-/// Notes what was granted under a name.
+/// Notes what was granted under a name, at the revision that its answer has.
 fn record(
     ledger: &Ledger,
     job: &Job,
     answer: &Result<Granted, SubmitError>,
-    committed: &[Committed],
+    at: Option<Revision>,
     now: DateTime<Utc>,
 ) {
     let Job { submission, .. } = job;
     if let (Some(once), Ok(granted), false) = (&submission.once, answer, submission.dry_run) {
-        let made = match granted.draft {
-            Some(draft) => RecordedOutcome::Commit(committed[draft].revision),
-            None => RecordedOutcome::Nothing(granted.outcomes.clone()),
+        let made = match (granted.draft, at) {
+            (Some(_), Some(revision)) => RecordedOutcome::Commit(revision),
+            _ => RecordedOutcome::Nothing { at, outcomes: granted.outcomes.clone() },
         };
         ledger.record(Scope::of(&submission.author, once), once.fingerprint, now, made);
     }
