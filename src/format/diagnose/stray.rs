@@ -7,8 +7,15 @@ use crate::format::tree::Failure;
 
 /// The mistake of the line for whose sake the parser gave up, whatever stands in the others.
 pub(super) fn mistake(text: &str, failure: &Failure) -> Mistake {
-    let line = stray(text, failure);
+    let here = SourceLine::at(text, last_line(text, failure.at.max(failure.behind)));
+    // However many there are: without the line above all of them could be read, and yet it is right.
+    let mut near = [Some(here), here.below(text)].into_iter().flatten().filter(SourceLine::begins_attribute);
+    if let Some(mistake) = near.find_map(|line| too_far(text, line)) {
+        return mistake;
+    }
+    let line = stray(text, here);
     surplus(line)
+        .or_else(|| too_far(text, line))
         .or_else(|| misplaced(text, line))
         .unwrap_or_else(|| line.mistake(line.first(), not_understood(line)))
 }
@@ -16,8 +23,7 @@ pub(super) fn mistake(text: &str, failure: &Failure) -> Mistake {
 /// The line without which reading gets furthest: the one where the parser stumbled, or a neighbour, since
 /// it may notice late, behind the lines that a text goes on over, and may name the beginning of what it was in.
 /// Of two, one that is no attribute or item.
-fn stray<'t>(text: &'t str, failure: &Failure) -> SourceLine<'t> {
-    let here = SourceLine::at(text, last_line(text, failure.at.max(failure.behind)));
+fn stray<'t>(text: &'t str, here: SourceLine<'t>) -> SourceLine<'t> {
     let reach = |line: &SourceLine<'_>| {
         let mut rest = text.to_owned();
         rest.replace_range(line.span(), &" ".repeat(line.text.len()));
@@ -44,35 +50,32 @@ fn surplus(line: SourceLine<'_>) -> Option<Mistake> {
     Some(line.fault(LineFault { at, message, instead: before.to_owned() }))
 }
 
+/// A line that is indented further than the one above, which has its value already.
+fn too_far(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
+    let last = line.above(text).next().filter(|last| line.indent() > last.indent() && last.has_value())?;
+    let column = last.indent() + 1;
+    let message = format!(
+        "this line is indented further than the one above, which has its value already; begin it in column {column}"
+    );
+    Some(indented(line, message, last.indent()))
+}
+
 /// A line that is indented as nothing around it.
 fn misplaced(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
-    let above: Vec<SourceLine<'_>> = line.above(text).collect();
-    let last = above.first()?;
-    let instead = |indent: usize| format!("{:indent$}{}", "", line.text.trim_start());
-    let indented = |message: String, indent: usize| {
-        Some(line.fault(LineFault { at: line.first(), message, instead: instead(indent) }))
-    };
-    if line.indent() > last.indent() && last.has_value() {
-        let column = last.indent() + 1;
-        return indented(
-            format!(
-                "this line is indented further than the one above, which has its value already; begin it in column {column}"
-            ),
-            last.indent(),
-        );
-    }
-    let fits = above.iter().any(|other| other.indent() == line.indent());
-    let nearest = above.iter().map(SourceLine::indent).filter(|indent| *indent > line.indent()).min()?;
-    if fits {
-        return None;
-    }
-    indented(
-        format!(
-            "no line above begins in this column; indent this one like those that it belongs to, for example to column {}",
-            nearest + 1
-        ),
-        nearest,
-    )
+    let fits = line.above(text).any(|other| other.indent() == line.indent());
+    let deeper = line.above(text).map(|other| other.indent()).filter(|indent| *indent > line.indent());
+    let nearest = deeper.min().filter(|_| !fits)?;
+    let message = format!(
+        "no line above begins in this column; indent this one like those that it belongs to, for example to column {}",
+        nearest + 1
+    );
+    Some(indented(line, message, nearest))
+}
+
+/// What is wrong with the indentation of a line, which is read with another one.
+fn indented(line: SourceLine<'_>, message: String, indent: usize) -> Mistake {
+    let instead = format!("{:indent$}{}", "", line.text.trim_start());
+    line.fault(LineFault { at: line.first(), message, instead })
 }
 
 /// What to say of a line that can't stand where it does.

@@ -422,3 +422,13 @@ fn long_values_are_cut() {
         assert!(told.iter().all(|fault| fault.message.len() < 500), "{:.80}", told[0].message);
     }
 }
+
+#[test]
+fn many_lines_that_are_indented_too_far_are_told_one_by_one() {
+    let why =
+        "this line is indented further than the one above, which has its value already; begin it in column 1";
+    let told = [format!("2:3: {why}"), format!("3:3: {why}")];
+    for first in ["type: document", "type: document # of the blog"] {
+        assert_diagnosed(&format!("{first}\n  name: A\n  directory: b\n"), &[&told[0], &told[1]]);
+    }
+}
