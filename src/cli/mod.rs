@@ -104,7 +104,7 @@ pub enum Done {
 pub enum Failure {
     /// It was asked in the wrong way; the sentence says what would be right.
     Usage(String),
-    /// It could not.
+    /// It could not do it, for this reason.
     Failed(anyhow::Error),
 }
 

@@ -24,8 +24,8 @@ impl Memo {
     }
 }
 
-/// The same for what is made quickly and stands beside very many: a pointer where a [`Memo`] takes 40 bytes. Who comes
-/// while another is making it makes it too, and what was ready first is kept.
+/// Bytes that are made once, and quickly, of what they stand beside, where there is very much of that: a pointer where
+/// a [`Memo`] takes 40 bytes. Who comes while another is making them makes them too, and what was ready first is kept.
 #[derive(Debug, Default)]
 pub struct SmallMemo(OnceBox<Bytes>);
 

@@ -10,7 +10,8 @@ pub struct Metrics {
     /// Writes that became commits, from when they were asked for until they could be read; the commits of hand
     /// edits that stood in their way are counted beside them.
     pub writes: Histogram,
-    /// The same of hand edits that were committed for a person, since the write behind them was asked for.
+    /// Hand edits that were committed for a person because they stood in the way of a write; each counts for as long as
+    /// the slowest write of its group took.
     pub edits_committed: Histogram,
     /// Writes that shared one flush.
     pub groups: Histogram,
@@ -18,9 +19,9 @@ pub struct Metrics {
     pub saved: Histogram,
     /// Moves of the branch by others, from when they were looked at until they were served.
     pub committed: Histogram,
-    /// Commits that people made, or the command line, and that came to be part of the history.
+    /// Commits that people made with git, and that came to be part of the history.
     pub commits_by_git: Counter,
-    /// The same of the command line.
+    /// Commits that the command line made, and that came to be part of the history.
     pub commits_by_command: Counter,
     /// Merges with what the remote had.
     pub commits_by_merge: Counter,

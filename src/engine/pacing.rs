@@ -19,7 +19,7 @@ const TURNS_LEN: usize = 8;
 /// not rest.
 const REST_EACH: Duration = Duration::from_micros(200);
 
-/// A shorter rest is none.
+/// Shorter rests are skipped.
 const REST_MIN: Duration = Duration::from_millis(1);
 
 /// What those share who follow the same thing.
@@ -50,7 +50,7 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// One more.
+    /// Adds one follower.
     #[must_use]
     pub fn by(pacing: &Arc<Pacing>) -> Self {
         pacing.followers.fetch_add(1, Ordering::Relaxed);

@@ -73,7 +73,7 @@ fn attributes(collection: &Collection) -> Vec<(String, Value)> {
     std::iter::once(kind).chain(all).collect()
 }
 
-/// The same with `key`, and with what Laika has and we don't where Laika looks for it.
+/// The attributes with `key`, and with what Laika has and we don't where Laika looks for it.
 fn settings(collection: &Collection) -> Vec<(String, Value)> {
     let mut settings = attributes(collection);
     settings.insert(1, ("key".to_owned(), collection.key().as_str().into()));

@@ -84,7 +84,7 @@ pub(crate) fn read_text(key: &Key, text: &str) -> Result<Collection, Vec<Fault>>
     read_with_tree(key, text).map(|(collection, _)| collection)
 }
 
-/// The same with where everything stands.
+/// Reads a text of any length, without a byte order mark, and tells where everything in it stands.
 pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Vec<Fault>> {
     let diagnosis = diagnose::read(text);
     let mut reader = Reader { faults: Vec::new(), path: Vec::new() };

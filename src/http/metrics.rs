@@ -78,7 +78,7 @@ impl Metrics {
         place
     }
 
-    /// The request was answered, after so long.
+    /// Counts that the request was answered, and how long that took.
     pub(crate) fn answered(&self, place: RequestSeries, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
         self.at(place).answered[class].observe(took);

@@ -68,7 +68,8 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     drop(reach_in_time(call, MinRevision::Revision(revision)).await);
 }
 
-/// The same for a cursor or a token of a sibling: each begins with the revision that it comes from.
+/// Has the remote asked as [`fetch_for`] does, for the revision that a cursor or a token of a sibling comes from: each
+/// begins with it.
 pub(crate) async fn fetch_for_cursor(call: &Call<'_>, cursor: &str) {
     if let Some(revision) = cursor.get(..REVISION_DIGITS).and_then(|digits| digits.parse().ok()) {
         Box::pin(fetch_for(call, revision)).await;

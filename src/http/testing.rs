@@ -146,7 +146,7 @@ impl Served {
         Self::with(|_| ())
     }
 
-    /// The same with other settings.
+    /// Three collections, with settings that `change` makes.
     pub(crate) fn with(change: impl FnOnce(&mut Context)) -> Self {
         let served = Self::loading(change);
         let posts = entry("posts", Kind::Document, &[("name", "Posts"), ("directory", "content/posts")]);
@@ -156,7 +156,7 @@ impl Served {
         served
     }
 
-    /// The same behind a hook.
+    /// Three collections behind a hook.
     pub(crate) fn behind(hook: fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>) -> Self {
         Self::with(|context| context.access.guard = Guard::with(Hook(hook)))
     }

@@ -47,7 +47,7 @@ impl Peers {
     }
 }
 
-/// One of them.
+/// One of the siblings that are told after each push.
 struct Peer {
     url: String,
     secret: Arc<Option<NoticeSecret>>,

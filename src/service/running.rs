@@ -13,7 +13,7 @@ use crate::watch::Watch;
 /// writer may be in the middle of making commits durable.
 const THREADS_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// So long before the end of the grace period exchanges with the remote are ended, or after half of a shorter one.
+/// How long before the end of the grace period exchanges with the remote are ended; of a shorter period, after half.
 const EXCHANGES_END_BEFORE: Duration = Duration::from_secs(1);
 
 /// How long the threads are waited for while the repository has not been read: nothing was

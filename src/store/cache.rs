@@ -1,4 +1,4 @@
-//! What was used last, up to so much of it.
+//! What was used last, up to a limit.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Values that are found by what names them for good, so that none is ever out of date.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
-    /// So much is kept at least, and at most twice as much: in bytes, or in whatever is put as the weight.
+    /// How much is kept at least; up to twice as much is: in bytes, or in whatever is put as the weight.
     weight_min: usize,
     /// The younger and the older half; what is asked for becomes young again.
     young: HashMap<K, (V, usize)>,

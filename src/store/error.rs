@@ -124,7 +124,7 @@ pub enum Damage {
     /// It is not as git writes it; the text says in what.
     #[error("is corrupt ({0})")]
     Corrupt(String),
-    /// It has so many bytes, more than are read.
+    /// It has more bytes than are read: this many.
     #[error("is too large ({0} bytes)")]
     TooLarge(u64),
 }
@@ -145,7 +145,7 @@ impl StoreError {
 pub(super) trait AtPath<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
 
-    /// The same where it is fine that nothing is there, which is `None`.
+    /// Says at which path something went wrong; that nothing is there is fine, and `None`.
     fn at_if_there(self, action: &'static str, path: &Path) -> Result<Option<T>, StoreError>;
 }
 

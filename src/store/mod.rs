@@ -56,8 +56,8 @@ impl BlobId {
     }
 }
 
-/// So many bytes of a file are kept: a little more than a collection file may have, so that one
-/// that is too large is seen to be.
+/// How many bytes of a file are kept: a little more than a collection file may have, so that one that is too large is
+/// seen to be.
 pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 
 /// A file of the work tree with more bytes is not read whole, which could take any time: it can't be a

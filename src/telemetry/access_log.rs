@@ -230,7 +230,8 @@ fn push<const N: usize>(out: &mut Vec<u8>, texts: [&str; N]) {
     texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
 }
 
-/// A number with so many digits at least. What formats for everybody would take longer than the rest of the line.
+/// Writes a number with at least `digits_min` digits. What formats for everybody would take longer than the rest of the
+/// line.
 fn push_number(out: &mut Vec<u8>, mut number: u64, digits_min: usize) {
     let mut digits = [b'0'; 20];
     let mut first = digits.len();

@@ -53,7 +53,7 @@ impl Progress {
         Self { what, done: 0, total, due: Instant::now() + every, every }
     }
 
-    /// Notes that so many more are done.
+    /// Notes that `more` further things are done.
     pub fn advance(&mut self, more: usize) {
         self.done += more;
         let now = Instant::now();

@@ -53,7 +53,8 @@ pub struct Options {
     /// How long a file that is written in place is left alone where the system does not tell
     /// when it is closed.
     pub quiet: Duration,
-    /// The same where the system does tell.
+    /// How long a file that is written in place is left alone where the system does tell when it is closed, and has not
+    /// told it.
     pub quiet_unclosed: Duration,
     /// How often everything is compared, notices or not.
     pub tick: Duration,

@@ -87,8 +87,7 @@ impl Sender {
         }
     }
 
-    /// How long to wait after so many failures in a row: growing, and never the same for all who failed at
-    /// once.
+    /// How long to wait after this many failures in a row: growing, and never the same for all who failed at once.
     pub(crate) fn pause(&self, failures: u32) -> Duration {
         let most = RETRY_MIN.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(self.retry_max);
         // Without chance the pause is the shortest.

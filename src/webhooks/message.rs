@@ -14,7 +14,7 @@ use crate::http::{Allowed, resources};
 /// One delivery: whoever gets it twice knows it by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The same however often it is sent.
+    /// The id, which stays the same however often it is sent.
     pub(crate) id: String,
     /// JSON.
     pub(crate) body: String,

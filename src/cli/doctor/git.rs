@@ -14,7 +14,7 @@ const VERSION_MIN: (u32, u32) = (2, 36);
 /// How much of what `git fsck` says is told.
 const LINES_MAX: usize = 20;
 
-/// So often `git fsck` is to fail before it is believed: what changes while it reads, it takes for damage.
+/// How often `git fsck` is to fail before it is believed: what changes while it reads, it takes for damage.
 const FSCK_RUNS_MAX: usize = 3;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {

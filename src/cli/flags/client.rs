@@ -20,7 +20,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// The media type of JSON:API.
 const JSON_API: &str = "application/vnd.api+json";
 
-/// The same with the extension for batches.
+/// The media type of JSON:API with the extension for batches.
 const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 
 /// The most bytes of a document that are read.

@@ -8,8 +8,9 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// What the repository, its packs, the log and the threads have open, connections aside.
 const OWN_FILES_LEN: u64 = 512;
 
-/// Asks for as many open files as the system allows. If these are too few for so many connections, there are to be
-/// fewer, and the operator is told: a connection too many would take a file that a write needs.
+/// Asks for as many open files as the system allows, and tells how many connections there may be. If the files are too
+/// few for `connections_max`, there are fewer, and the operator is told: a connection too many would take a file that a
+/// write needs.
 #[must_use]
 pub(crate) fn raise(connections_max: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
@@ -35,7 +36,8 @@ pub(crate) fn raise(connections_max: usize) -> usize {
     connections
 }
 
-/// How many connections so many open files are enough for; half as many more may be told that there is no room.
+/// How many connections fit into this many open files; up to half as many again are accepted only to be told that the
+/// service is full.
 fn connections_for(files: u64) -> usize {
     let connections = files.saturating_sub(OWN_FILES_LEN).max(files / 4).max(1);
     usize::try_from(connections).unwrap_or(usize::MAX)

@@ -48,7 +48,8 @@ impl Signals {
         supervisor::reloading(|| self.reloads.iter().for_each(|reload| reload()));
     }
 
-    /// Waits for one that is not the same as that which came at a time.
+    /// Waits for another signal; one within [`SAME_SIGNAL_MAX`] of the first, which came at `before`, is taken for the
+    /// same.
     pub(super) async fn next_but_same(&mut self, before: Instant) -> &'static str {
         loop {
             let name = self.next().await;

@@ -77,7 +77,7 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// The same at a socket that has a name and no path (unix(7), "abstract"), which the crate takes for a path.
+/// Tells it at a socket that has a name and no path (unix(7), "abstract"), which the crate takes for a path.
 fn tell_by_name(name: &[u8], states: &[NotifyState<'_>]) -> io::Result<()> {
     let told: String = states.iter().map(|state| format!("{state}\n")).collect();
     let socket = UnixDatagram::unbound()?;

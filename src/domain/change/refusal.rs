@@ -78,7 +78,7 @@ impl Violation {
         Self { path: vec![Segment::Name(attribute.to_owned())], message: message.into() }
     }
 
-    /// The same, told from one step further up: from the map in which its path begins under this name.
+    /// The violation, told from one step further up: from the map in which its path begins under this name.
     #[must_use]
     pub(crate) fn within(mut self, name: &str) -> Self {
         self.path.insert(0, Segment::Name(name.to_owned()));

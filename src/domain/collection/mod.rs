@@ -61,8 +61,8 @@ impl Collection {
         Self::with(key, AttributeInput::of_new(kind, written).named().valid()?)
     }
 
-    /// The same of what a file has, which need not name its statuses: [`lacking`](Self::lacking)
-    /// tells what it has not.
+    /// Makes a collection from what a file has, which need not name its statuses: [`lacking`](Self::lacking) tells what
+    /// it has not.
     ///
     /// # Errors
     ///
@@ -149,7 +149,8 @@ impl Collection {
         self.changed(AttributeInput::of_patch(self.kind, patch).named().valid()?)
     }
 
-    /// The same with values that it had before, which a file may have given it.
+    /// The collection as a patch leaves it that gives it values back which it had before, and which may come from a
+    /// file.
     ///
     /// # Errors
     ///

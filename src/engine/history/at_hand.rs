@@ -6,13 +6,14 @@ use crate::engine::history::{Lost, PastReading};
 use crate::engine::layers::Good;
 use crate::format::Fault;
 
-/// So many bytes of what files hold are kept at least, and at most twice as many: thousands of ordinary versions.
+/// The number of bytes of what files hold that are kept at least; up to twice as many are: thousands of ordinary
+/// versions.
 pub(crate) const VERSIONS_BYTES_MIN: usize = 16 << 20;
 
-/// The same of events as they are shown.
+/// The number of bytes of events as they are shown that are kept at least; up to twice as many are.
 pub(crate) const RECORDS_BYTES_MIN: usize = 16 << 20;
 
-/// So many past catalogs are kept at least, and at most twice as many.
+/// The number of past catalogs that are kept at least; up to twice as many are.
 pub(crate) const CATALOGS_LEN_MIN: usize = 4;
 
 /// What a reading takes beside what it says, with its place.
@@ -76,7 +77,7 @@ mod tests {
         Version { ending: Ending::Yaml, entry: TreeEntry::File(BlobId::of(&n.to_be_bytes())) }
     }
 
-    /// Whether the first of so many versions is at hand when the last one was read.
+    /// Whether the first of `count` versions is at hand when the last one was read.
     fn keeps_first(text: &str, count: u32) -> bool {
         let shared = SharedHistory::new(Repo::bare().archive(), Options::new("collections"));
         let key = Key::parse("posts").unwrap();

@@ -31,7 +31,7 @@ pub enum HistoryError {
     /// The served branch reaches no such commit.
     #[error("the served branch has no revision `{0}`")]
     UnknownRevision(String),
-    /// The same in a part of the history, which may lack it.
+    /// No such commit is reached in the part of the history that is here; the rest of it may have one.
     #[error("the served branch has no revision `{0}` here: {SHALLOW}")]
     CutOff(String),
     /// There is such a commit, and the served branch does not reach it.

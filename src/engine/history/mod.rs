@@ -240,7 +240,7 @@ impl View {
         Self { shared, index, asker: None }
     }
 
-    /// The same, and long questions end when this asker leaves.
+    /// Has long questions end when this asker leaves.
     #[must_use]
     pub fn asked_by(self, asker: Asker) -> Self {
         Self { asker: Some(asker), ..self }
@@ -348,7 +348,8 @@ impl View {
         self.index.before(event).map_or(Ok(None), |before| self.standing_after(before))
     }
 
-    /// The same, or a version since then that the repository does not have: nobody can tell what came of it.
+    /// The good version that stands before an event, if any, or a version since then that the repository does not have:
+    /// nobody can tell what came of it.
     fn known_before(&self, event: u32) -> Result<Result<Option<Standing>, Lost>, StoreError> {
         let Some(before) = self.index.before(event) else { return Ok(Ok(None)) };
         let row = self.index.event(before);

@@ -58,7 +58,7 @@ impl RecordedOutcome {
 pub(crate) enum NameStatus {
     /// Nothing.
     New,
-    /// The same request was granted.
+    /// This very request was granted.
     Granted(RecordedOutcome),
     /// Another request was granted under the name.
     Other,
@@ -71,7 +71,7 @@ pub struct Retention {
     pub time: Duration,
     /// How many writes are remembered so, and how many commits are looked through for them at start.
     pub len_max: usize,
-    /// What is remembered of those that changed nothing takes at most about so many bytes.
+    /// How many bytes may be taken, about, by what is remembered of those that changed nothing.
     pub bytes_max: usize,
 }
 
@@ -247,7 +247,8 @@ impl Ledger {
         }
     }
 
-    /// Reads back what the commits tell that were not read yet: of the retention, as many as are remembered.
+    /// Reads the requests that the newest commits name, back to the commit that was read last, or as far and as many as
+    /// the retention keeps.
     pub(crate) fn read_back(&self, journal: &mut dyn Journal, head: Revision) -> Result<(), StoreError> {
         let read = self.records().read;
         if read == Some(head) {

@@ -65,7 +65,7 @@ impl Mirror {
         self.tell_conflicts();
     }
 
-    /// The same after a commit of the writer's own, which is no merge.
+    /// Goes on to a commit of the writer's own, which is no merge and may settle conflicts.
     pub(crate) fn look_at_own(&mut self, from: Option<Revision>, to: Revision) {
         if self.conflicts.until == from {
             self.conflicts.until = Some(to);
@@ -115,7 +115,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Those of some commits that tell of conflicts.
+    /// The commits among `revisions` whose message names conflicts.
     fn with_conflicts_among(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
         let mut found = Vec::new();
         for revision in revisions {

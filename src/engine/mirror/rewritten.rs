@@ -15,7 +15,7 @@ use crate::engine::projection::problem::{Gone, Rewritten};
 use crate::store::{Kept, StoreError};
 use crate::telemetry::chain;
 
-/// So many of the events that went are named; `git log` names them all.
+/// How many of the events that went are named; `git log` names them all.
 const EVENTS_NAMED_MAX: usize = 20;
 
 /// The events that went.

@@ -107,7 +107,7 @@ pub(crate) struct Plan {
 
 /// Why a submission gets nothing in this turn.
 enum Halt {
-    /// It never will.
+    /// It is refused, and gets nothing in any other turn either.
     Refused(SubmitError),
     /// More has to be read or edited for it than this turn has time for.
     Unfinished,

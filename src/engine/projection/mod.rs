@@ -37,7 +37,7 @@ pub struct Entry {
     /// Whether the file itself is broken, so that this is its last good version and there is
     /// nothing for an update to build on.
     pub stale: bool,
-    /// How it is told.
+    /// Its JSON with the entity tag, made when it is first asked for.
     pub memo: SmallMemo,
 }
 
@@ -158,9 +158,9 @@ pub struct Snapshot {
     pub work_tree: Option<Arc<str>>,
     /// The sum of what the entries weigh: follows a change without visiting the others.
     digest: u128,
-    /// How all of it is told.
+    /// The body of the whole list with its entity tag, made when it is first asked for.
     pub memo: Memo,
-    /// The same in fewer bytes.
+    /// The body of the whole list, compressed; made when it is first asked for.
     pub memo_compressed: Memo,
 }
 
@@ -326,7 +326,7 @@ impl Projection {
         self.news.subscribe()
     }
 
-    /// One more who is told of them.
+    /// Adds one who is told of the snapshots.
     #[must_use]
     pub fn paced(&self) -> Paced {
         Paced::by(&self.pacing)

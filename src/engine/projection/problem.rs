@@ -46,7 +46,7 @@ pub struct Rewritten {
     pub since: DateTime<Utc>,
     /// What the branch had.
     pub revision: Revision,
-    /// The events that went, the newest first, of many only so many.
+    /// The events that went, the newest first; of many only the newest.
     pub events: Vec<Gone>,
 }
 

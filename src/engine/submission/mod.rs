@@ -71,7 +71,7 @@ pub struct Condition {
 pub enum Tags {
     /// `*`: whatever exists.
     Any,
-    /// One of these.
+    /// What has one of these entity tags.
     OneOf(Vec<String>),
 }
 

@@ -362,7 +362,7 @@ fn a_write_waits_for_who_is_saving_the_same_file() {
     running.stop();
 }
 
-/// Git may stand so long in the middle of changing the work tree.
+/// The options with which git may stand for `busy_max` in the middle of changing the work tree.
 fn busy_for(busy_max: Duration) -> Options {
     let options = options();
     Options { mirror: MirrorOptions { busy_max, ..options.mirror }, ..options }

@@ -52,13 +52,13 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// The same; uncommitted edits are served or not.
+/// The [`options`] with uncommitted edits served or not.
 fn serving(serve_uncommitted: bool) -> Options {
     let options = options();
     Options { mirror: MirrorOptions { serve_uncommitted, ..options.mirror }, ..options }
 }
 
-/// The same, with a file that is broken, empty or gone believed after this time.
+/// The [`options`] with a file that is broken, empty or gone believed after this time.
 fn believing_after(patience: Duration) -> Options {
     let options = options();
     Options { mirror: MirrorOptions { settle_patience: patience, ..options.mirror }, ..options }

@@ -313,8 +313,8 @@ impl Writer {
         self.waiting.add_large(unfinished, self.options.writer.queue_len_max);
     }
 
-    /// Whether others have changed what a job builds on so often that it was read and edited all over as many times
-    /// as a batch is decided again.
+    /// Whether a large job has been read and edited anew so often, since others kept changing what it builds on, that
+    /// it is refused.
     fn has_gone_on_enough(&self, progress: &EditProgress) -> bool {
         let WriterOptions { races_max, operations_bytes_max, .. } = self.options.writer;
         progress.bytes() > operations_bytes_max.saturating_mul(2 * (races_max + 1))
@@ -409,7 +409,7 @@ fn make_durable(mirror: &mut Mirror) -> Result<(), StoreError> {
     mirror.journal.make_durable(head)
 }
 
-/// The same for who has nothing to decide again when the branch has moved.
+/// Makes the head durable; where the branch has moved, looks at it and tries again, at most `races_max` times.
 fn confirm(mirror: &mut Mirror, races_max: usize) -> Result<(), StoreError> {
     for _ in 0..races_max {
         match make_durable(mirror) {

@@ -31,7 +31,7 @@ struct Context<'n> {
     options: &'n ImportOptions,
     /// The keys that names of this configuration have from an earlier import.
     known: HashMap<&'n str, Key>,
-    /// The same keys, folded: no other names may have them.
+    /// The keys in `known`, folded: no other names may have them.
     reserved: HashSet<Key>,
     is_workflow: bool,
     /// How translations lie on disk, unless a collection says otherwise.

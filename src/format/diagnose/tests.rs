@@ -15,7 +15,7 @@ fn assert_diagnosed(text: &str, expected: &[&str]) {
     assert_eq!(told, expected, "{text}");
 }
 
-/// The same of a line below `type: document` and above another one.
+/// Checks what is told of a line below `type: document`: above another one, with line ends of Windows, and without one.
 #[track_caller]
 fn line(line: &str, expected: &str) {
     assert_diagnosed(&format!("type: document\n{line}\nrecursive: true\n"), &[expected]);

@@ -56,8 +56,8 @@ fn indicators<'t>(text: &'t str, span: &Range<usize>) -> &'t str {
     header.split([' ', '\t']).next().unwrap_or_default()
 }
 
-/// The same file with an end of its last line, where that is the last line of a text behind `|` or `>`:
-/// to read on as it did, the text no longer keeps its line ends (`|-`).
+/// Ends the last line of a file that has no end, where it belongs to a text behind `|` or `>`: to read on as it did,
+/// the text no longer keeps its line ends (`|-`).
 pub(crate) fn ended(text: &str) -> Option<String> {
     let mut last = 0..0;
     tree::parse(text).root?.scalars(&mut |span| last = span.clone());

@@ -56,7 +56,7 @@ impl ForeignNode {
         self.entries().find(|(entry, _)| entry.as_text() == Some(name)).map(|(_, value)| value)
     }
 
-    /// The same, but for one that is null.
+    /// The value of a map's entry, unless it is null.
     #[must_use]
     pub fn given(&self, name: &str) -> Option<&Self> {
         self.get(name).filter(|value| !value.is_null())

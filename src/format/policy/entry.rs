@@ -67,7 +67,7 @@ impl NewToken {
         text
     }
 
-    /// The same as a value in braces, for a list in brackets.
+    /// An item as a value in braces, for a list of tokens in brackets.
     pub(crate) fn flow_item(&self) -> String {
         let mut members = self.members();
         if let Some(further) = self.grants.get(1..).filter(|further| !further.is_empty()) {

@@ -446,7 +446,7 @@ fn seen_by_saphyr(node: &saphyr::Yaml<'_>) -> serde_json::Value {
     }
 }
 
-/// The same with whole numbers above 63 bits as that reader has them: as floating point numbers.
+/// A value with whole numbers above 63 bits as saphyr has them: as floating point numbers.
 fn with_signed_numbers(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value as Json;
     match value {

@@ -72,7 +72,8 @@ impl Cors {
         ]);
     }
 
-    /// The same for an answer to `OPTIONS`, which may be a preflight; `allow` lists the methods.
+    /// Adds what the browser needs to know to the headers of an answer to `OPTIONS`, which may be a preflight; `allow`
+    /// lists the methods.
     pub(crate) fn decorate_preflight(
         &self,
         request: &HeaderMap,

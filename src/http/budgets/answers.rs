@@ -10,7 +10,7 @@ use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
-/// An answer of up to so many bytes is not counted: as many connections as there may be take less with such
+/// How many bytes an answer may have without being counted: as many connections as there may be take less with such
 /// ones than a few with large ones.
 pub(crate) const FREE_BYTES: usize = 16 * 1_024;
 
@@ -62,7 +62,7 @@ impl AnswerRoom {
         Self { answers: Arc::clone(answers), place: answers.room.place(taker) }
     }
 
-    /// Room for an answer in the making that has so many bytes now.
+    /// Makes room for an answer in the making that has this many bytes now.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl AnswerRoom {
         Err(ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::AnswersBytes))
     }
 
-    /// The same answer, counted until the last byte of it is sent or dropped.
+    /// Counts an answer until the last byte of it is sent or dropped.
     ///
     /// # Errors
     ///

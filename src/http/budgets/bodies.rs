@@ -7,8 +7,8 @@ use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
-/// Of a body so many bytes are not counted: a small write has room whoever else sends what, and as many connections
-/// as there may be take no more with such ones than the counted bodies may.
+/// How many bytes of a body are not counted: a small write has room whoever else sends what, and as many connections as
+/// there may be take no more with such ones than the counted bodies may.
 const FREE_BYTES: usize = 16 * 1_024;
 
 /// Which part of what bodies may take together is for senders whom nobody knows; they take no other.
@@ -49,7 +49,7 @@ impl Bodies {
 pub(crate) struct BodyRoom(Reservation);
 
 impl BodyRoom {
-    /// Room for a body of which so much is there now.
+    /// Makes room for a body of which this many bytes are there now.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ mod tests {
         Sender::Stranger(Taker::Unnamed(None))
     }
 
-    /// The room of a body of so many counted bytes, or the status of the refusal.
+    /// The room of a body of this many counted bytes, or the status of the refusal.
     fn taken(bodies: &Bodies, sender: Sender, bytes: usize) -> Result<BodyRoom, u16> {
         let mut room = bodies.room(sender);
         room.grow_to(FREE_BYTES + bytes).map_err(|error| error.status().as_u16())?;

@@ -15,7 +15,7 @@ pub(crate) enum Taker {
     Unnamed(Option<IpAddr>),
 }
 
-/// So many bytes for all callers together. A caller's first place may take all that is left; with a further one they
+/// The bytes that all callers have together. A caller's first place may take all that is left; with a further one they
 /// get at most as much as is left for the others then.
 #[derive(Debug)]
 pub(crate) struct Room {
@@ -54,7 +54,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Makes the place as large as so many bytes, or as all of the room if that is less. Where there is not as much
+    /// Makes the place as large as this many bytes, or as all of the room if that is less. Where there is not as much
     /// left it stays as it is, and the answer is `false`.
     #[must_use]
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {

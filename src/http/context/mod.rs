@@ -112,7 +112,7 @@ pub struct SharedBranch {
     pub notice_secret: Option<NoticeSecret>,
     /// Whether writes are for other instances.
     pub is_follower: bool,
-    /// The remote not seen for so long, and the service is not ready.
+    /// How long the remote may be unseen before the service is not ready; `None` for ever.
     pub max_staleness: Option<Duration>,
 }
 

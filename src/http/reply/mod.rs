@@ -115,7 +115,7 @@ impl Reply {
         }
     }
 
-    /// The same for good.
+    /// Takes the document out of the answer; nothing of a stream.
     pub(crate) fn into_body(self) -> Bytes {
         match self.content {
             Content::Whole(body) => body,
@@ -123,7 +123,7 @@ impl Reply {
         }
     }
 
-    /// The same with one more header field.
+    /// Adds a header field.
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.more.push((name, value));
         self
@@ -149,7 +149,7 @@ impl Reply {
         Self::typed(StatusCode::OK, self.media_type.unwrap_or(JSON_API), body)
     }
 
-    /// The same in fewer bytes for whoever takes it so, if it is large enough to pay.
+    /// Compresses the document for whoever takes it so, if it is large enough to pay.
     pub(crate) fn compressed(mut self, request: &HeaderMap) -> Self {
         let Content::Whole(body) = &mut self.content else { return self };
         if body.len() < compress::BYTES_MIN {
@@ -163,7 +163,7 @@ impl Reply {
         self
     }
 
-    /// The same, counted among the answers under way.
+    /// Counts the answer among those under way.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ impl Head {
         Self { method, uri, headers, has_body, connection, session }
     }
 
-    /// The same head in a session, which ends at that time, or when the session, which alone keeps it, is dropped.
+    /// The head as one of a session, which ends at that time, or when the session, which alone keeps it, is dropped.
     pub(crate) fn of_session(self, ends: &Arc<DateTime<Utc>>) -> Self {
         Self { session: Some(Arc::downgrade(ends)), ..self }
     }

@@ -26,11 +26,10 @@ pub(crate) fn live() -> Reply {
 
 /// `GET /readyz`: whether requests can be answered, and why not.
 ///
-/// Problems of single files do not make the service unready, since everything else is served;
-/// they are counted, and what is odd about the work tree is said. Nor does a write that could not be made,
-/// since reads go on. Where somebody decides who may do
-/// what, a stranger is told none of that, but on the listener that is for operators. How it stands with the remote is
-/// told either way.
+/// Answers 200 while the repository can be read and the remote was seen lately enough. Broken files and failed writes
+/// do not make the service unready; they are only reported. On the public listener of a guarded service details are
+/// left out: it is told there that writes fail or wait, that something is wrong with the policy, and the state of the
+/// remote, but no revision and no counts.
 pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, ApiError> {
     let tells_all = is_for_operators || call.context.access.guard.is_open();
     let remote =

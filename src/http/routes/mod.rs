@@ -73,7 +73,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     Ok(reply)
 }
 
-/// The same answer; where there is no such collection any more it says too what became of it, to who may know.
+/// Adds what became of the collection, for who may know, to the answer that there is none any more.
 async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
     match answer {
         // What the request is to blame for is not there for another reason: a revision, say.

@@ -13,7 +13,7 @@ use crate::http::jsonapi::{document, query};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 
-/// The problems of so many files are put together between two other answers.
+/// How many files may have problems for these to be put together between two other answers.
 const PROBLEMS_AT_ONCE: usize = 100;
 
 /// `GET /problems`

@@ -67,8 +67,8 @@ async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
     }
 }
 
-/// The same refusal without what the caller may not read: the name of another collection, and what a
-/// value was (that is the past, which takes a right of its own).
+/// Takes out of a refusal what the caller may not read: the name of another collection, and what a value was (that is
+/// the past, which takes a right of its own).
 pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
     match &mut error {
         SubmitError::Refused { refusal, .. } => {

@@ -18,7 +18,7 @@ const SOCKET_MODE: u32 = 0o660;
 pub enum Bound {
     /// At this address, with the port that it really has.
     Tcp(SocketAddr),
-    /// The same, and TLS is spoken there.
+    /// At this address, with the port that it really has, and TLS is spoken there.
     Tls(SocketAddr),
     /// At this path.
     Unix(PathBuf),

@@ -198,7 +198,7 @@ pub trait Answers: Clone + Send + Sync + 'static {
         connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 
-    /// Takes note of a request that the server has refused by itself, with a body of so many bytes, and names it;
+    /// Takes note of a request that the server has refused by itself, with a body of this many bytes, and names it;
     /// nothing is known of it where the head could not be read.
     fn refused(
         &self,

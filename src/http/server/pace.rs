@@ -77,7 +77,7 @@ impl Pace {
         Ok(())
     }
 
-    /// Whether it has taken too few bytes in so long.
+    /// Whether a client has taken too few bytes in this time.
     fn is_too_little(&self, bytes: usize, time: Duration) -> bool {
         (bytes as u128) < self.bytes_per_s_min as u128 * time.as_millis() / 1_000
     }

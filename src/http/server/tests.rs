@@ -224,7 +224,8 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     assert!(ended.is_err() || taken.len() < 64 * 1024 * 1024);
 }
 
-/// Takes so much of an answer in so many steps, with a pause before each, and then no more.
+/// Takes an answer in `steps` steps of at most 64 KiB, with a pause before each, and then no more; tells how many
+/// bytes.
 async fn trickle(stream: &mut TcpStream, steps: usize, pause: Duration) -> usize {
     let (mut taken, mut bytes) = (0, vec![0; 64 * 1024]);
     for _ in 0..steps {

@@ -43,8 +43,8 @@ use crate::http::ui::session::Sessions;
 /// What may be loaded and where forms may go: what this service serves, and nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// What has up to so many bytes is read and compressed between two answers; what has more, off the threads that
-/// answer.
+/// How many bytes something may have to be read and compressed between two answers; with more it is, off the threads
+/// that answer.
 const AT_ONCE_BYTES_MAX: usize = 256 * 1_024;
 
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");

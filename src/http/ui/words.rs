@@ -7,7 +7,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::domain::Value;
 
-/// For so long it is looked for what differs in the texts of one page; the rest is shown as it is.
+/// How long it is looked for what differs in the texts of one page; the rest is shown as it is.
 const DIFFERENCES_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// How many bytes of what differs a page shows; of the rest it says that it is left out.
@@ -125,7 +125,7 @@ impl DiffBudget {
         Self { bytes: SHOWN_BYTES_MAX, until: Instant::now() + DIFFERENCES_WAIT_MAX }
     }
 
-    /// Takes room for so many bytes, if there is as much.
+    /// Takes room for this many bytes, if as much is left; otherwise all that is left.
     fn take(&mut self, bytes: usize) -> bool {
         let left = self.bytes.checked_sub(bytes);
         self.bytes = left.unwrap_or(0);

@@ -37,7 +37,7 @@ pub(crate) enum InjectedFault {
     AfterTheBranch,
     /// Someone commits this first: name to content, `None` to remove it.
     Race(Vec<(String, Option<String>)>),
-    /// The same, and then git is in the middle of changing the work tree.
+    /// Someone commits this first, and then git is in the middle of changing the work tree.
     BusyRace(Vec<(String, Option<String>)>),
     /// Another process held the index of the work tree for a while, in which somebody saved this file.
     Saved(String, String),

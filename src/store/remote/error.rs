@@ -27,7 +27,7 @@ pub enum RemoteError {
     /// The operator has to decide first what is to become of the branch.
     #[error("{0}")]
     Stopped(String),
-    /// So many commits wait to be pushed that no more are taken.
+    /// Too many commits wait to be pushed for more to be taken.
     #[error("{waiting} commits wait to be pushed to the remote, and --ahead-commits-max is {ahead_max}")]
     FarAhead {
         /// How many.

@@ -1,8 +1,8 @@
 //! What happens, in numbers.
 //!
 //! ```text
-//! the parts ──count──▶ Counter, Gauge, Histogram ──read──▶ Page ──▶ text for Prometheus
-//!                      plain numbers                      a scrape
+//! the parts ──count──▶ Counter, Gauge, Histogram ──read──▶ Scrape ──▶ text for Prometheus
+//!                      plain numbers                      one reading
 //! ```
 //!
 //! Each part of the service owns the numbers that it counts in, and knows nothing of how they are shown: to

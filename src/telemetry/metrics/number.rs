@@ -11,12 +11,12 @@ const BUCKETS_MAX: usize = 16;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Once more.
+    /// Counts something that has happened once more.
     pub fn add_one(&self) {
         self.add(1);
     }
 
-    /// So many times more.
+    /// Counts something that has happened `more` times.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -33,12 +33,12 @@ impl Counter {
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// One more.
+    /// Counts one more that is there.
     pub fn add_one(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Counts one less.
     pub fn take_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -114,12 +114,12 @@ impl Histogram {
         Self { bounds, units, buckets: Default::default(), sum: AtomicU64::new(0) }
     }
 
-    /// Counts something that took so long.
+    /// Counts something by how long it took.
     pub fn observe(&self, took: Duration) {
         self.count(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts something that was so much.
+    /// Counts something by its value.
     pub fn count(&self, value: u64) {
         let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);

@@ -29,7 +29,8 @@ impl View {
         self.blame_until(key, u32::MAX, sees)
     }
 
-    /// The same as of a revision along the first parents.
+    /// For each attribute of a collection, in canonical order, the event that gave it the value that it had at a
+    /// revision along the first parents; otherwise as [`blame`](Self::blame).
     ///
     /// # Errors
     ///
@@ -44,7 +45,7 @@ impl View {
         self.blame_until(key, self.commit_number(revision)?, sees)
     }
 
-    /// The same up to the commit with this number.
+    /// As [`blame`](Self::blame), with the values that the attributes had at the commit with this number.
     fn blame_until(
         &self,
         key: &Key,

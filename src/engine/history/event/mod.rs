@@ -116,9 +116,9 @@ pub struct EventRecord {
     /// The collections that its commit is about if they are several, for whoever must not hear of all of
     /// them; `None` when they are more than a thousand.
     pub together: Option<Box<[Key]>>,
-    /// How it is told.
+    /// The event as JSON, made when somebody first asks for it.
     pub memo: Memo,
-    /// How it is told to who follows along.
+    /// The event as the stream sends it, made when it is first sent.
     pub memo_streamed: Memo,
 }
 
@@ -174,7 +174,7 @@ pub struct PastFault {
 }
 
 impl PastFault {
-    /// The same without the path.
+    /// The fault without the path.
     pub(crate) fn into_format(self) -> format::Fault {
         let Self { line, column, message, .. } = self;
         format::Fault { line, column, message }

@@ -412,7 +412,7 @@ fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, Sto
     IndexBuilder::new(index, shared)
 }
 
-/// Whether an index of so many commits is to be kept where one of `kept` commits is.
+/// Whether an index of `len` commits is to be kept where one of `kept` commits is.
 fn is_worth_keeping(len: u32, kept: u32) -> bool {
     len.abs_diff(kept) >= KEEP_AFTER_COMMITS.max(kept / KEEP_AFTER_PART)
 }

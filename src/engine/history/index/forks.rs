@@ -73,7 +73,7 @@ impl Forks {
         self.by_commit.get_prev(&commit).map(|(_, fork)| *fork)
     }
 
-    /// The commit so many first parents before another one, if there are so many here.
+    /// The commit `steps` first parents before another one, if there are as many here.
     pub(crate) fn back(&self, commit: u32, steps: u32) -> Option<u32> {
         let (mut at, mut left) = (commit, steps);
         while let Some((number, fork)) =

@@ -229,7 +229,7 @@ impl Index {
         self.present_of(self.number_of(key.as_str())?)
     }
 
-    /// The same of the key with this number.
+    /// The file that counts now for the key with this number.
     pub(crate) fn present_of(&self, key: u32) -> Option<Version> {
         self.event(self.of_key(key).last()?).after
     }

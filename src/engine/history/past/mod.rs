@@ -37,7 +37,7 @@ pub struct AsOf {
     pub problems: BTreeMap<String, PastFault>,
     /// What is not shown since the repository has lost it, by key.
     lost: BTreeMap<Key, PastFault>,
-    /// The same as what is served now is shown, made when somebody first asks for it.
+    /// The collections in the form of what is served now, made when somebody first asks for them.
     snapshot: OnceLock<Arc<Snapshot>>,
 }
 
@@ -96,7 +96,7 @@ impl View {
         Ok(past)
     }
 
-    /// The same, if it is at hand.
+    /// All collections as they were at a revision, if they are at hand.
     fn known_as_of(&self, revision: Revision) -> Option<Arc<AsOf>> {
         self.shared.catalogs.get(&(self.index.oldest(), revision))
     }
@@ -129,7 +129,7 @@ impl View {
         entries.remove(key).ok_or_else(unknown)
     }
 
-    /// The same in the form of what is served now.
+    /// One collection as it was, in the form of what is served now.
     ///
     /// # Errors
     ///
@@ -310,7 +310,7 @@ impl AsOf {
 }
 
 impl PastEntry {
-    /// The same in the form of what is served now; `at` is when what is wrong is known since.
+    /// The entry in the form of what is served now; `at` is when what is wrong is known since.
     fn served(&self, key: &Key, at: DateTime<Utc>) -> Entry {
         let problem = self.problem.as_ref().map(|(fault, serving)| {
             Arc::new(Problem {

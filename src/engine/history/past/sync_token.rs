@@ -61,7 +61,7 @@ pub struct Shown {
 pub enum VisibleKeys<'a> {
     /// All.
     All,
-    /// Those with such keys.
+    /// Those with the keys of which this is true.
     Some(&'a dyn Fn(&Key) -> bool),
     /// This one.
     One(&'a Key),

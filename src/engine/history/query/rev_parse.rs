@@ -67,7 +67,7 @@ impl View {
         }
     }
 
-    /// The commit so many first parents back; of the history of the branch the index knows it.
+    /// The commit `steps` first parents back; of the history of the branch the index knows it.
     fn first_parent(&self, revision: Revision, steps: u32) -> Result<Option<Revision>, HistoryError> {
         let mut at = revision;
         for left in (0..=steps).rev() {

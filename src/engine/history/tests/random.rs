@@ -18,7 +18,7 @@ enum Act {
     Commit(Vec<(usize, usize)>),
     /// A side branch of two commits, merged with its first parent on the main line or on the side.
     Merge(Vec<(usize, usize)>, bool),
-    /// The branch goes back by so many commits.
+    /// The branch goes back by this many commits.
     Rewind(usize),
 }
 

@@ -35,7 +35,7 @@ impl Story {
         }
     }
 
-    /// The same, with something going wrong on the way.
+    /// Asks for something while something goes wrong on the way, and compares the answer with what may come of it.
     pub(crate) fn ask_and_fail(&mut self) {
         let fault = match self.rng.u32(..5) {
             0 => InjectedFault::BeforeTheBranch,

@@ -70,7 +70,7 @@ impl ApiError {
         }
     }
 
-    /// The same with the entity tag of what is served now, for the next try.
+    /// Adds the entity tag of what is served now, for the next try.
     pub(crate) fn with_etag(self, current: &Entry) -> Self {
         let tag = HeaderValue::try_from(format!("\"{}\"", current.tag()));
         self.with_header(ETAG, tag.expect("a tag is visible ASCII"))
@@ -114,7 +114,7 @@ impl ApiError {
         self
     }
 
-    /// The same, because this limit was reached.
+    /// Says that this limit was reached.
     pub(crate) fn reaching(self, limit: Limit) -> Self {
         Self { limit: Some(limit), ..self }
     }
@@ -153,13 +153,13 @@ impl ApiError {
         self
     }
 
-    /// The same failure of a request without a resource in its body: there is nothing to point at.
+    /// Takes away the pointers into the body, for a request without a resource in it: there is nothing to point at.
     pub(crate) fn without_pointers(mut self) -> Self {
         self.errors = self.errors.into_iter().map(ErrorObject::without_pointer).collect();
         self
     }
 
-    /// The same failure as part of a batch: pointers start at its operation.
+    /// Makes it the failure of a part of a batch: pointers start with `prefix`, its operation.
     pub(crate) fn below(mut self, prefix: &str) -> Self {
         self.errors = self.errors.into_iter().map(|error| error.below(prefix)).collect();
         self
@@ -213,11 +213,8 @@ impl From<ErrorObject> for ApiError {
     }
 }
 
-/// Tells all errors at once, up to a limit.
-///
-/// # Panics
-///
-/// Never: an empty list would be a failure without a reason and becomes an internal error.
+/// Tells all errors at once, up to a limit. An empty list is a bug: it panics in debug builds and is answered as an
+/// internal error in release builds.
 impl From<Vec<ErrorObject>> for ApiError {
     fn from(mut errors: Vec<ErrorObject>) -> Self {
         debug_assert!(!errors.is_empty(), "BUG: a failure without an error");

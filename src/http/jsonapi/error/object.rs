@@ -220,13 +220,14 @@ impl ErrorObject {
         self.more.as_ref()?.limit
     }
 
-    /// The same error about a request without the body that it would point into.
+    /// Takes away the pointer into the body, for an error about a request without one.
     pub(crate) fn without_pointer(mut self) -> Self {
         self.source = self.source.filter(|source| !matches!(source, ErrorSource::Pointer(_)));
         self
     }
 
-    /// The same error about a part of a larger body; without a pointer it is about the whole part.
+    /// Makes it an error about a part of a larger body, which stands at `prefix`; without a pointer it is about the
+    /// whole part.
     pub(crate) fn below(mut self, prefix: &str) -> Self {
         self.source = match self.source {
             Some(ErrorSource::Pointer(pointer)) => Some(ErrorSource::Pointer(format!("{prefix}{pointer}"))),

@@ -30,7 +30,7 @@ const MAX_SIZE_EXCEEDED: &str =
 /// The page that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageQuery {
-    /// So many items after so many others.
+    /// At most `limit` items, after the first `offset` ones.
     Offset {
         /// How many items are left out.
         offset: usize,

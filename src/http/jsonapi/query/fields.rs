@@ -51,7 +51,8 @@ pub(crate) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> 
     fields_beside(query, types, &[])
 }
 
-/// The same of a path that takes other parameters too, which somebody else reads.
+/// Reads the query of a path that answers with resources of these types, and takes other parameters too, which somebody
+/// else reads.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ impl Query {
         self.pairs.is_empty()
     }
 
-    /// The same query with other `page[...]` parameters, encoded.
+    /// The query with other `page[...]` parameters, encoded.
     pub(crate) fn with_page(&self, page: &[(&str, String)]) -> String {
         let kept = self.pairs.iter().filter(|(name, _)| !name.starts_with("page["));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()

@@ -12,7 +12,7 @@ use crate::http::request::id;
 use crate::telemetry::{AccessLog, Answered};
 
 impl<'a> Call<'a> {
-    /// The same as somebody has sent it, which is counted where that is of interest.
+    /// The call of a request that somebody has sent: when it began is noted where metrics or the access log ask for it.
     pub(crate) fn watched(self) -> Self {
         let is_of_interest =
             self.context.telemetry.metrics.is_some() || self.context.telemetry.access_log.is_some();
@@ -29,7 +29,7 @@ impl<'a> Call<'a> {
 pub(crate) struct Counted<'c, 'a>(&'c Call<'a>);
 
 impl Counted<'_, '_> {
-    /// It was answered.
+    /// Counts and logs the answer to the request.
     pub(crate) fn answered(self, reply: &Reply) {
         let Some(began) = self.0.began else { return };
         if self.0.entered.get().is_none() {

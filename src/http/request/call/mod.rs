@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
         AnswerRoom::of(&self.budgets.answers, self.taker())
     }
 
-    /// The same answer, counted among those under way if it is large.
+    /// Counts an answer among those under way if it is large.
     ///
     /// # Errors
     ///

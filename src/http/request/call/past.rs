@@ -77,7 +77,7 @@ impl Call<'_> {
         self.explained(key, ApiError::no_such_collection(key.as_str())).await
     }
 
-    /// The same error, which says too what became of a collection, to who may know.
+    /// Adds to an error what became of a collection, for who may know.
     pub(crate) async fn explained(&self, key: &Key, error: ApiError) -> ApiError {
         match Box::pin(self.deletion_of(key)).await {
             Some(deletion) => error.with_more(&deletion),

@@ -25,7 +25,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::collections::one;
 use crate::http::routes::{past, stream};
 
-/// A list of up to so many is put together between two other answers.
+/// How many collections a list may have to be put together between two other answers.
 const LIST_LEN_AT_ONCE: usize = 1_000;
 
 /// `GET /collections`
@@ -206,7 +206,7 @@ pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> 
     conditional(reply, snapshot.revision, ready.etag(), &condition, Some(entry))
 }
 
-/// The same as it was at the revision that `text` names.
+/// Answers with the collection as it was at the revision that `text` names.
 async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiError> {
     call.authorize(Action::ReadPast { key }).await?;
     let (entry, revision) = past::one_as_of(call, key, text).await?;

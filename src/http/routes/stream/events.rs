@@ -158,7 +158,7 @@ fn happened(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Event {
     Event::default().id(event.position.to_string()).event(event.action.as_str()).data(data)
 }
 
-/// As it is sent.
+/// The bytes of an event, as they are sent.
 fn bytes(event: &Event) -> Bytes {
     event.to_string().into()
 }

@@ -97,7 +97,7 @@ fn shown(snapshot: &Snapshot, permission: &Permission) -> Shown {
 struct ServedSource {
     /// What the reader knows once it has taken all that is queued.
     shown: Shown,
-    /// The id that the reader came back with, and the history to look it up in for so long.
+    /// The id that the reader came back with, the history to look it up in, and how long that may take.
     last_seen: Option<(String, Option<(History, Duration)>)>,
     queue: VecDeque<(News, Option<SyncToken>)>,
     wording: Wording,

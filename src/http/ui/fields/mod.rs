@@ -84,8 +84,8 @@ impl FormSettings {
         if is_readable { Ok(changes) } else { Err(UnreadableField { others: changes }) }
     }
 
-    /// The same form on top of what others have made of the collection meanwhile: what the visitor changed
-    /// stays as it was typed, everything else is as it is by now; `clashes` are shown side by side.
+    /// The form on top of what others have made of the collection meanwhile: what the visitor changed stays as it was
+    /// typed, everything else is as it is by now; `clashes` are shown side by side.
     pub(crate) fn onto(self, current: &Collection, changed: &[(String, Value)], clashes: &[Clash]) -> Self {
         let mut next = Self::of(current);
         let (were, wanted_of) = (by_name(&self.was), by_name(changed));

@@ -37,7 +37,7 @@ pub(crate) const fn reach(_: Failpoint<'_>, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same between two steps of a write.
+/// Fails between two steps of a write when a test has this step fail at this path.
 pub(crate) fn stop_at(step: Failpoint<'_>, path: &Path) -> Result<(), StoreError> {
     reach(step, path).at("go on in", path)
 }

@@ -85,7 +85,7 @@ pub(crate) fn now_ns() -> i128 {
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// The same as a date.
+/// The present time, as a date.
 pub(crate) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp_nanos(i64::try_from(now_ns()).unwrap_or(i64::MAX))
 }

@@ -102,7 +102,7 @@ impl GitIndex {
         Self::parse_with(bytes, |_| None)
     }
 
-    /// The same of one that may be split; `shared` tells the file of a name that stands beside it.
+    /// Reads an index that may be split; `shared` tells the file of a name that stands beside it.
     pub(crate) fn parse_with(
         bytes: Vec<u8>,
         shared: impl FnOnce(&str) -> Option<Vec<u8>>,

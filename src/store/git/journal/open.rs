@@ -37,7 +37,7 @@ impl GitJournal {
         Self::init_as(path, NewRepository::default())
     }
 
-    /// The same for a repository of another kind.
+    /// Makes a repository of the kind that `new` says when `path` is absent or an empty folder; answers whether it did.
     ///
     /// # Errors
     ///

@@ -35,13 +35,13 @@ use crate::store::git::read::archive::GitArchive;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{Archive as _, StoreError};
 
-/// So many commits that the graph does not have are worth a new file of it.
+/// How many commits the graph must lack to be worth a new file of it.
 pub(crate) const COMMITS_MIN: usize = 1_000;
 
 /// How long it takes at most to note the number of a process that has begun.
 const NOTING_TIME: Duration = Duration::from_secs(5);
 
-/// So many attempts in a row that fail are the last: once may be for a `git gc` that came in between.
+/// How many attempts may fail in a row until there are no more: once may be for a `git gc` that came in between.
 const FAILURES_MAX: u32 = 2;
 
 const WRITE: [&str; 7] = [
@@ -66,8 +66,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Prepares to keep the graph of a repository, for the commits of a branch, with this git command,
-    /// whenever there are so many new ones.
+    /// Prepares to keep the graph of a repository, for the commits of a branch, with this git command, whenever at
+    /// least `commits_min` are new.
     pub(crate) fn new(archive: GitArchive, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
         let layout = &archive.branch.layout;
         let note = StateFile::new(&layout.state(), "graph", barrier);

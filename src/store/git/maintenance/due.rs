@@ -54,7 +54,7 @@ impl Due {
         *planned = Some(planned.map_or(at, |planned| planned.min(at)));
     }
 
-    /// Notes that a task has ended which took so long.
+    /// Notes that a task has ended, and how long it took.
     pub(crate) fn end(&mut self, task: Task, now: Instant, took: Duration) {
         self.is_busy = false;
         self.rested[task as usize] = match task {

@@ -30,7 +30,7 @@ const PRIORITY_LOWEST: i32 = 19;
 /// The first to be ended where memory is short (`proc_pid_oom_score_adj(5)`).
 const OOM_SCORE_HIGHEST: &str = "1000";
 
-/// Behind its state a process's `stat` has so many fields before its start.
+/// How many fields stand between the state of a process and its start in its `stat`.
 const START_BEHIND_STATE: usize = 18;
 
 const COMPLAINT_BYTES_MAX: u64 = 1_000;

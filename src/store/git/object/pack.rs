@@ -62,8 +62,8 @@ impl PackBuilder {
         Self { bytes, objects: Vec::new(), offsets: HashMap::new(), deflater: None }
     }
 
-    /// Begins a pack whose contents are deflated, with room for so many bytes: what is never written costs nothing,
-    /// and what grows is there twice for a moment.
+    /// Begins a pack whose contents are deflated, with room for `len` bytes: what is never written costs nothing, and
+    /// what grows is there twice for a moment.
     pub(crate) fn deflating(len: usize) -> Self {
         let mut builder = Self { deflater: Some(Deflater::default()), ..Self::new() };
         builder.bytes.reserve(len);

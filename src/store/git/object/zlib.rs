@@ -56,7 +56,7 @@ pub(crate) fn is_untried(stream: &[u8]) -> bool {
     stream.starts_with(&FASTEST) && stream.get(2).is_some_and(|block| block & 0b110 == 0)
 }
 
-/// The content of a stream, which is so long.
+/// The content of a stream, which has `len` bytes.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ impl Deflater {
 
 /// The checksum at the end of a stream (RFC 1950, section 8.2).
 fn adler32(content: &[u8]) -> u32 {
-    /// So many bytes can be added before the sums must be reduced.
+    /// How many bytes can be added before the sums must be reduced.
     const RUN_LEN: usize = 5_552;
     const BASE: u32 = 65_521;
     let (mut a, mut b) = (1_u32, 0_u32);

@@ -30,7 +30,7 @@ pub(crate) const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// The longest chain of deltas, as in git (`pack.depth`).
 const CHAIN_LEN_MAX: usize = 4095;
 
-/// So many bytes of what deltas are against are kept at least, and at most twice as many.
+/// The number of bytes of what deltas are against that are kept at least; up to twice as many are.
 const BASES_BYTES_MIN: usize = 8 << 20;
 
 /// A reader of the objects of a repository; each thread has one.
@@ -60,7 +60,7 @@ impl Objects {
         Self::new(&Arc::new(Database::new(common_dir)))
     }
 
-    /// The same, keeping less or more of what deltas are against.
+    /// Keeps less or more of what deltas are against: at least this many bytes.
     pub(crate) fn keeping(self, bytes_min: usize) -> Self {
         Self { bases: Cache::new(bytes_min), ..self }
     }

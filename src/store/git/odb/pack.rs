@@ -143,7 +143,7 @@ pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<ObjectPlace>
     Some(names.chunks_exact(20).map(oid).zip(places).collect())
 }
 
-/// The same of an index of the first version, which git has not written since 2008.
+/// Reads a pack index of version 1, which git has not written since 2008.
 fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<ObjectPlace>> {
     let entries = index.get(TOTALS_LEN..).filter(|it| count.checked_mul(24) == Some(it.len()))?;
     Some(entries.chunks_exact(24).map(|entry| (oid(&entry[4..]), number(&entry[..4]))).collect())
@@ -157,7 +157,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What stands in front of an object that begins `at` so many bytes into its pack.
+/// What stands in front of an object that begins `at` bytes into its pack.
 pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<ObjectHeader> {
     let mut rest = bytes.iter();
     let first = *rest.next()?;

@@ -9,9 +9,9 @@
 /// which of small files take a hundred bytes each; the history of a million commits is some hundred packs of this size.
 pub(crate) const MERGED_BYTES_MAX: u64 = 8 << 20;
 
-/// A pack is merged with all smaller ones if these have together at least so many times its
-/// objects. Of a million commits each is then copied six times; with the two packs for one of `git
-/// repack --geometric=2` it would be twelve times, and there would be no fewer packs on average.
+/// How many times a pack's objects all smaller packs must have together for it to be merged with them. Of a million
+/// commits each is then copied six times; with the two packs for one of `git repack --geometric=2` it would be twelve
+/// times, and there would be no fewer packs on average.
 const SMALLER_RATIO_MIN: u64 = 4;
 
 /// What an index has for each object, and what it has beside that (gitformat-pack(5), version 2):
@@ -27,7 +27,7 @@ pub(crate) struct PackSize {
     pub(crate) name: String,
 }
 
-/// How many objects a pack has whose index is so long.
+/// How many objects a pack has whose index has this many bytes.
 pub(crate) const fn objects_of(index_len: u64) -> u64 {
     index_len.saturating_sub(INDEX_OTHER_BYTES) / INDEX_ENTRY_BYTES
 }

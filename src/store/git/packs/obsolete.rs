@@ -10,14 +10,13 @@ use crate::store::git::packs::geometry::PackSize;
 use crate::store::git::packs::store::Packs;
 use crate::store::{AtPath as _, StoreError};
 
-/// So many parts of merged packs may be left while writes go on.
+/// How many parts of merged packs may be left while writes go on.
 const OBSOLETE_LEN_MAX: usize = 300;
 
 /// A pack that is being removed.
 const REMOVED: &str = "collectory-removed";
 
-/// So many bytes may they have: the pack of each group has a whole tree, which of many collections is
-/// large.
+/// How many bytes these may have: the pack of each group has a whole tree, which of many collections is large.
 const OBSOLETE_BYTES_MAX: u64 = 512 << 20;
 
 /// Parts of merged packs, oldest merge first, each with the pack that has its objects now.

@@ -40,16 +40,17 @@ use crate::store::git::packs::obsolete::ObsoletePacks;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{AtPath as _, StoreError};
 
-/// So many packs of our own are left alone; more are merged.
+/// How many packs of our own are left alone; more are merged.
 pub(crate) const PACKS_MAX: usize = 24;
 
-/// So many packs of our own are a burden to every reader, so they are merged without a rest.
+/// How many packs of our own are a burden to every reader, so that they are merged without a rest.
 const CROWD_LEN: usize = 100;
 
 /// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
 const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// So many bytes are enough for who follows the versions of a tree.
+/// The number of bytes of what deltas are against that are kept at least: enough for who follows the versions of a
+/// tree.
 const READER_BYTES_MIN: usize = 1 << 20;
 
 /// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever

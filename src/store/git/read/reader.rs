@@ -53,7 +53,7 @@ impl Reader {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
-    /// The same for who changes them, and [keeps](Self::keep_trees) them when all went well.
+    /// Takes the trees of a revision, for who changes them, and [keeps](Self::keep_trees) them when all went well.
     pub(crate) fn take_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
         self.trees(revision)?;
         Ok(mem::take(&mut self.trees).expect("loaded above"))

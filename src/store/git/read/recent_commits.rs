@@ -16,7 +16,7 @@ use crate::store::{BlobId, CommitChanges, EachContent};
 /// read.
 const STEPS_MAX: usize = 4096;
 
-/// So many bytes of contents are kept at least, and at most twice as many: who edits a file next begins with
+/// The number of bytes of contents that are kept at least; up to twice as many are: who edits a file next begins with
 /// what it holds.
 const CONTENT_BYTES_MIN: usize = 4 << 20;
 

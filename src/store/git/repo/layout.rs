@@ -34,7 +34,7 @@ pub(crate) struct Layout {
     pub(crate) shared: Option<Rights>,
 }
 
-/// A configuration of more than so many bytes is nobody's: reading it takes thirty times its size.
+/// How many bytes a configuration may have: nobody's has more, and reading one takes thirty times its size.
 const CONFIG_BYTES_MAX: u64 = 1_024 * 1_024;
 
 pub(crate) const STATE_FOLDER: &str = "collectory";

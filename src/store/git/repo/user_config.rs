@@ -113,7 +113,8 @@ pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
     program().unwrap_or(false)
 }
 
-/// The same as [`open`] finds, with what is included for some repositories or branches only (`includeIf`).
+/// All that git would read, as [`open`] finds it, with what is included for some repositories or branches only
+/// (`includeIf`).
 fn open_with_conditions(layout: &Layout) -> Result<Config, git2::Error> {
     open_by_libgit2(layout)?.config()
 }

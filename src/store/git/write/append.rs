@@ -30,7 +30,7 @@ const CHAIN_LEN_MAX: usize = 128;
 #[derive(Debug)]
 pub(crate) struct CommitGroup {
     pub(crate) committed: Vec<Committed>,
-    /// The same as who reads the commits would tell it.
+    /// The commits with what each changed, for `RecentCommits`.
     pub(crate) steps: Vec<CommitChanges>,
     pub(crate) pack: Pack,
     pub(crate) trees: Trees,

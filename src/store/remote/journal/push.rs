@@ -17,7 +17,7 @@ const TRIES_MAX: u32 = 3;
 /// The pauses between two tries.
 const PAUSES: Pauses = Pauses { least: Duration::from_millis(20), most: Duration::from_millis(250) };
 
-/// The same between two lost races: whoever comes late to the next one loses it, too.
+/// The pauses between two lost races: whoever comes late to the next one loses it, too.
 const RACE_PAUSES: Pauses = Pauses { least: Duration::from_millis(2), most: Duration::from_millis(250) };
 
 /// What has come of pushing a commit so far.

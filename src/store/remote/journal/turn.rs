@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// So many turns of others come first after a push that was a race.
+/// How many turns of others come first after a push that was a race.
 const TURNS_GIVEN: u32 = 2;
 
 /// The longest that others come first.
@@ -43,7 +43,7 @@ impl Turn {
         self.is_raced = true;
     }
 
-    /// Others have pushed.
+    /// Notes that others have pushed.
     pub(super) const fn met(&mut self) {
         self.is_raced = true;
     }
@@ -52,7 +52,7 @@ impl Turn {
         self.fetch_took = took;
     }
 
-    /// A push of ours that took so long is done.
+    /// Notes that a push of ours is done, and how long it took.
     pub(super) fn pushed(&mut self, now: Instant, took: Duration) {
         let are_known = std::mem::take(&mut self.is_raced);
         let is_offered = self.offered_at.is_none_or(|at| now - at >= OFFERED_EVERY);

@@ -41,7 +41,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// The same of commits that were made on top of what is to be pushed, or of what the remote has.
+    /// Has these commits pushed behind, which were made on top of what is to be pushed, or of what the remote has.
     pub(crate) fn post_more(&self, base: Option<Revision>, tip: Revision, commits: usize) {
         let mut known = self.known();
         let (lease, waiting) = known.posted.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));

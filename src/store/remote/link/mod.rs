@@ -51,9 +51,13 @@ pub type Decided = Box<dyn FnOnce(Result<Revision, RemoteError>) + Send>;
 /// What is wanted of the thread that looks, and of the writer.
 #[derive(Default)]
 pub(crate) struct Wishes {
+    /// Who waits for a look; the next one is for all of them.
     pub(crate) waiters: Vec<Waiter>,
+    /// What the operator has decided and the writer is to carry out, and who is told.
     pub(crate) decision: Option<(Decision, Decided)>,
+    /// Whether a look is wanted now, though nobody waits for it.
     pub(crate) is_wanted: bool,
+    /// Whether the link ends: nothing is waited for any more.
     pub(crate) is_over: bool,
     /// Whether the end is near: what waits for its turn is pushed now.
     pub(crate) is_hurried: bool,

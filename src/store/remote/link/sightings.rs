@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::domain::Revision;
 
-/// So many of the heads that were seen last are remembered.
+/// How many of the heads that were seen last are remembered.
 const SEEN_MAX: usize = 64;
 
 /// A head of the remote that somebody has seen.

@@ -24,7 +24,7 @@ pub enum LinkState {
     Starting,
     /// It was reached the last time.
     Up,
-    /// It was not.
+    /// It was not reached the last time.
     Down,
     /// It does not take what is pushed.
     Refused,

@@ -13,7 +13,7 @@ use crate::store::remote::transport::words::without_userinfo;
 /// The user where the URL names none, as git hosts take it beside a token.
 const USER_DEFAULT: &str = "x-access-token";
 
-/// A user of a URL that is so long may be a token, as git hosts take it, and is shown nowhere.
+/// The length from which on a user of a URL may be a token, as git hosts take it, and is shown nowhere.
 const TOKEN_LEN_MIN: usize = 16;
 
 /// Names the file with the token to the program that git asks for a password, which is our own.

@@ -36,7 +36,8 @@ impl BranchName {
         Self { named, told: OnceLock::new(), is_asked_for: false }
     }
 
-    /// The same, where the remote is to tell it unless it has.
+    /// A branch with this name, unless the remote has told its own; where a note in the folder says so, it is to tell
+    /// it.
     pub(crate) fn asked_for(name: &str, folder: &Path) -> Self {
         let mut branch = Self::of(name);
         if let Ok(told) = fs::read_to_string(folder.join(BRANCH)) {

@@ -45,7 +45,7 @@ const SETTINGS: [&str; 12] = [
     "submodule.recurse=false",
 ];
 
-/// So many branches are told where the one that is wanted is not there.
+/// How many branches are told where the one that is wanted is not there.
 const BRANCHES_TOLD_MAX: usize = 5;
 
 /// Who says what the branch of the remote is called.
@@ -311,7 +311,7 @@ impl Git {
         self.shown(&ended.error)
     }
 
-    /// The same of any of its words; a secret is found before it is cut off in the middle.
+    /// Any words of git or the remote, fit to be shown; a secret is found before it is cut off in the middle.
     fn shown(&self, said: &str) -> String {
         sentence(&self.access.without_secrets(said, &self.url))
     }

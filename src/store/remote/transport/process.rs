@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// So much of what a process says is kept, from the beginning of each of its two outputs.
+/// How many bytes of what a process says are kept, from the beginning of each of its two outputs.
 const SAID_BYTES_MAX: usize = 256 * 1024;
 
 /// How long a process that was asked to end may take to remove what it was making.
@@ -102,7 +102,8 @@ impl Processes {
         self.run_with(command, Stdio::null(), None, until)
     }
 
-    /// The same of a process that is given something, and whose whole output goes to a file.
+    /// Runs a process with this input, and with all of its output in a file if there is one; ends its group when the
+    /// time has come.
     ///
     /// # Errors
     ///
@@ -126,7 +127,8 @@ impl Processes {
         Ok(Ended { status, output: output.said(), error: error.said() })
     }
 
-    /// The same of a process that may take as long as it likes while it says something, which is told.
+    /// Runs a process that may take as long as it likes while it says something, which is told; ends its group when it
+    /// has been silent for longer than `quiet_max`.
     ///
     /// # Errors
     ///

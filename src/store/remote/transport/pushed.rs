@@ -3,7 +3,7 @@
 use crate::store::remote::transport::process::Ended;
 use crate::store::remote::transport::words::visible;
 
-/// So much of the word is shown that a remote gives for a push which it does not take.
+/// How many characters are shown of the word that a remote gives for a push which it does not take.
 const WORD_CHARS_MAX: usize = 200;
 
 /// What became of a push. What it means for the commits only the remote's head can tell, but of the first.

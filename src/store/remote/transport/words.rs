@@ -2,7 +2,7 @@
 
 use crate::store::remote::error::RemoteError;
 
-/// So many characters of what was said are shown.
+/// How many characters of what was said are shown.
 const SENTENCE_CHARS_MAX: usize = 400;
 
 /// The lines that tell something, in one.

@@ -191,7 +191,7 @@ async fn refused(
     show(visit, status, entry.as_deref(), form).await
 }
 
-/// Those who may not even see it get the page that says so.
+/// Passes on the errors that must not show the form again: signed out, or our own fault.
 fn visible(error: &ApiError) -> Result<(), ApiError> {
     match error.status() {
         StatusCode::UNAUTHORIZED | StatusCode::INTERNAL_SERVER_ERROR => Err(error.clone()),
@@ -199,7 +199,7 @@ fn visible(error: &ApiError) -> Result<(), ApiError> {
     }
 }
 
-/// A form of before a restart is shown again, and nothing is done.
+/// Shows a form again that comes from before a restart or a sign-in, and nothing is done; `None` for any other form.
 async fn stale_token(
     visit: &Visit<'_>,
     posted: &Posted,

@@ -60,7 +60,7 @@ impl Filters {
         self.0.iter().any(|(_, value)| !value.is_empty())
     }
 
-    /// The same question with another value, as a page.
+    /// The path of the page with these filters, some of their values changed.
     fn with(&self, changes: &[(&'static str, &str)]) -> String {
         let changed =
             |name: &str| changes.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
@@ -72,7 +72,7 @@ impl Filters {
         with_query("/events", &values)
     }
 
-    /// The same question to the API; as of a revision nothing later is told.
+    /// The filters as parameters of the API; as of a revision nothing later is told.
     fn to_api(&self, visit: &Visit<'_>) -> Vec<(&'static str, String)> {
         let mut asked: Vec<_> = FILTERS
             .iter()

@@ -58,7 +58,7 @@ impl Pointer {
         }
     }
 
-    /// The same as the index has it.
+    /// The entry with the mode that git's index has for it.
     pub(crate) const fn canonical(self) -> Self {
         Self { mode: self.canonical_mode(), oid: self.oid }
     }

@@ -29,8 +29,8 @@ impl RawTree {
         Ok(if is_sorted { tree } else { tree.sorted() })
     }
 
-    /// The same in git's order, of entries of one name only the first: what other tools have left
-    /// otherwise is found all the same, and written as it should be the next time.
+    /// The tree in git's order, of entries of one name only the first: what other tools have left otherwise is found
+    /// all the same, and written as it should be the next time.
     fn sorted(&self) -> Self {
         let mut names = HashSet::new();
         let mut entries: Vec<_> = (0..self.starts.len()).map(|index| (self.entry(index), index)).collect();

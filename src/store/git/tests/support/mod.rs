@@ -47,7 +47,7 @@ impl Repo {
         Self { folder, path, collections: "collections" }
     }
 
-    /// The same, with the collections in another folder.
+    /// One without a work tree, with the collections in another folder.
     pub(crate) fn bare_with(collections: &'static str) -> Self {
         Self { collections, ..Self::bare() }
     }

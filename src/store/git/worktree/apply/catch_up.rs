@@ -183,7 +183,8 @@ pub(crate) fn changes_between(
     Ok(changes)
 }
 
-/// The same, and every file that is what it was and was something else in a commit between the two.
+/// What differs in the collections folder between two revisions, and every file that is what it was and was something
+/// else in a commit between the two.
 fn changes_since(
     reader: &mut Reader,
     old: Option<Revision>,

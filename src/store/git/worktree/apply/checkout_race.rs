@@ -54,7 +54,7 @@ impl Checkout {
         self.index.leave(lock, draft, &index)
     }
 
-    /// The same after a write, whose answer does not hang on it.
+    /// Calls [`undo_race`](Self::undo_race) after a write, whose answer does not hang on it.
     pub(crate) fn undo_race_if_any(&mut self, reader: &mut Reader) {
         if let Err(error) = self.undo_race(reader) {
             tracing::debug!(%error, "cannot tell yet whether another branch was checked out meanwhile");

@@ -49,7 +49,7 @@ impl Checkout {
         self.index.try_lock()?.map_or(Ok(()), |lock| self.repair_index_under(lock))
     }
 
-    /// The same for who has the lock, which is released.
+    /// Mends the index under a lock, and lets that go.
     pub(crate) fn repair_index_under(&mut self, lock: HeldLock) -> Result<(), StoreError> {
         let Some(mut index) = self.index.read()? else { return Ok(()) };
         if !self.repair(&mut index)? {

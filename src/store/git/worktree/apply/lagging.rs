@@ -33,7 +33,7 @@ pub(crate) struct Lagging {
 /// What each file may have of ours; `None` for nothing.
 type Files = BTreeMap<String, BTreeSet<Option<BlobId>>>;
 
-/// The same as it is kept.
+/// [`Files`] in the state file: ids as hex digits.
 type Digits = BTreeMap<String, Vec<Option<String>>>;
 
 impl Lagging {
@@ -121,7 +121,7 @@ impl Checkout {
         self.lagging.keep()
     }
 
-    /// The same where nobody holds the lock yet.
+    /// Takes `index.lock`, unless somebody has it, and tries again to bring the files that are behind up to the branch.
     pub(crate) fn retry_if_lagging(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
         if self.lagging.files.is_empty() {
             return Ok(());

@@ -18,7 +18,7 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
 use crate::store::{AtPath as _, BlobId, Edit, StoreError, WorkTree};
 
-/// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
+/// How many bytes of the end of a reflog are looked through: some thousand moves, more than come in a moment.
 const REFLOG_BYTES_MAX: u64 = 1 << 20;
 
 /// How many times as long as for another turn is waited for the reflog where files were set back: a mistake would

@@ -40,7 +40,7 @@ pub(crate) enum Occasion {
     Ours,
     /// The branch was moved, and the work tree may have been brought along since.
     Found,
-    /// The same, and not everything that was written reached the disk.
+    /// As [`Found`](Occasion::Found), and a power cut may have taken what was written.
     PowerCut,
 }
 

@@ -76,7 +76,7 @@ impl Folder {
         Self::inside(layout, layout.folder.iter().map(String::as_str), make)
     }
 
-    /// The same of any folder of the work tree, by the parts of its path.
+    /// Opens any folder of the work tree, by the parts of its path, making what is missing of it when `make` says so.
     pub(crate) fn inside<'a>(
         layout: &Layout,
         parts: impl IntoIterator<Item = &'a str>,
@@ -119,7 +119,8 @@ impl Folder {
         self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX)
     }
 
-    /// The same, keeping all of it; `None` as well when it [is not read whole](is_unread).
+    /// Reads a regular file whole, keeping all of it. `None` as for [`read`](Self::read), and when it [is not read
+    /// whole](is_unread).
     pub(crate) fn read_whole(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
         let content = self.read_keeping(name.as_ref(), FILE_BYTES_READ_MAX)?;
         Ok(content.filter(|content| !is_unread(&content.stat)))
@@ -184,8 +185,8 @@ pub(crate) fn is_unread(stat: &Stat) -> bool {
     u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_READ_MAX as u64)
 }
 
-/// Reads as many bytes as the file had when it was opened, and keeps so many of them at most; `None` when it has
-/// become shorter.
+/// Reads as many bytes as the file had when it was opened, and keeps at most `bytes_max` of them; of one that [is not
+/// read whole](is_unread) only the beginning is read. `None` when it has become shorter.
 fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Option<SavedContent>> {
     let len = u64::try_from(stat.st_size).unwrap_or(0);
     if is_unread(&stat) {

@@ -105,7 +105,7 @@ mod system {
     use crate::domain::file_name::is_collection_file;
     use crate::store::git::disk::stamp::{Inode, inode_of};
 
-    /// So many bytes of notices are read at once.
+    /// How many bytes of notices are read at once.
     const NOTICES_LEN: usize = 4096;
 
     // `EXCL_UNLINK`: what was removed or replaced may be written to by whoever has it open, and is no
