@@ -36,27 +36,3 @@ pub enum RemoteError {
         ahead_max: usize,
     },
 }
-
-impl RemoteError {
-    /// Why it can't be asked, as one of these errors has said it before.
-    pub(crate) fn again(told: &str) -> Self {
-        let words_of = |kind: fn(String) -> Self| kind(String::new()).to_string();
-        if let Some(why) = told.strip_prefix(&words_of(Self::Unsound)) {
-            return Self::Unsound(why.to_owned());
-        }
-        Self::Unreachable(told.strip_prefix(&words_of(Self::Unreachable)).unwrap_or(told).to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_told_before_is_told_again_in_the_same_words() {
-        for error in [RemoteError::Unreachable("no route".into()), RemoteError::Unsound("badEmail".into())] {
-            assert_eq!(RemoteError::again(&error.to_string()), error);
-        }
-        assert_eq!(RemoteError::again("no route"), RemoteError::Unreachable("no route".into()));
-    }
-}

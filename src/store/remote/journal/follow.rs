@@ -16,7 +16,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     pub(super) fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         self.settle()?;
         let Some(seen_head) = self.seen_head(local.is_some()) else {
-            let local = local.ok_or_else(|| self.not_there_yet())?;
+            let local = local.ok_or_else(|| self.link.last_error())?;
             self.post_what_waits(local)?;
             return Ok(Some(local));
         };
@@ -286,11 +286,6 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.link.wait_for_first_look();
         }
         self.link.known().sightings.newest()
-    }
-
-    fn not_there_yet(&self) -> RemoteError {
-        let told = self.link.status().last_error;
-        RemoteError::again(&told.unwrap_or_else(|| "it has not answered yet".to_owned()))
     }
 
     pub(super) fn advance(

@@ -127,7 +127,7 @@ impl Link {
             ahead: known.ahead,
             behind: known.behind,
             last_contact: known.standing.last_contact,
-            last_error: known.standing.last_error.clone(),
+            last_error: known.standing.told(),
         }
     }
 

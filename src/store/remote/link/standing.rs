@@ -76,7 +76,7 @@ pub struct LinkStatus {
 pub(super) struct Standing {
     pub(super) state: LinkState,
     pub(super) last_contact: Option<DateTime<Utc>>,
-    pub(super) last_error: Option<String>,
+    last_error: Option<RemoteError>,
     /// When the state became what it is.
     since: Option<Instant>,
     /// How often the remote was not reached in a row.
@@ -84,10 +84,24 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    fn set(&mut self, state: LinkState, error: Option<String>) {
+    fn set(&mut self, state: LinkState, error: Option<RemoteError>) {
         self.state = state;
         self.last_error = error;
         self.since = Some(Instant::now());
+    }
+
+    /// What went wrong last, while it does.
+    fn error(&self) -> RemoteError {
+        let unheard = || RemoteError::Unreachable("it has not answered yet".to_owned());
+        self.last_error.clone().unwrap_or_else(unheard)
+    }
+
+    /// What went wrong last in words for people, beside the state.
+    pub(super) fn told(&self) -> Option<String> {
+        self.last_error.as_ref().map(|error| match error {
+            RemoteError::Refused(why) | RemoteError::Stopped(why) => why.clone(),
+            error => error.to_string(),
+        })
     }
 
     pub(super) const fn is_stopped(&self) -> bool {
@@ -112,27 +126,32 @@ impl Link {
         if self.known().standing.state == LinkState::Refused { Ok(()) } else { self.check_writable() }
     }
 
+    /// Why the remote has not been seen yet.
+    pub(crate) fn last_error(&self) -> RemoteError {
+        self.known().standing.error()
+    }
+
     /// Whether a write may be tried now.
     pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
         let mut known = self.known();
-        let told = known.standing.last_error.clone().unwrap_or_default();
+        let error = known.standing.error();
         let elapsed = known.standing.since.map_or(Duration::MAX, |since| since.elapsed());
         match known.standing.state {
             LinkState::Starting | LinkState::Up => Ok(()),
-            LinkState::Refused if elapsed < self.refused_wait() => Err(RemoteError::Refused(told)),
+            LinkState::Refused if elapsed < self.refused_wait() => Err(error),
             LinkState::Refused => {
                 // One that may show that it is over; the others go on failing at once.
                 known.standing.since = Some(Instant::now());
                 Ok(())
             }
-            LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::again(&told)),
+            LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(error),
             LinkState::Down => {
                 known.standing.since = Some(Instant::now());
                 self.want_look(&mut known);
-                Err(RemoteError::again(&told))
+                Err(error)
             }
             LinkState::Unknown => Err(RemoteError::Pending),
-            LinkState::Rewritten | LinkState::Stopped => Err(RemoteError::Stopped(told)),
+            LinkState::Rewritten | LinkState::Stopped => Err(error),
         }
     }
 
@@ -167,11 +186,11 @@ impl Link {
                     remote = %self.git.url(), %error,
                     "{what}: what is here is served, {writes}, and it is asked again by itself"
                 );
-                known.standing.set(LinkState::Down, Some(error.to_string()));
+                known.standing.set(LinkState::Down, Some(error.clone()));
             }
-            LinkState::Down if is_away && known.standing.last_error != Some(error.to_string()) => {
+            LinkState::Down if is_away && known.standing.last_error.as_ref() != Some(error) => {
                 tracing::info!(remote = %self.git.url(), %error, "{what}, still");
-                known.standing.last_error = Some(error.to_string());
+                known.standing.last_error = Some(error.clone());
             }
             _ => {}
         }
@@ -205,15 +224,16 @@ impl Link {
         if known.standing.state != LinkState::Refused {
             tracing::warn!(remote = %self.git.url(), why, "the remote refuses what is pushed; a write is tried now and then");
         }
-        known.standing.set(LinkState::Refused, Some(why.to_owned()));
+        known.standing.set(LinkState::Refused, Some(RemoteError::Refused(why.to_owned())));
     }
 
     /// Notes that the branch can't be followed.
     pub(crate) fn stop(&self, state: LinkState, why: String) {
         let mut known = self.known();
-        if known.standing.state != state || known.standing.last_error.as_ref() != Some(&why) {
-            tracing::error!(remote = %self.git.url(), "{why}");
-            known.standing.set(state, Some(why));
+        let error = RemoteError::Stopped(why);
+        if known.standing.state != state || known.standing.last_error.as_ref() != Some(&error) {
+            tracing::error!(remote = %self.git.url(), "{error}");
+            known.standing.set(state, Some(error));
         }
     }
 
@@ -227,7 +247,7 @@ impl Link {
         let mut known = self.known();
         tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
         known.pending = Some(Pending { lease, tip, pushed: None });
-        known.standing.set(LinkState::Unknown, Some(RemoteError::Unknown.to_string()));
+        known.standing.set(LinkState::Unknown, Some(RemoteError::Unknown));
         self.changed.notify_all();
     }
 
