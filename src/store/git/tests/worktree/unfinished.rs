@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::store::git::GitJournal;
@@ -84,7 +85,9 @@ fn a_file_is_unfinished_until_its_writer_closes_it_however_long_that_takes() {
 #[test]
 fn a_new_save_that_begins_before_the_former_one_was_read_is_unfinished() {
     let (repo, mut journal) = watching();
-    repo.save("a.yaml", "a2\n");
+    // By a process of its own: one of another test's that is just starting would hold a file of ours open.
+    let saved = Command::new("cp").args([repo.file("b.yaml"), repo.file("a.yaml")]).status().unwrap();
+    assert!(saved.success());
     let mut file = File::create(repo.file("a.yaml")).unwrap();
     file.write_all(b"a").unwrap();
     assert_eq!(unfinished(&mut journal), ["a.yaml"]);
@@ -111,7 +114,7 @@ fn what_is_renamed_over_or_instead_of_an_open_file_is_whole() {
     aside.write_all(b"or not").unwrap();
     assert_eq!(unfinished(&mut journal), ["c.yaml"]);
     drop(aside);
-    assert_eq!(unfinished(&mut journal), [""; 0]);
+    all_are_finished(&mut journal);
 }
 
 #[test]
