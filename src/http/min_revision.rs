@@ -18,9 +18,6 @@ const MIN_REVISION: HeaderName = HeaderName::from_static("collectory-min-revisio
 /// How many digits a whole revision has.
 const REVISION_DIGITS: usize = 40;
 
-/// When to ask again for a revision that has not come in time.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// What an answer has to contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MinRevision {
@@ -162,7 +159,7 @@ fn served(projection: &Projection) -> Option<Revision> {
 }
 
 fn late() -> ApiError {
-    ApiError::unavailable("What the answer is to contain has not come in time; try again.", RETRY_AFTER)
+    ApiError::unavailable("What the answer is to contain has not come in time; try again.")
         .reaching(Limit::MinRevisionWait)
 }
 

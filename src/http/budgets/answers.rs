@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use crate::http::budgets::RETRY_AFTER;
 use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
@@ -72,7 +71,7 @@ impl AnswerRoom {
             return Ok(());
         }
         let detail = "The answers that are being sent take as much as this service gives; try again.";
-        Err(ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::AnswersBytes))
+        Err(ApiError::unavailable(detail).reaching(Limit::AnswersBytes))
     }
 
     /// Counts an answer until the last byte of it is sent or dropped.

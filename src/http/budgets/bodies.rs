@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::http::budgets::RETRY_AFTER;
 use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
@@ -59,7 +58,7 @@ impl BodyRoom {
             return Ok(());
         }
         let detail = "The bodies of all requests together are more than this service takes; try again.";
-        Err(ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::BodiesBytes))
+        Err(ApiError::unavailable(detail).reaching(Limit::BodiesBytes))
     }
 }
 

@@ -20,9 +20,6 @@ use crate::telemetry::Limit;
 /// How many lists are put together at one time; the others wait for their turn, which comes soon.
 const LISTS_AT_ONCE: usize = 4;
 
-/// When it is worth trying again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// What is left of each budget.
 #[derive(Debug)]
 pub(crate) struct Budgets {
@@ -56,7 +53,7 @@ impl Budgets {
             Err(_) => {
                 let detail = "As many questions about the history are being answered as this service takes at a \
                               time; try again shortly.";
-                Err(ApiError::unavailable(detail, RETRY_AFTER).reaching(Limit::HistoryQuestions))
+                Err(ApiError::unavailable(detail).reaching(Limit::HistoryQuestions))
             }
         }
     }

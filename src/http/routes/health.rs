@@ -16,9 +16,6 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 
-/// How often it is worth asking again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// `GET /livez`: the process answers, and that is all it says.
 pub(crate) fn live() -> Reply {
     Reply::document(StatusCode::OK, document::meta(&json!({"status": "live"})))
@@ -44,13 +41,13 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
     let snapshot = call.snapshot()?;
     if let Some(trouble) = call.context.projection.trouble() {
         let detail = format!("What was read last is served, but {trouble}.");
-        return Err(ApiError::unavailable(detail, RETRY_AFTER));
+        return Err(ApiError::unavailable(detail));
     }
     if let Some(shared) = call.context.remote.as_ref().filter(|shared| is_stale(call, shared)) {
         let most = shared.max_staleness.unwrap_or_default().as_millis();
         let detail =
             format!("What was read last is served, but the remote was not seen for more than {most} ms.");
-        return Err(ApiError::unavailable(detail, RETRY_AFTER));
+        return Err(ApiError::unavailable(detail));
     }
     let mut meta = json!({"status": "ready"});
     if let Some(trouble) = call.context.access.guard.trouble() {

@@ -16,7 +16,7 @@ use warp::http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
-use crate::engine::{Entry, SubmitError};
+use crate::engine::{Clash, Entry, SubmitError};
 use crate::http::authorize::Denied;
 pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, ErrorSource, More};
 use crate::telemetry::Limit;
@@ -33,7 +33,6 @@ const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 pub(crate) struct ApiError {
     pub(crate) errors: Vec<ErrorObject>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    limit: Option<Limit>,
 }
 
 impl ApiError {
@@ -65,9 +64,24 @@ impl ApiError {
         };
         let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header(header);
         match current {
-            Some(current) => Self::from(error.with_current(Arc::clone(&current))).with_etag(&current),
+            Some(current) => Self::met(error, current, Vec::new()),
             None => error.into(),
         }
+    }
+
+    /// Others have changed the same attributes meanwhile.
+    fn clash(current: Arc<Entry>, clashes: Vec<Clash>) -> Self {
+        let names: Vec<_> = clashes.iter().map(|clash| format!("`{}`", clash.attribute)).collect();
+        let detail =
+            format!("Others have changed {} since the version that the change builds on.", names.join(", "));
+        let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header("If-Match");
+        Self::met(error, current, clashes)
+    }
+
+    /// Shows what a precondition met.
+    fn met(error: ErrorObject, current: Arc<Entry>, clashes: Vec<Clash>) -> Self {
+        let more = More { clashes, current: Some(Arc::clone(&current)), ..More::default() };
+        Self::from(error.with(more)).with_etag(&current)
     }
 
     /// Adds the entity tag of what is served now, for the next try.
@@ -77,30 +91,30 @@ impl ApiError {
     }
 
     /// Not now, but soon.
-    pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>, retry_after: Duration) -> Self {
-        let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
-        Self::new(Code::SERVICE_UNAVAILABLE, detail).with_header(RETRY_AFTER, seconds.max(1).into())
+    pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::SERVICE_UNAVAILABLE, detail).with_retry_after(RETRY_AFTER_DEFAULT)
+    }
+
+    /// Says when to come back, in whole seconds and never at once.
+    fn with_retry_after(self, wait: Duration) -> Self {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        self.with_header(RETRY_AFTER, seconds.max(1).into())
     }
 
     /// Others were faster each time that it was decided.
     pub(crate) fn keeps_moving(detail: String) -> Self {
-        Self::unavailable(detail, RETRY_AFTER_DEFAULT).reaching(Limit::Races)
-    }
-
-    /// An error that may be over soon.
-    fn later(error: ErrorObject) -> Self {
-        Self::from(error).with_header(RETRY_AFTER, RETRY_AFTER_DEFAULT.as_secs().into())
+        Self::unavailable(detail).reaching(Limit::Races)
     }
 
     /// The first snapshot is not there yet.
     pub(crate) fn loading() -> Self {
-        Self::unavailable("The repository is still being read.", RETRY_AFTER_DEFAULT)
+        Self::unavailable("The repository is still being read.")
     }
 
     /// The first snapshot is not there yet, or could not be made for this reason.
     pub(crate) fn unread(trouble: Option<&String>) -> Self {
         trouble.map_or_else(Self::loading, |trouble| {
-            Self::unavailable(format!("Nothing can be served yet, because {trouble}."), RETRY_AFTER_DEFAULT)
+            Self::unavailable(format!("Nothing can be served yet, because {trouble}."))
         })
     }
 
@@ -115,13 +129,14 @@ impl ApiError {
     }
 
     /// Says that this limit was reached.
-    pub(crate) fn reaching(self, limit: Limit) -> Self {
-        Self { limit: Some(limit), ..self }
+    pub(crate) fn reaching(mut self, limit: Limit) -> Self {
+        self.errors.iter_mut().take(1).for_each(|first| first.more().limit = Some(limit));
+        self
     }
 
     /// The limit that was reached, if it was one.
     pub(crate) fn limit(&self) -> Option<Limit> {
-        self.limit.or_else(|| self.errors.iter().find_map(ErrorObject::limit))
+        self.errors.iter().find_map(|error| error.more.as_ref()?.limit)
     }
 
     /// Adds a sentence to what the first error says.
@@ -135,7 +150,7 @@ impl ApiError {
     /// Tells with the first error how it stands with the remote.
     pub(crate) fn with_remote(mut self, remote: serde_json::Value) -> Self {
         if let Some(first) = self.errors.first_mut() {
-            first.tell_remote(remote);
+            first.more().remote = Some(remote);
         }
         self
     }
@@ -209,7 +224,7 @@ impl ApiError {
 
 impl From<ErrorObject> for ApiError {
     fn from(error: ErrorObject) -> Self {
-        Self { errors: vec![error], headers: Vec::new(), limit: None }
+        Self { errors: vec![error], headers: Vec::new() }
     }
 }
 
@@ -226,72 +241,51 @@ impl From<Vec<ErrorObject>> for ApiError {
             errors.truncate(ERRORS_LEN_MAX - 1);
             errors.push(ErrorObject::new(Code::INVALID_DATA, format!("There are {left} more errors.")));
         }
-        Self { errors, headers: Vec::new(), limit: None }
+        Self { errors, headers: Vec::new() }
     }
 }
 
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
-        let limit = (denied.status() == StatusCode::TOO_MANY_REQUESTS).then_some(Limit::WrongTokens);
-        let error = ErrorObject::foreign(denied.status(), denied.code, denied.title, denied.detail);
-        Self { errors: vec![error], headers: denied.headers, limit }
+        let status = denied.status();
+        let error = ErrorObject::foreign(status, denied.code, denied.title, denied.detail);
+        let error = Self { errors: vec![error], headers: denied.headers };
+        if status == StatusCode::TOO_MANY_REQUESTS { error.reaching(Limit::WrongTokens) } else { error }
     }
 }
 
 impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
+        let conflict = |detail: String| Self::new(Code::CONFLICT, detail);
         match error {
-            SubmitError::Refused { index: _, refusal } => refusal.into(),
-            SubmitError::Condition { index: _, current } => Self::precondition("If-Match", current),
-            SubmitError::Clash { index: _, current, clashes } => {
-                let names: Vec<_> = clashes.iter().map(|clash| format!("`{}`", clash.attribute)).collect();
-                let detail = format!(
-                    "Others have changed {} since the version that the change builds on.",
-                    names.join(", ")
-                );
-                let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header("If-Match");
-                Self::from(error.with_clashes(clashes).with_current(Arc::clone(&current))).with_etag(&current)
-            }
-            SubmitError::Broken { index: _, problem } => Self::new(
-                Code::CONFLICT,
-                format!("The file of the collection is broken and there is nothing to build on: {problem}"),
-            ),
-            SubmitError::NoFile { index: _, problem } => Self::new(
-                Code::CONFLICT,
+            SubmitError::Refused { refusal, .. } => refusal.into(),
+            SubmitError::Condition { current, .. } => Self::precondition("If-Match", current),
+            SubmitError::Clash { current, clashes, .. } => Self::clash(current, clashes),
+            SubmitError::Broken { problem, .. } => conflict(format!(
+                "The file of the collection is broken and there is nothing to build on: {problem}"
+            )),
+            SubmitError::NoFile { problem, .. } => conflict(format!(
+                "What is no regular file can be removed with git only, by hand (`git rm -r`): {problem}"
+            )),
+            SubmitError::EditedByHand { path, .. } => conflict(format!(
+                "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
+            )),
+            SubmitError::Filtered { path, .. } => conflict(format!(
+                "The file {path} is not what is committed, and git would have a filter (gitattributes) change it \
+                 before it commits it, which is not done here; commit it with git, or leave the filter off"
+            )),
+            SubmitError::UnreadEdit { path, bytes_max, .. } => conflict(format!(
+                "The file {path} was edited by hand and can't be committed as it is: it has more than {bytes_max} \
+                 bytes, or was saved again just now; commit or undo the edit first, or try again"
+            )),
+            SubmitError::TooMuch { bytes_max, .. } => Self::new(
+                Code::PAYLOAD_TOO_LARGE,
                 format!(
-                    "What is no regular file can be removed with git only, by hand (`git rm -r`): {problem}"
+                    "The files that one request changes have at most {bytes_max} bytes together, and with this one \
+                     they have more; send several requests."
                 ),
-            ),
-            SubmitError::EditedByHand { index: _, path } => Self::new(
-                Code::CONFLICT,
-                format!(
-                    "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
-                ),
-            ),
-            SubmitError::Filtered { index: _, path } => Self::new(
-                Code::CONFLICT,
-                format!(
-                    "The file {path} is not what is committed, and git would have a filter (gitattributes) change it \
-                     before it commits it, which is not done here; commit it with git, or leave the filter off"
-                ),
-            ),
-            SubmitError::UnreadEdit { index: _, path, bytes_max } => Self::new(
-                Code::CONFLICT,
-                format!(
-                    "The file {path} was edited by hand and can't be committed as it is: it has more than {bytes_max} \
-                     bytes, or was saved again just now; commit or undo the edit first, or try again"
-                ),
-            ),
-            SubmitError::TooMuch { index: _, bytes_max } => Self::from(
-                ErrorObject::new(
-                    Code::PAYLOAD_TOO_LARGE,
-                    format!(
-                        "The files that one request changes have at most {bytes_max} bytes together, and with this \
-                         one they have more; send several requests."
-                    ),
-                )
-                .at("/data"),
             )
+            .at("/data")
             .reaching(Limit::OperationsBytes),
             SubmitError::KeyReused => ErrorObject::new(
                 Code::UNPROCESSABLE,
@@ -300,28 +294,30 @@ impl From<SubmitError> for ApiError {
             .header("Idempotency-Key")
             .into(),
             SubmitError::Busy => {
-                Self::unavailable("The write queue is full; try again shortly.", RETRY_AFTER_DEFAULT)
-                    .reaching(Limit::QueueLen)
+                Self::unavailable("The write queue is full; try again shortly.").reaching(Limit::QueueLen)
             }
             SubmitError::Loading => Self::loading(),
-            SubmitError::ShuttingDown => {
-                Self::unavailable("The service is shutting down.", RETRY_AFTER_DEFAULT)
+            SubmitError::ShuttingDown => Self::unavailable("The service is shutting down."),
+            SubmitError::RemoteRefused { why } => {
+                Self::new(Code::REMOTE_REFUSED, format!("The remote refuses the write: {why}"))
+                    .with_retry_after(RETRY_AFTER_DEFAULT)
             }
-            SubmitError::RemoteRefused { why } => Self::later(ErrorObject::new(
-                Code::REMOTE_REFUSED,
-                format!("The remote refuses the write: {why}"),
-            )),
-            SubmitError::RemoteUnreachable => Self::later(ErrorObject::new(
+            SubmitError::RemoteUnreachable => Self::new(
                 Code::REMOTE_UNREACHABLE,
                 "The remote that keeps the collections cannot be reached; nothing was changed.",
-            )),
+            )
+            .with_retry_after(RETRY_AFTER_DEFAULT),
             SubmitError::OutcomeUnknown { events } => {
                 let detail = "The remote has not said whether it took the write, which may be there already or come \
                               to be; the events named tell later, and the same Idempotency-Key never does it twice.";
-                Self::later(ErrorObject::new(Code::OUTCOME_UNKNOWN, detail).with_events(events))
+                let error = ErrorObject::new(Code::OUTCOME_UNKNOWN, detail);
+                Self::from(error.with(More { events, ..More::default() }))
+                    .with_retry_after(RETRY_AFTER_DEFAULT)
                     .reaching(Limit::RemoteTimeout)
             }
-            SubmitError::Unavailable { reason, retry_after } => Self::unavailable(reason, retry_after),
+            SubmitError::Unavailable { reason, retry_after } => {
+                Self::new(Code::SERVICE_UNAVAILABLE, reason).with_retry_after(retry_after)
+            }
         }
     }
 }
@@ -330,8 +326,8 @@ impl From<HistoryError> for ApiError {
     fn from(error: HistoryError) -> Self {
         let detail = error.to_string();
         match error {
-            HistoryError::Building { .. } | HistoryError::Left => {
-                Self::unavailable(detail, RETRY_AFTER_DEFAULT)
+            HistoryError::Building { .. } | HistoryError::Left | HistoryError::NotFetched(_) => {
+                Self::unavailable(detail)
             }
             HistoryError::BadRevision { .. } | HistoryError::BadCursor | HistoryError::BadToken => {
                 Self::new(Code::INVALID_DATA, detail)
@@ -339,7 +335,6 @@ impl From<HistoryError> for ApiError {
             HistoryError::UnknownRevision(_) | HistoryError::CutOff(_) | HistoryError::NotOnBranch(_) => {
                 Self::new(Code::NOT_FOUND, detail)
             }
-            HistoryError::NotFetched(_) => Self::unavailable(detail, RETRY_AFTER_DEFAULT),
             HistoryError::UnknownKey(key) => Self::no_such_collection(key.as_str()),
             HistoryError::UnknownEvent(id) => Self::new(Code::NOT_FOUND, format!("Event '{id}' not found.")),
             HistoryError::Gone => Self::new(Code::GONE, detail),
@@ -349,12 +344,11 @@ impl From<HistoryError> for ApiError {
                 Self::unavailable(
                     "A file of that time can't be read, as the repository lacks its content; `git fsck` tells more, and \
                      `git fetch --refetch --no-filter` completes a partial clone.",
-                    RETRY_AFTER_DEFAULT,
                 )
             }
             HistoryError::Store(_) | HistoryError::Unreadable(_) => {
                 tracing::warn!(error = chain(&error), "a question about the history has no answer");
-                Self::unavailable("The history can't be read at the moment.", RETRY_AFTER_DEFAULT)
+                Self::unavailable("The history can't be read at the moment.")
             }
         }
     }
@@ -434,7 +428,7 @@ mod tests {
         let fixed = Refusal::KindFixed { key, stored: Kind::Media, asked: Kind::Document };
         assert_eq!(pointer(fixed), "/atomic:operations/3/data/type");
         let error = ApiError::from(SubmitError::TooMuch { index: 3, bytes_max: 65_536 });
-        assert_eq!((error.status().as_u16(), error.limit), (413, Some(Limit::OperationsBytes)));
+        assert_eq!((error.status().as_u16(), error.limit()), (413, Some(Limit::OperationsBytes)));
     }
 
     #[test]
@@ -448,8 +442,8 @@ mod tests {
     #[test]
     fn waiting_is_told_in_whole_seconds_and_never_as_none() {
         for (wait, header) in [(0, "1"), (1, "1"), (1000, "1"), (1001, "2")] {
-            let error = ApiError::unavailable("later", Duration::from_millis(wait));
-            assert_eq!(error.headers[0].1, header, "{wait} ms");
+            let error = ApiError::loading().with_retry_after(Duration::from_millis(wait));
+            assert_eq!(error.headers.last().unwrap().1, header, "{wait} ms");
         }
     }
 }

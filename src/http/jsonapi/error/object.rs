@@ -140,7 +140,7 @@ impl ErrorObject {
         &self.detail
     }
 
-    fn more(&mut self) -> &mut More {
+    pub(super) fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }
 
@@ -174,50 +174,9 @@ impl ErrorObject {
         self
     }
 
-    /// Names the page that explains this kind of error.
-    pub(crate) fn explained_at(mut self, link: &'static str) -> Self {
-        self.more().kind_link = Some(link);
-        self
-    }
-
-    /// Tells how large a page may be.
-    pub(crate) fn with_page_size_max(mut self, size: usize) -> Self {
-        self.more().page_size_max = Some(size);
-        self
-    }
-
-    /// Shows what the caller and others changed in different ways.
-    pub(crate) fn with_clashes(mut self, clashes: Vec<Clash>) -> Self {
-        self.more().clashes = clashes;
-        self
-    }
-
-    /// Shows what a precondition met.
-    pub(crate) fn with_current(mut self, current: Arc<Entry>) -> Self {
-        self.more().current = Some(current);
-        self
-    }
-
-    /// Tells how it stands with the remote.
-    pub(crate) fn tell_remote(&mut self, remote: serde_json::Value) {
-        self.more().remote = Some(remote);
-    }
-
-    /// Names what may have happened.
-    pub(crate) fn with_events(mut self, events: Vec<Uuid>) -> Self {
-        self.more().events = events;
-        self
-    }
-
-    /// Says which limit was reached.
-    pub(crate) fn reaching(mut self, limit: Limit) -> Self {
-        self.more().limit = Some(limit);
-        self
-    }
-
-    /// The limit that was reached, if that is why.
-    pub(crate) fn limit(&self) -> Option<Limit> {
-        self.more.as_ref()?.limit
+    /// Has more to say than most.
+    pub(crate) fn with(self, more: More) -> Self {
+        Self { more: Some(Box::new(more)), ..self }
     }
 
     /// Takes away the pointer into the body, for an error about a request without one.

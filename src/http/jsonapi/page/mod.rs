@@ -15,7 +15,7 @@ pub(crate) mod cursor;
 pub(crate) mod listing;
 pub(crate) mod sort;
 
-use crate::http::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::error::{Code, ErrorObject, More};
 use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::page::sort::Sort;
 
@@ -179,11 +179,13 @@ impl<'a> Parameters<'a> {
     fn page_size(&self, refuse_large: bool, faults: &mut Vec<ErrorObject>) -> usize {
         let size = count(faults, "page[size]", self.size, 1).unwrap_or(PAGE_SIZE_MAX);
         if refuse_large && size > PAGE_SIZE_MAX {
-            faults.push(
-                invalid("page[size]", format!("a page has at most {PAGE_SIZE_MAX} items"))
-                    .explained_at(MAX_SIZE_EXCEEDED)
-                    .with_page_size_max(PAGE_SIZE_MAX),
-            );
+            let more = More {
+                kind_link: Some(MAX_SIZE_EXCEEDED),
+                page_size_max: Some(PAGE_SIZE_MAX),
+                ..More::default()
+            };
+            let detail = format!("a page has at most {PAGE_SIZE_MAX} items");
+            faults.push(invalid("page[size]", detail).with(more));
         }
         size.min(PAGE_SIZE_MAX)
     }
@@ -195,7 +197,7 @@ fn invalid(name: &'static str, detail: impl Into<String>) -> ErrorObject {
 
 fn range() -> ErrorObject {
     invalid("page[before]", "a page begins after an item or ends before one, not both")
-        .explained_at(RANGE_NOT_SUPPORTED)
+        .with(More { kind_link: Some(RANGE_NOT_SUPPORTED), ..More::default() })
 }
 
 fn stray(faults: &mut Vec<ErrorObject>, page: &str, parameters: &[(&'static str, Option<&str>)]) {

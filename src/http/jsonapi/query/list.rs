@@ -1,7 +1,7 @@
 //! The query of the list of collections.
 
 use crate::domain::{Attribute, Collection, Kind};
-use crate::http::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::error::{Code, ErrorObject, More};
 use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::{
@@ -80,7 +80,8 @@ pub(crate) const AS_OF: &str = "asOf";
 
 fn unsorted(message: String, paged: bool) -> ErrorObject {
     let fault = ErrorObject::new(Code::BAD_REQUEST, message).parameter("sort");
-    if paged { fault.explained_at(UNSUPPORTED_SORT) } else { fault }
+    let kind_link = paged.then_some(UNSUPPORTED_SORT);
+    fault.with(More { kind_link, ..More::default() })
 }
 
 /// Which collections are wanted: those that match exactly, in everything that is asked for.

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::domain::{Attribute, Collection, Key, Kind, Patch, Refusal, Value};
 use crate::http::jsonapi::document::{kind_of, resource_type};
-use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, More};
 use crate::http::jsonapi::json;
 use crate::telemetry::Limit;
 
@@ -36,11 +36,12 @@ fn own_members(members: Box<[(String, Value)]>) -> Vec<(String, Value)> {
 /// 400 `bad_request`, with the place.
 pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
     json::read(body, depth_max).map_err(|fault| {
-        let error = |why: String| ErrorObject::new(Code::BAD_REQUEST, format!("The body {why}: {fault}"));
-        match fault.is_too_deep() {
-            true => error(format!("nests deeper than {depth_max} levels")).reaching(Limit::JsonDepth),
-            false => error("is not JSON".to_owned()),
-        }
+        let (why, limit) = match fault.is_too_deep() {
+            true => (format!("nests deeper than {depth_max} levels"), Some(Limit::JsonDepth)),
+            false => ("is not JSON".to_owned(), None),
+        };
+        let error = ErrorObject::new(Code::BAD_REQUEST, format!("The body {why}: {fault}"));
+        error.with(More { limit, ..More::default() })
     })
 }
 

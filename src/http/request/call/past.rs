@@ -2,7 +2,6 @@
 //! time, and no longer than somebody waits for it.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use chrono::SecondsFormat;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -14,9 +13,6 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::telemetry::Limit;
-
-/// When to ask again for a history that takes long to read.
-const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Whoever waits for what is looked up for a request, once something is; gone with the request.
 #[derive(Default)]
@@ -52,7 +48,7 @@ impl Call<'_> {
         // Where nothing can be read that is told: the history begins behind it.
         let late = || {
             let reading = "The history is still being read; try again shortly.";
-            let still = || ApiError::unavailable(reading, HISTORY_RETRY_AFTER).reaching(Limit::HistoryWait);
+            let still = || ApiError::unavailable(reading).reaching(Limit::HistoryWait);
             self.snapshot().err().unwrap_or_else(still)
         };
         let history = self.context.history.as_ref().ok_or_else(late)?;
