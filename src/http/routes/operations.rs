@@ -16,7 +16,7 @@ use crate::http::authorize::Action;
 use crate::http::jsonapi::document::kind_of;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
-use crate::http::jsonapi::request::{Resource, article};
+use crate::http::jsonapi::request::{ObjectMembers, Resource, article, find};
 use crate::http::jsonapi::{document, etag, negotiate, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -183,12 +183,8 @@ impl Batch {
 }
 
 fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
-    let Value::Map(members) = document else {
-        let detail = format!("a JSON:API document is an object, the body is {}", article(&document));
-        return Err(ErrorObject::new(Code::BAD_REQUEST, detail));
-    };
     let wrong = |detail: String| ErrorObject::new(Code::BAD_REQUEST, detail);
-    match request::take(members, OPERATIONS) {
+    match request::take(request::members_of(document)?, OPERATIONS) {
         None => Err(wrong(format!("the document has no `{OPERATIONS}`"))),
         Some(Value::List(operations)) if !operations.is_empty() => Ok(operations.into()),
         Some(Value::List(_)) => {
@@ -370,13 +366,12 @@ impl Names<'_> {
     }
 
     /// A resource with its key; a local name stands for it.
-    fn identified(&self, data: Value) -> Result<Value, Faults> {
+    fn identified(&self, data: ObjectMembers) -> Result<ObjectMembers, Faults> {
         let id = match lid_of(&data)? {
-            Some(lid) if data.get("id").is_none() => Value::from(self.added(lid, "/data/lid")?.as_str()),
+            Some(lid) if find(&data, "id").is_none() => Value::from(self.added(lid, "/data/lid")?.as_str()),
             Some(_) | None => return Ok(data),
         };
-        let Value::Map(members) = data else { return Ok(data) };
-        Ok(Value::Map(members.into_iter().chain([("id".to_owned(), id)]).collect()))
+        Ok(data.into_iter().chain([("id".to_owned(), id)]).collect())
     }
 
     /// Where an `href` leads, a path as in `links.self`.
@@ -409,17 +404,17 @@ fn condition_of(meta: Option<Value>) -> Result<Condition, Faults> {
 /// A collection as an operation names it.
 type Named = (Key, Option<Kind>);
 
-fn resource_data(data: Option<Value>, op: &str) -> Result<Value, Faults> {
+fn resource_data(data: Option<Value>, op: &str) -> Result<ObjectMembers, Faults> {
     match data {
-        Some(data @ Value::Map(_)) => Ok(data),
+        Some(Value::Map(data)) => Ok(data),
         Some(other) => invalid("/data", format!("expected a resource object, found {}", article(&other))),
         None => invalid("", format!("an `{op}` needs `data`")),
     }
 }
 
 /// The local name of a resource, if it has one.
-fn lid_of(data: &Value) -> Result<Option<&str>, Faults> {
-    match data.get("lid") {
+fn lid_of(data: &[(String, Value)]) -> Result<Option<&str>, Faults> {
+    match find(data, "lid") {
         None => Ok(None),
         Some(Value::Text(lid)) => Ok(Some(lid)),
         Some(other) => invalid("/data/lid", format!("expected a string, found {}", article(other))),

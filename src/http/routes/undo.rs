@@ -8,9 +8,10 @@ use crate::engine::Undoer;
 use crate::engine::history::UndoRefusal;
 use crate::engine::{Handle, Projection, Written};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
+use crate::http::jsonapi::request::ObjectMembers;
 use crate::http::jsonapi::{etag, request};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
@@ -136,21 +137,13 @@ impl<'a> Request<'a> {
     }
 
     async fn refused(&self, done: Result<Written, UndoRefusal>) -> Result<Written, ApiError> {
-        let refusal = match done {
-            Ok(written) => return Ok(written),
-            Err(refusal) => refusal,
-        };
-        Err(match refusal {
-            UndoRefusal::Submit(error) => {
+        match done {
+            Err(UndoRefusal::Submit(error)) => {
                 let error = submit::discreet(self.call, error).await;
-                submit::refused(error, &self.undoer.condition).without_pointers()
+                Err(submit::refused(error, &self.undoer.condition).without_pointers())
             }
-            refusal @ (UndoRefusal::ChangedSince { .. }
-            | UndoRefusal::FileChangedSince
-            | UndoRefusal::Broken(_)
-            | UndoRefusal::Unfit(_)
-            | UndoRefusal::History(_)) => refusal.into(),
-        })
+            done => Ok(done?),
+        }
     }
 
     /// Shows what was done; what can't be done because it was done before is shown again.
@@ -172,35 +165,21 @@ impl<'a> Request<'a> {
 
 /// The revision that the document of a restoration names.
 fn revision(document: Value) -> Result<String, ApiError> {
+    let wrong = |pointer: &str, detail: String| Err(ErrorObject::invalid(pointer, detail).into());
     let data = request::data_of(document)?;
-    let Value::Map(members) = data else {
-        return Err(ErrorObject::new(Code::BAD_REQUEST, "`data` is a resource object").at("/data").into());
-    };
-    let mut attributes = None;
-    let mut has_type = false;
-    for (name, value) in members {
-        match (name.as_str(), value) {
-            ("type", value) if value.as_text() == Some(RESTORE) => has_type = true,
-            ("type", _) => {
-                return Err(ErrorObject::invalid("/data/type", format!("expected \"{RESTORE}\"")).into());
-            }
-            ("attributes", Value::Map(members)) => attributes = Some(members),
-            ("attributes", _) => {
-                return Err(ErrorObject::invalid("/data/attributes", "expected an object").into());
-            }
-            _ => {}
-        }
+    match request::find(&data, "type") {
+        Some(value) if value.as_text() == Some(RESTORE) => {}
+        Some(_) => return wrong("/data/type", format!("expected \"{RESTORE}\"")),
+        None => return wrong("/data", format!("the type is missing; it is \"{RESTORE}\"")),
     }
-    if !has_type {
-        return Err(ErrorObject::invalid("/data", format!("the type is missing; it is \"{RESTORE}\"")).into());
+    match request::take(data, "attributes") {
+        Some(Value::Map(attributes)) => only_revision(attributes),
+        Some(_) => wrong("/data/attributes", "expected an object".to_owned()),
+        None => wrong("/data", "the attributes are missing, `revision` among them".to_owned()),
     }
-    let Some(attributes) = attributes else {
-        return Err(ErrorObject::invalid("/data", "the attributes are missing, `revision` among them").into());
-    };
-    named(attributes)
 }
 
-fn named(attributes: Box<[(String, Value)]>) -> Result<String, ApiError> {
+fn only_revision(attributes: ObjectMembers) -> Result<String, ApiError> {
     let mut revision = None;
     let mut faults = Vec::new();
     for (name, value) in attributes {

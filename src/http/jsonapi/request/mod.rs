@@ -22,8 +22,11 @@ pub(crate) struct Resource {
     faults: Vec<ErrorObject>,
 }
 
+/// The members of an object, by their names.
+pub(crate) type ObjectMembers = Box<[(String, Value)]>;
+
 /// The members of an object but those that are none of ours (JSON:API, "@-Members").
-fn own_members(members: Box<[(String, Value)]>) -> Vec<(String, Value)> {
+fn own_members(members: ObjectMembers) -> Vec<(String, Value)> {
     let mut members = members.into_vec();
     members.retain(|(name, _)| !name.starts_with('@'));
     members
@@ -50,7 +53,7 @@ pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject>
 /// # Errors
 ///
 /// 400 `bad_request` when the body is no JSON:API document.
-pub(crate) fn members_of(document: Value) -> Result<Box<[(String, Value)]>, ErrorObject> {
+pub(crate) fn members_of(document: Value) -> Result<ObjectMembers, ErrorObject> {
     match document {
         Value::Map(members) => Ok(members),
         other => {
@@ -65,18 +68,24 @@ pub(crate) fn members_of(document: Value) -> Result<Box<[(String, Value)]>, Erro
 /// # Errors
 ///
 /// 400 `bad_request` when the body is not a JSON:API document with a single resource object.
-pub(crate) fn data_of(document: Value) -> Result<Value, ErrorObject> {
-    let not = |detail: String| Err(ErrorObject::new(Code::BAD_REQUEST, detail));
+pub(crate) fn data_of(document: Value) -> Result<ObjectMembers, ErrorObject> {
     match take(members_of(document)?, "data") {
-        None => not("the document has no `data`".to_owned()),
-        Some(data @ Value::Map(_)) => Ok(data),
-        Some(other) => not(format!("`data` is a single resource object here, found {}", article(&other)))
-            .map_err(|error: ErrorObject| error.at("/data")),
+        None => Err(ErrorObject::new(Code::BAD_REQUEST, "the document has no `data`")),
+        Some(Value::Map(members)) => Ok(members),
+        Some(other) => {
+            let detail = format!("`data` is a single resource object here, found {}", article(&other));
+            Err(ErrorObject::new(Code::BAD_REQUEST, detail).at("/data"))
+        }
     }
 }
 
 /// The value of a member.
-pub(crate) fn take(members: Box<[(String, Value)]>, name: &str) -> Option<Value> {
+pub(crate) fn find<'m>(members: &'m [(String, Value)], name: &str) -> Option<&'m Value> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
+}
+
+/// The value of a member, of which alone something is wanted.
+pub(crate) fn take(members: ObjectMembers, name: &str) -> Option<Value> {
     members.into_iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
@@ -91,15 +100,11 @@ pub(crate) fn article(value: &Value) -> &'static str {
 
 impl Resource {
     /// Reads a resource object; pointers start at `/data`.
-    pub(crate) fn read(data: Value) -> Self {
+    pub(crate) fn read(data: ObjectMembers) -> Self {
         let mut resource = Self::default();
-        let Value::Map(members) = data else {
-            resource.fault("/data", format!("expected a resource object, found {}", article(&data)));
-            return resource;
-        };
         let mut seen_type = false;
         let mut seen_id = false;
-        for (name, value) in members {
+        for (name, value) in data {
             match name.as_str() {
                 "type" => {
                     seen_type = true;
