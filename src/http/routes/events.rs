@@ -13,8 +13,9 @@ use crate::http::budgets::answers::AnswerRoom;
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
-use crate::http::jsonapi::page::EventsAt;
-use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
+use crate::http::jsonapi::page::links::Links;
+use crate::http::jsonapi::page::{At, NAMES_OF_EVENTS};
+use crate::http::jsonapi::query::{EventQuery, EventScope, listed};
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
@@ -31,23 +32,28 @@ const CSV: &str = "text/csv";
 /// What it is answered as.
 const CSV_UTF8: &str = "text/csv; charset=utf-8; header=present";
 
-/// The parameters that ask for a page.
-const PAGE: [&str; 3] = ["page[size]", "page[after]", "page[before]"];
-
 /// The parameters that name a place in the history.
 const PLACES: [&str; 4] = ["filter[since]", "filter[until]", "page[after]", "page[before]"];
 
 /// `GET /events`: a page of them, or the stream.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
-    let wanted = EventSelection::of(call);
+    answer(call, EventSelection::of(call)).await
+}
+
+/// `GET /collections/:key/events`: the same of one collection.
+pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
+    answer(call, EventSelection::Following(key)).await
+}
+
+async fn answer(call: &Call<'_>, wanted: EventSelection) -> Result<Reply, ApiError> {
+    let collection = !matches!(wanted, EventSelection::Following(_));
     if stream::is_wanted(call) {
-        let scope = EventScope { collection: true, pages: false, cursor_profile: false };
+        let scope = EventScope { collection, pages: false, cursor_profile: false };
         return stream::events(call, wanted, scope).await;
     }
-    let accepted = negotiated(call)?;
+    let Accepted { cursor_profile } = negotiated(call)?;
     let allowed = wanted.seen_by(call.authorize(Action::ListEvents { key: wanted.key() }).await?)?;
-    let scope = EventScope { collection: true, pages: true, cursor_profile: accepted.cursor_profile };
-    page(call, wanted, allowed, scope).await
+    page(call, wanted, allowed, EventScope { collection, pages: true, cursor_profile }).await
 }
 
 /// What the answer may be written in; a table is no document of JSON:API.
@@ -61,18 +67,6 @@ fn negotiated(call: &Call<'_>) -> Result<Accepted, ApiError> {
 
 fn is_table(call: &Call<'_>) -> bool {
     negotiate::prefers(call.headers(), CSV)
-}
-
-/// `GET /collections/:key/events`: the same of one collection.
-pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
-    if stream::is_wanted(call) {
-        let scope = EventScope { collection: false, pages: false, cursor_profile: false };
-        return stream::events(call, EventSelection::Of(vec![key]), scope).await;
-    }
-    let accepted = negotiated(call)?;
-    let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
-    let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };
-    page(call, EventSelection::Following(key), allowed, scope).await
 }
 
 /// Whose events are wanted.
@@ -157,7 +151,7 @@ async fn page(
     let path = call.path().to_owned();
     let head = view.head();
     if is_table(call) {
-        let is_whole = PAGE.iter().all(|name| query.first(name).is_none());
+        let is_whole = NAMES_OF_EVENTS.iter().all(|name| query.first(name).is_none());
         let room = call.answer_room();
         let body = call.looking(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
@@ -171,9 +165,8 @@ async fn page(
         let found = view.events_and_total(&filter, &place(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
         let resources = events.events.iter().map(|event| history::event(event, &asked.fields, &allowed));
-        let links = links(&events, total, &asked, &path, &query);
-        let meta = json!({"page": {"total": total}});
-        let body = history::list(resources, links.to_string().as_bytes(), Some(&meta));
+        let links = links(&events, total, &asked).json(&path, &query);
+        let body = history::list(resources, &links, Some(&json!({"page": {"total": total}})));
         Ok(Reply::typed(StatusCode::OK, media_type, body).of_revision(head))
     })
     .await
@@ -249,52 +242,24 @@ pub(crate) fn revision_text(text: &str) -> String {
 fn place(asked: &EventQuery) -> Result<EventPageQuery, ApiError> {
     let cursor = |text: &str| text.parse().map_err(|error| of_cursor(error, asked));
     let at = match &asked.page.at {
-        EventsAt::After(text) if text.is_empty() => PageStart::Newest,
-        EventsAt::After(text) => PageStart::After(cursor(text)?),
-        EventsAt::Before(text) if text.is_empty() => PageStart::Oldest,
-        EventsAt::Before(text) => PageStart::Before(cursor(text)?),
+        At::After(None) => PageStart::Newest,
+        At::After(Some(text)) => PageStart::After(cursor(text)?),
+        At::Before(None) => PageStart::Oldest,
+        At::Before(Some(text)) => PageStart::Before(cursor(text)?),
     };
     Ok(EventPageQuery { size: asked.page.size, at })
 }
 
 fn of_cursor(error: HistoryError, asked: &EventQuery) -> ApiError {
-    let name = match asked.page.at {
-        EventsAt::After(_) => "page[after]",
-        EventsAt::Before(_) => "page[before]",
-    };
-    ApiError::from(error).parameter(name)
+    ApiError::from(error).parameter(asked.page.at.name())
 }
 
-/// The links of a page; they keep what else was asked for, and are `null` at the ends.
-fn links(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: &Query) -> serde_json::Value {
-    let size = ("page[size]", asked.page.size.to_string());
-    let link = |place: Option<(&'static str, String)>| {
-        let parameters: Vec<_> = place.into_iter().chain([size.clone()]).collect();
-        format!("{path}?{}", query.with_page(&parameters))
-    };
-    let (after, before) = (|text| ("page[after]", text), |text| ("page[before]", text));
-    let this = match &asked.page.at {
-        EventsAt::After(text) if text.is_empty() => None,
-        EventsAt::After(text) => Some(after(text.clone())),
-        EventsAt::Before(text) => Some(before(text.clone())),
-    };
-    // A page without events stands behind everything or before everything.
-    let elsewhere = page.cursors.is_empty() && total > 0;
-    let (prev, next) = match (page.cursors.first(), page.cursors.last(), &asked.page.at) {
-        (Some(first), Some(last), _) => (
-            page.has_newer.then(|| before(first.to_string())),
-            page.has_older.then(|| after(last.to_string())),
-        ),
-        (_, _, EventsAt::After(_)) => (elsewhere.then(|| before(String::new())), None),
-        (_, _, EventsAt::Before(_)) => (None, elsewhere.then(|| after(String::new()))),
-    };
-    json!({
-        "self": link(this),
-        "first": link(None),
-        "prev": prev.map(|place| link(Some(place))),
-        "next": next.map(|place| link(Some(place))),
-        "last": link(Some(before(String::new()))),
-    })
+/// The links of a page.
+fn links(page: &EventPage, total: usize, asked: &EventQuery) -> Links {
+    let ends = page.cursors.first().zip(page.cursors.last()).map(|(first, last)| {
+        [page.has_newer.then(|| first.to_string()), page.has_older.then(|| last.to_string())]
+    });
+    Links::beside(&asked.page.at, String::clone, asked.page.size, total, ends)
 }
 
 /// `GET /events/:id`

@@ -1,4 +1,4 @@
-//! What is on a page, and the links that lead on from it.
+//! What is on a page.
 //!
 //! Nothing here copies the catalog: in the order of the keys a page is walked to, in any other
 //! order references are sorted.
@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use crate::domain::Catalog;
 use crate::engine::Entry;
-use crate::http::jsonapi::json;
 use crate::http::jsonapi::page::cursor::ItemCursor;
+use crate::http::jsonapi::page::links::{Links, Parameters};
 use crate::http::jsonapi::page::sort::Sort;
-use crate::http::jsonapi::page::{ItemsAt, PageQuery};
-use crate::http::jsonapi::query::Query;
+use crate::http::jsonapi::page::{At, PageQuery};
 
 /// Collections in an order, some of them left out.
 pub(crate) struct Listing<'a> {
@@ -102,7 +101,7 @@ impl<'a> Listing<'a> {
         offset: usize,
         size: usize,
         total: usize,
-        at: impl Fn(usize, usize) -> Parameter,
+        at: impl Fn(usize, usize) -> Parameters,
     ) -> Cut<'a> {
         let items: Vec<_> = self.iter().skip(offset).take(size).collect();
         let last = total.saturating_sub(1) / size * size;
@@ -117,47 +116,26 @@ impl<'a> Listing<'a> {
         Cut { items, total, links }
     }
 
-    fn beside(&self, at: &ItemsAt, size: usize, total: usize) -> Cut<'a> {
+    fn beside(&self, at: &At<ItemCursor>, size: usize, total: usize) -> Cut<'a> {
         let items: Vec<_> = match at {
-            ItemsAt::After(cursor) => self.after(cursor.as_ref()).take(size).collect(),
-            ItemsAt::Before(cursor) => {
+            At::After(cursor) => self.after(cursor.as_ref()).take(size).collect(),
+            At::Before(cursor) => {
                 let mut items: Vec<_> = self.before(cursor.as_ref()).take(size).collect();
                 items.reverse();
                 items
             }
         };
-        let sized = |name: &'static str, value: String| vec![(name, value), ("page[size]", size.to_string())];
-        let cursor_of = |entry: &Entry| ItemCursor::of(entry, self.sort);
-        let first = items.first().map(|entry| cursor_of(entry));
-        let last = items.last().map(|entry| cursor_of(entry));
-        // An empty page stands behind everything or before everything.
-        let (prev, next) = match (&first, &last, at) {
-            (Some(first), Some(last), _) => (
-                self.before(Some(first)).next().map(|_| first.encode(self.sort)),
-                self.after(Some(last)).next().map(|_| last.encode(self.sort)),
-            ),
-            (_, _, ItemsAt::After(_)) => ((total > 0).then(String::new), None),
-            (_, _, ItemsAt::Before(_)) => (None, (total > 0).then(String::new)),
-        };
-        let this = match at {
-            ItemsAt::After(None) => vec![("page[size]", size.to_string())],
-            ItemsAt::After(Some(cursor)) => sized("page[after]", cursor.encode(self.sort)),
-            ItemsAt::Before(None) => sized("page[before]", String::new()),
-            ItemsAt::Before(Some(cursor)) => sized("page[before]", cursor.encode(self.sort)),
-        };
-        let links = Links {
-            this,
-            first: vec![("page[size]", size.to_string())],
-            last: sized("page[before]", String::new()),
-            prev: prev.map(|cursor| sized("page[before]", cursor)),
-            next: next.map(|cursor| sized("page[after]", cursor)),
-            null_at_the_ends: true,
-        };
-        Cut { items, total, links }
+        let text = |cursor: &ItemCursor| cursor.encode(self.sort);
+        let ends = items.first().zip(items.last()).map(|(first, last)| {
+            let (first, last) = (ItemCursor::of(first, self.sort), ItemCursor::of(last, self.sort));
+            [
+                self.before(Some(&first)).next().map(|_| text(&first)),
+                self.after(Some(&last)).next().map(|_| text(&last)),
+            ]
+        });
+        Cut { items, total, links: Links::beside(at, text, size, total, ends) }
     }
 }
-
-type Parameter = Vec<(&'static str, String)>;
 
 /// A page that was cut out of a list.
 pub(crate) struct Cut<'a> {
@@ -165,45 +143,8 @@ pub(crate) struct Cut<'a> {
     pub(crate) items: Vec<&'a Arc<Entry>>,
     /// How many items there are on all pages.
     pub(crate) total: usize,
-    links: Links,
-}
-
-struct Links {
-    this: Parameter,
-    first: Parameter,
-    prev: Option<Parameter>,
-    next: Option<Parameter>,
-    last: Parameter,
-    null_at_the_ends: bool,
-}
-
-impl Cut<'_> {
-    /// The links of the page as a JSON object; they keep what else was asked for.
-    pub(crate) fn links(&self, path: &str, query: &Query) -> Vec<u8> {
-        let links = &self.links;
-        let named = [
-            ("self", Some(&links.this)),
-            ("first", Some(&links.first)),
-            ("prev", links.prev.as_ref()),
-            ("next", links.next.as_ref()),
-            ("last", Some(&links.last)),
-        ];
-        let mut out = Vec::new();
-        for (name, page) in named {
-            if page.is_none() && !links.null_at_the_ends {
-                continue;
-            }
-            out.push(if out.is_empty() { b'{' } else { b',' });
-            json::write_text(name, &mut out);
-            out.push(b':');
-            match page {
-                None => out.extend_from_slice(b"null"),
-                Some(page) => json::write_text(&format!("{path}?{}", query.with_page(page)), &mut out),
-            }
-        }
-        out.push(b'}');
-        out
-    }
+    /// Where it leads to.
+    pub(crate) links: Links,
 }
 
 #[cfg(test)]
@@ -213,6 +154,7 @@ mod tests {
     use super::*;
     use crate::domain::Kind;
     use crate::http::jsonapi::query;
+    use crate::http::jsonapi::query::Query;
     use crate::http::testing::entry;
     use crate::random::cases;
 
@@ -235,7 +177,7 @@ mod tests {
         let listing = Listing::new(catalog, &list.sort, &wanted, list.filter.is_empty());
         let cut = listing.cut(&list.page.unwrap());
         let keys = cut.items.iter().map(|entry| entry.collection.key().to_string()).collect();
-        (keys, cut.total, serde_json::from_slice(&cut.links("/c", &query)).unwrap())
+        (keys, cut.total, serde_json::from_slice(&cut.links.json("/c", &query)).unwrap())
     }
 
     /// Walks from a page along one link until it ends.

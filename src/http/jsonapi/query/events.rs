@@ -39,7 +39,7 @@ impl EventScope {
         let collection = self.collection.then_some("filter[collection]");
         let filters = ["attribute", "action", "actor", "origin", "since", "until"];
         let filters = filters.map(|name| format!("filter[{name}]"));
-        let pages = ["page[size]", "page[after]", "page[before]"].into_iter().filter(|_| self.pages);
+        let pages = page::NAMES_OF_EVENTS.into_iter().filter(|_| self.pages);
         let own = |name: &str| name.to_owned();
         let known = fields_of(&[EVENT]).chain(collection.map(own));
         known.chain(filters).chain(pages.map(own)).collect()
@@ -71,8 +71,8 @@ pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, Api
             ("filter", Some("actor")) => asked.actors = listed(value).collect(),
             ("filter", Some("since")) => asked.since = Some(value.clone()),
             ("filter", Some("until")) => asked.until = Some(value.clone()),
-            ("page", Some(member @ ("size" | "after" | "before"))) if scope.pages => {
-                page.set(member, value);
+            _ if scope.pages && page::NAMES_OF_EVENTS.contains(&name.as_str()) => {
+                page.set(name, value);
             }
             _ => faults.push(not_understood(name, &scope.known())),
         }

@@ -12,20 +12,8 @@ use crate::http::jsonapi::{document, page};
 /// The page that explains which sorts can't be paged.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
 
-/// The parameters of a list beside those that ask for attributes.
-const KNOWN: [&str; 11] = [
-    "sort",
-    FILTER_TYPE,
-    "filter[name]",
-    "filter[directory]",
-    "page[offset]",
-    "page[limit]",
-    "page[number]",
-    "page[size]",
-    "page[after]",
-    "page[before]",
-    AS_OF,
-];
+/// The parameters of a list beside those that ask for attributes or a page, or for how it was.
+const KNOWN: [&str; 4] = ["sort", FILTER_TYPE, "filter[name]", "filter[directory]"];
 
 /// What is asked of a list.
 #[derive(Debug, Default)]
@@ -57,11 +45,14 @@ pub(crate) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, Api
             _ if name == FILTER_TYPE => list.filter.resource_type = Some(value.clone()),
             ("filter", Some("name")) => list.filter.name = Some(value.clone()),
             ("filter", Some("directory")) => list.filter.directory = Some(value.clone()),
-            ("page", Some(member)) if page.set(member, value) => {}
+            _ if page.set(name, value) => {}
             (AS_OF, None) => {}
             _ => {
-                let known: Vec<_> = fields_of(COLLECTION_TYPES).chain(KNOWN.map(str::to_owned)).collect();
-                faults.push(not_understood(name, &known));
+                let others = KNOWN.into_iter().chain(page::NAMES).chain([AS_OF]).map(str::to_owned);
+                faults.push(not_understood(
+                    name,
+                    &fields_of(COLLECTION_TYPES).chain(others).collect::<Vec<_>>(),
+                ));
             }
         }
     }

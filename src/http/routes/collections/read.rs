@@ -170,7 +170,7 @@ impl Part {
         };
         let cut = listing.cut(page);
         cut.items.iter().try_for_each(|entry| push(entry))?;
-        Ok(list.finish(&cut.links(path, query), uncommitted, Some(cut.total)))
+        Ok(list.finish(&cut.links.json(path, query), uncommitted, Some(cut.total)))
     }
 }
 

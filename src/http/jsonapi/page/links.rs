@@ -1,0 +1,75 @@
+//! The links that lead on from a page.
+
+use crate::http::jsonapi::json;
+use crate::http::jsonapi::page::{At, SIZE};
+use crate::http::jsonapi::query::Query;
+
+/// The parameters that ask for a page.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+/// Which pages a page leads to.
+pub(crate) struct Links {
+    pub(super) this: Parameters,
+    pub(super) first: Parameters,
+    pub(super) prev: Option<Parameters>,
+    pub(super) next: Option<Parameters>,
+    pub(super) last: Parameters,
+    pub(super) null_at_the_ends: bool,
+}
+
+impl Links {
+    /// Those of a page with cursors. `ends` has the cursor of the first item on it, if something comes before that, and
+    /// of the last one, if something comes after; nothing for a page without items.
+    pub(crate) fn beside<C>(
+        at: &At<C>,
+        text: impl Fn(&C) -> String,
+        size: usize,
+        total: usize,
+        ends: Option<[Option<String>; 2]>,
+    ) -> Self {
+        let page = |at: Option<At<String>>| -> Parameters {
+            let place = at.map(|at| (at.name(), at.into_inner().unwrap_or_default()));
+            place.into_iter().chain([(SIZE, size.to_string())]).collect()
+        };
+        let this = match at {
+            At::After(None) => None,
+            At::After(Some(cursor)) => Some(At::After(Some(text(cursor)))),
+            At::Before(cursor) => Some(At::Before(cursor.as_ref().map(text))),
+        };
+        // A page without items stands behind everything or before everything.
+        let [prev, next] = ends.unwrap_or_else(|| {
+            let elsewhere = (total > 0).then(String::new);
+            if matches!(at, At::After(_)) { [elsewhere, None] } else { [None, elsewhere] }
+        });
+        Self {
+            this: page(this),
+            first: page(None),
+            prev: prev.map(|cursor| page(Some(At::Before(Some(cursor))))),
+            next: next.map(|cursor| page(Some(At::After(Some(cursor))))),
+            last: page(Some(At::Before(None))),
+            null_at_the_ends: true,
+        }
+    }
+
+    /// The links as a JSON object; they keep what else was asked for.
+    pub(crate) fn json(&self, path: &str, query: &Query) -> Vec<u8> {
+        let named = [
+            ("self", Some(&self.this)),
+            ("first", Some(&self.first)),
+            ("prev", self.prev.as_ref()),
+            ("next", self.next.as_ref()),
+            ("last", Some(&self.last)),
+        ];
+        let mut out = Vec::new();
+        let mut links = json::Members::begin(&mut out, None);
+        for (name, page) in named {
+            match page {
+                Some(page) => links.text(name, &format!("{path}?{}", query.with_page(page))),
+                None if self.null_at_the_ends => links.json(name, serde_json::Value::Null),
+                None => {}
+            }
+        }
+        links.end();
+        out
+    }
+}
