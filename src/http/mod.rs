@@ -84,6 +84,7 @@ pub use crate::http::context::{
 };
 pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
+pub(crate) use crate::http::notice_secret::standard_signature;
 
 /// Resources as the API shows them, for the command line.
 pub(crate) mod resources {

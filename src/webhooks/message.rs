@@ -1,14 +1,10 @@
-//! What is delivered, and how it is signed.
+//! What is delivered.
 
-use base64ct::{Base64, Encoding as _};
 use chrono::{DateTime, SecondsFormat, Utc};
-use hmac::{Hmac, Mac as _};
 use serde_json::json;
-use sha2::Sha256;
 
 use crate::domain::Revision;
 use crate::engine::history::EventRecord;
-use crate::format::webhooks::Secret;
 use crate::http::{Allowed, resources};
 
 /// One delivery: whoever gets it twice knows it by its id.
@@ -39,13 +35,6 @@ impl Message {
             json!({"type": "history.reset", "timestamp": written(now), "data": {"from": from, "to": to}});
         Self { id, body: body.to_string() }
     }
-
-    /// The value of `webhook-signature`: HMAC-SHA256 over id, time and body.
-    pub(crate) fn signature(&self, secret: &Secret, unix_s: i64) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes a key of any length");
-        mac.update(format!("{}.{unix_s}.{}", self.id, self.body).as_bytes());
-        format!("v1,{}", Base64::encode_string(&mac.finalize().into_bytes()))
-    }
 }
 
 fn written(time: DateTime<Utc>) -> String {
@@ -55,18 +44,6 @@ fn written(time: DateTime<Utc>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The example of the specification's reference libraries.
-    #[test]
-    fn a_message_is_signed_as_the_standard_says() {
-        let secret = Base64::decode_vec("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let message =
-            Message { id: "msg_p5jXN8AQM9LWM0D4loKWxJek".into(), body: r#"{"test": 2432232314}"#.into() };
-        assert_eq!(
-            message.signature(&Secret(secret), 1_614_265_330),
-            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-        );
-    }
 
     #[test]
     fn a_reset_has_the_same_id_however_often_it_is_told() {

@@ -226,7 +226,6 @@ impl Following {
 
     /// A name may hold anything, and a file's may not.
     fn note_name(&self) -> String {
-        let digest = Sha256::digest(&self.receiver.name);
-        digest[..8].iter().fold("webhook-".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+        format!("webhook-{:.16x}", Sha256::digest(&self.receiver.name))
     }
 }

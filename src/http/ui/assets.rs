@@ -24,9 +24,8 @@ pub(crate) struct Asset {
 
 impl Asset {
     fn new(stem: &str, ending: &str, media_type: &'static str, content: &'static [u8]) -> Self {
-        let digest: String =
-            Sha256::digest(content).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { name: format!("{stem}-{digest}.{ending}"), media_type, content }
+        let name = format!("{stem}-{:.16x}.{ending}", Sha256::digest(content));
+        Self { name, media_type, content }
     }
 }
 

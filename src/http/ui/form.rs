@@ -137,5 +137,5 @@ pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
 pub(crate) fn random_token() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has random numbers");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
