@@ -98,30 +98,47 @@ pub enum Action<'a> {
     Operate,
 }
 
-/// The names of all actions, by number.
-pub(crate) const ACTIONS: [&str; 21] = [
-    "list",
-    "read",
-    "create",
-    "update",
-    "delete",
-    "follow",
-    "read-problems",
-    "list-past",
-    "read-past",
-    "list-events",
-    "stream-events",
-    "read-event",
-    "read-difference",
-    "read-blame",
-    "read-sync-token",
-    "read-changes",
-    "undo-event",
-    "restore",
-    "read-capabilities",
-    "read-openapi",
-    "operate",
-];
+/// Names the actions, and numbers them in the order that they stand in here.
+macro_rules! actions {
+    ($($action:ident => $name:literal,)+) => {
+        /// The names of all actions, by number.
+        pub(crate) const ACTIONS: [&str; [$($name),+].len()] = [$($name),+];
+
+        impl Action<'_> {
+            /// The number of one, for whoever counts them.
+            pub(crate) const fn number(&self) -> usize {
+                enum Number { $($action,)+ }
+                match self {
+                    $(Self::$action { .. } => Number::$action as usize,)+
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    List => "list",
+    Read => "read",
+    Create => "create",
+    Update => "update",
+    Delete => "delete",
+    Follow => "follow",
+    ReadProblems => "read-problems",
+    ListPast => "list-past",
+    ReadPast => "read-past",
+    ListEvents => "list-events",
+    StreamEvents => "stream-events",
+    ReadEvent => "read-event",
+    ReadDifference => "read-difference",
+    ReadBlame => "read-blame",
+    ReadSyncToken => "read-sync-token",
+    ReadChanges => "read-changes",
+    UndoEvent => "undo-event",
+    Restore => "restore",
+    ReadCapabilities => "read-capabilities",
+    ReadOpenApi => "read-openapi",
+    Operate => "operate",
+}
 
 impl Action<'_> {
     /// Whether it changes collections.
@@ -134,33 +151,6 @@ impl Action<'_> {
                 | Self::UndoEvent { .. }
                 | Self::Restore { .. }
         )
-    }
-
-    /// The number of one, for whoever counts them.
-    pub(crate) const fn number(&self) -> usize {
-        match self {
-            Self::List => 0,
-            Self::Read { .. } => 1,
-            Self::Create { .. } => 2,
-            Self::Update { .. } => 3,
-            Self::Delete { .. } => 4,
-            Self::Follow { .. } => 5,
-            Self::ReadProblems => 6,
-            Self::ListPast => 7,
-            Self::ReadPast { .. } => 8,
-            Self::ListEvents { .. } => 9,
-            Self::StreamEvents { .. } => 10,
-            Self::ReadEvent { .. } => 11,
-            Self::ReadDifference => 12,
-            Self::ReadBlame { .. } => 13,
-            Self::ReadSyncToken => 14,
-            Self::ReadChanges => 15,
-            Self::UndoEvent { .. } => 16,
-            Self::Restore { .. } => 17,
-            Self::ReadCapabilities => 18,
-            Self::ReadOpenApi => 19,
-            Self::Operate => 20,
-        }
     }
 }
 
