@@ -8,12 +8,12 @@
 use std::net::IpAddr;
 
 use warp::http::header::{HOST, ORIGIN};
-use warp::http::{HeaderMap, HeaderName, Method};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::browser::cors::Cors;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// By which names a service may be reached.
@@ -81,9 +81,7 @@ pub(crate) fn check_site(cors: &Cors, method: &Method, headers: &HeaderMap) -> R
         return Ok(());
     }
     let cross_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");
-    let foreign = headers
-        .get(ORIGIN)
-        .is_some_and(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)));
+    let foreign = is_foreign(headers);
     if !cross_site && !foreign {
         return Ok(());
     }
@@ -95,8 +93,14 @@ pub(crate) fn check_site(cors: &Cors, method: &Method, headers: &HeaderMap) -> R
     Err(ErrorObject::new(Code::FORBIDDEN, detail).header(header).into())
 }
 
+/// Whether a request says that a page of another origin has sent it.
+pub(crate) fn is_foreign(headers: &HeaderMap) -> bool {
+    let is_here = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| is_own(origin, headers));
+    headers.get(ORIGIN).is_some_and(|origin| !is_here(origin))
+}
+
 /// Whether an origin is where the request went to, behind a proxy as well.
-pub(crate) fn is_own(origin: &str, headers: &HeaderMap) -> bool {
+fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let Some((scheme, host)) = origin.split_once("://") else { return false };
     let own_port = if scheme == "https" { ":443" } else { ":80" };
     let plain = |host: &str| {

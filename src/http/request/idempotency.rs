@@ -5,7 +5,8 @@ use warp::http::{HeaderMap, HeaderName};
 
 use crate::http::jsonapi::error::{Code, ErrorObject};
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The most characters of a key.
 const KEY_CHARS_MAX: usize = 255;

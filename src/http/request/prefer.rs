@@ -5,7 +5,7 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue};
 use crate::http::jsonapi::error::{Code, ErrorObject};
 
 /// The header that asks.
-const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// The header that says what was done about it.
 pub(crate) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");

@@ -15,6 +15,12 @@ use crate::domain::{REASON_BYTES_MAX, Value};
 use crate::http::jsonapi::error::{Code, ErrorObject};
 use crate::http::jsonapi::request;
 
+/// The header that says it as it is.
+pub(crate) const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
+
+/// The header that says it in ASCII.
+pub(crate) const COMMIT_MESSAGE_ENCODED: HeaderName = HeaderName::from_static("commit-message-encoded");
+
 /// A reason and where it stands, or what is wrong there.
 type Given = Result<Option<String>, ErrorObject>;
 
@@ -25,9 +31,10 @@ pub(crate) fn of(
     document: Option<&Value>,
     faults: &mut Vec<ErrorObject>,
 ) -> Option<String> {
+    let (plain, encoded) = (At::Header("Commit-Message"), At::Header("Commit-Message-Encoded"));
     let places = [
-        (in_header(headers, "Commit-Message", utf8_or_latin1), At::Header("Commit-Message")),
-        (in_header(headers, "Commit-Message-Encoded", percent_decoded), At::Header("Commit-Message-Encoded")),
+        (in_header(headers, &COMMIT_MESSAGE, plain, utf8_or_latin1), plain),
+        (in_header(headers, &COMMIT_MESSAGE_ENCODED, encoded, percent_decoded), encoded),
         (in_document(document), At::Document),
     ];
     let mut reason: Option<String> = None;
@@ -66,11 +73,10 @@ impl At {
     }
 }
 
-fn in_header(headers: &HeaderMap, name: &'static str, read: fn(&[u8]) -> Option<String>) -> Given {
-    let mut values =
-        headers.get_all(HeaderName::from_lowercase(name.to_lowercase().as_bytes()).expect("a name")).iter();
+fn in_header(headers: &HeaderMap, name: &HeaderName, at: At, read: fn(&[u8]) -> Option<String>) -> Given {
+    let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let wrong = |detail: &str| Err(At::Header(name).fault(detail.to_owned()));
+    let wrong = |detail: &str| Err(at.fault(detail.to_owned()));
     if values.next().is_some() {
         return wrong("the header is there more than once");
     }
@@ -109,12 +115,11 @@ mod tests {
 
     use super::*;
 
-    type Case<'a> = (&'a [(&'static str, &'a [u8])], &'a str, Result<Option<String>, usize>);
+    type Case<'a> = (&'a [(HeaderName, &'a [u8])], &'a str, Result<Option<String>, usize>);
 
-    fn read(headers: &[(&'static str, &[u8])], body: &str) -> Result<Option<String>, usize> {
-        let named = |(name, value): &(&'static str, &[u8])| {
-            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
-        };
+    fn read(headers: &[(HeaderName, &[u8])], body: &str) -> Result<Option<String>, usize> {
+        let named =
+            |(name, value): &(HeaderName, &[u8])| (name.clone(), HeaderValue::from_bytes(value).unwrap());
         let headers: HeaderMap = headers.iter().map(named).collect();
         let mut faults = Vec::new();
         let reason = of(&headers, request::parse(body.as_bytes(), 64).ok().as_ref(), &mut faults);
@@ -123,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_wherever_it_stands() {
-        const PLAIN: &str = "commit-message";
-        const ENCODED: &str = "commit-message-encoded";
+        const PLAIN: HeaderName = COMMIT_MESSAGE;
+        const ENCODED: HeaderName = COMMIT_MESSAGE_ENCODED;
         let some = |text: &str| Ok(Some(text.to_owned()));
         let why = r#"{"meta":{"reason":"why"}}"#;
         let long = "x".repeat(REASON_BYTES_MAX);

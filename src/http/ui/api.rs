@@ -17,17 +17,15 @@ use crate::http::jsonapi::request;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
+use crate::http::request::idempotency::IDEMPOTENCY_KEY;
+use crate::http::request::prefer::PREFER;
+use crate::http::request::reason::{COMMIT_MESSAGE, COMMIT_MESSAGE_ENCODED};
 use crate::http::routes;
 use crate::http::ui::AT_ONCE_BYTES_MAX;
 use crate::http::ui::frame::encoded;
 
 /// How deep the API's own documents are: deeper than any value in them.
 const DEPTH_MAX: usize = 128;
-
-/// Where a reason stands that may hold any character.
-const COMMIT_MESSAGE_ENCODED: HeaderName = HeaderName::from_static("commit-message-encoded");
-
-const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What the sender of a page's request can't ask of the API with it.
 const LEFT_OUT: [HeaderName; 10] = [
@@ -38,9 +36,9 @@ const LEFT_OUT: [HeaderName; 10] = [
     IF_MATCH,
     IF_NONE_MATCH,
     PREFER,
-    HeaderName::from_static("commit-message"),
+    COMMIT_MESSAGE,
     COMMIT_MESSAGE_ENCODED,
-    HeaderName::from_static("idempotency-key"),
+    IDEMPOTENCY_KEY,
 ];
 
 /// A request to the API.

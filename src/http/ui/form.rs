@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 
-use warp::http::HeaderName;
-use warp::http::header::{CONTENT_TYPE, ORIGIN};
+use warp::http::HeaderValue;
+use warp::http::header::CONTENT_TYPE;
 
-use crate::http::browser::sites;
+use crate::http::browser::sites::{SEC_FETCH_SITE, is_foreign};
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::body::{Body, Sender};
 use crate::http::request::call::Call;
 use crate::http::ui::frame::Visit;
-
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The field that holds the token against cross-site requests.
 const TOKEN: &str = "token";
@@ -122,10 +120,8 @@ fn unix(text: &str) -> String {
 /// Refuses a form that a page of another site sent, in every variant.
 pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
     let headers = call.headers();
-    let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let elsewhere = text(&SEC_FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let foreign = text(&ORIGIN).is_some_and(|origin| !sites::is_own(origin, headers));
-    if !elsewhere && !foreign {
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    if site.is_none_or(|site| matches!(site, b"same-origin" | b"none")) && !is_foreign(headers) {
         return Ok(());
     }
     let detail =
