@@ -148,10 +148,10 @@ impl ChangeView {
         Self { attribute: attribute.to_owned(), from, to, is_left_out }
     }
 
-    /// From the API's list of changes.
-    pub(crate) fn list(changes: Option<&Value>, room: &mut DiffBudget) -> Vec<Self> {
+    /// The changes that the attributes of a resource tell of.
+    pub(crate) fn list(attributes: &Value, room: &mut DiffBudget) -> Vec<Self> {
         let change = |it: &Value| Self::new(text(it, "attribute"), it.get("from"), it.get("to"), room);
-        items(changes).iter().map(change).collect()
+        items(attributes, "changes").iter().map(change).collect()
     }
 }
 
@@ -204,22 +204,27 @@ pub(crate) fn diff_lines(text: &str) -> Vec<DiffLine> {
     text.lines().map(|line| DiffLine { kind: kind(line), text: line.to_owned() }).collect()
 }
 
-/// The text of a member; empty if there is none.
-pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_text).unwrap_or_default()
+/// A member; `null` if there is none.
+pub(crate) fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
 }
 
-/// The items of a list; none of anything else.
-pub(crate) fn items(value: Option<&Value>) -> &[Value] {
-    match value {
-        Some(Value::List(items)) => items,
+/// The text of a member; empty if there is none.
+pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    member(value, name).as_text().unwrap_or_default()
+}
+
+/// The items of a member; none if it is no list.
+pub(crate) fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    match member(value, name) {
+        Value::List(items) => items,
         _ => &[],
     }
 }
 
-/// A whole number that is a member; 0 if there is none.
-pub(crate) fn number(value: Option<&Value>) -> usize {
-    value.map_or(0, |value| value.to_string().parse().unwrap_or(0))
+/// A member that is a whole number; 0 if there is none.
+pub(crate) fn number(value: &Value, name: &str) -> usize {
+    member(value, name).to_string().parse().unwrap_or(0)
 }
 
 /// The first digits of a revision, as git shows them.

@@ -11,7 +11,7 @@ use crate::http::request::call::Call;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::words::{ShownTime, items, shown, text};
+use crate::http::ui::words::{ShownTime, items, member, shown, text};
 
 #[derive(Template)]
 #[template(path = "about.html", config = "src/http/ui/askama.toml")]
@@ -26,16 +26,13 @@ struct Page {
 pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let call = visit.call;
     let document = api::get(call, "/capabilities").await?;
-    let none = Value::Null;
-    let about = document.get("data").and_then(|data| data.get("attributes")).unwrap_or(&none);
-    let limits = match about.get("limits") {
-        Some(Value::Map(limits)) => {
-            limits.iter().map(|(name, limit)| (name.clone(), limit.to_string())).collect()
-        }
+    let about = member(member(&document, "data"), "attributes");
+    let limits = match member(about, "limits") {
+        Value::Map(limits) => limits.iter().map(|(name, limit)| (name.clone(), limit.to_string())).collect(),
         _ => Vec::new(),
     };
-    let grants = items(about.get("grants")).iter().map(|grant| {
-        let listed = |name: &str| items(grant.get(name)).iter().map(shown).collect::<Vec<_>>().join(", ");
+    let grants = items(about, "grants").iter().map(|grant| {
+        let listed = |name: &str| items(grant, name).iter().map(shown).collect::<Vec<_>>().join(", ");
         format!("{} for {}", listed("may"), listed("keys"))
     });
     let guarded = !call.context.access.guard.is_open();

@@ -10,7 +10,9 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api::{self, Request};
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
-use crate::http::ui::words::{ChangeView, DiffBudget, DiffLine, SHOWN_BYTES_MAX, diff_lines, items, text};
+use crate::http::ui::words::{
+    ChangeView, DiffBudget, DiffLine, SHOWN_BYTES_MAX, diff_lines, items, member, text,
+};
 
 #[derive(Template)]
 #[template(path = "compare.html", config = "src/http/ui/askama.toml")]
@@ -38,11 +40,11 @@ struct Difference {
 
 impl Difference {
     fn of(resource: &Value, room: &mut DiffBudget) -> Self {
-        let attributes = resource.get("attributes").unwrap_or(&Value::Null);
+        let attributes = member(resource, "attributes");
         Self {
             key: text(resource, "id").to_owned(),
             action: text(attributes, "action").to_owned(),
-            changes: ChangeView::list(attributes.get("changes"), room),
+            changes: ChangeView::list(attributes, room),
         }
     }
 }
@@ -71,7 +73,7 @@ async fn found(visit: &Visit<'_>, from: &str, to: &str, key: &str) -> Result<Fou
             let of = |resource: &Value| Difference::of(resource, &mut room);
             let shown = &unified.body()[..unified.body().len().min(SHOWN_BYTES_MAX)];
             Ok(Found {
-                differences: items(document.get("data")).iter().map(of).collect(),
+                differences: items(&document, "data").iter().map(of).collect(),
                 text: diff_lines(&String::from_utf8_lossy(shown)),
                 has_more: shown.len() < unified.body().len(),
             })

@@ -13,7 +13,7 @@ use crate::http::ui::form::Posted;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::pages::edit::{CommitPreview, done};
 use crate::http::ui::pages::key_of;
-use crate::http::ui::words::text;
+use crate::http::ui::words::{member, text};
 
 #[derive(Template)]
 #[template(path = "confirm.html", config = "src/http/ui/askama.toml")]
@@ -93,8 +93,7 @@ impl Confirmation {
             Self::Delete(key) | Self::Restore(key, _) => Ok(key.clone()),
             Self::Undo(id) => {
                 let event = api::get(visit.call, format!("/events/{}", encoded(id))).await?;
-                let attributes = event.get("data").and_then(|data| data.get("attributes"));
-                key_of(attributes.map(|it| text(it, "collection")).unwrap_or_default())
+                key_of(text(member(member(&event, "data"), "attributes"), "collection"))
             }
         }
     }

@@ -4,7 +4,7 @@ use askama::Template;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::domain::{Key, Revision, Value};
+use crate::domain::{Key, Revision};
 use crate::engine::history::Signature;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
@@ -13,7 +13,7 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::pages::events::EventView;
-use crate::http::ui::words::{ChangeView, DiffBudget};
+use crate::http::ui::words::{ChangeView, DiffBudget, member};
 
 #[derive(Template)]
 #[template(path = "event.html", config = "src/http/ui/askama.toml")]
@@ -36,9 +36,9 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
     let (event, changes) = visit
         .call
         .looking(move || {
-            let resource = document.get("data").unwrap_or(&Value::Null);
-            let changes = resource.get("attributes").and_then(|attributes| attributes.get("changes"));
-            Ok((EventView::of(resource), ChangeView::list(changes, &mut DiffBudget::of_page())))
+            let resource = member(&document, "data");
+            let changes = ChangeView::list(member(resource, "attributes"), &mut DiffBudget::of_page());
+            Ok((EventView::of(resource), changes))
         })
         .await?;
     let title = format!("{} {}", event.key, event.action);

@@ -43,7 +43,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let page = Page {
         newer: link("before", newer),
         older: link("after", older),
-        events: items(document.get("data")).iter().map(EventView::of).collect(),
+        events: items(&document, "data").iter().map(EventView::of).collect(),
         total: total(&document),
         can_restore: may_restore && visit.as_of.is_none(),
         head,

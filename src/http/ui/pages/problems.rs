@@ -15,7 +15,7 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::source::ShownFault;
-use crate::http::ui::words::{ShownTime, items, number, short, text};
+use crate::http::ui::words::{ShownTime, items, member, number, short, text};
 
 /// How many lines around a fault are shown.
 const LINES_AROUND: usize = 2;
@@ -71,25 +71,24 @@ struct Line {
 
 impl Problem {
     fn of(resource: &Value) -> Self {
-        let none = Value::Null;
-        let attributes = resource.get("attributes").unwrap_or(&none);
+        let attributes = member(resource, "attributes");
         let own = |name: &str| text(attributes, name).to_owned();
         let path = own("path");
         Self {
             kind: own("kind"),
             place: Place {
                 path: if path.is_empty() { text(resource, "id").to_owned() } else { path },
-                line: number(attributes.get("line")),
-                column: number(attributes.get("column")),
+                line: number(attributes, "line"),
+                column: number(attributes, "column"),
             },
             key: own("collection"),
             message: own("message"),
             serving: own("serving"),
             since: ShownTime::parse(text(attributes, "since")),
             revision: own("revision"),
-            author: attributes.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
+            author: text(member(attributes, "author"), "name").to_owned(),
             lines: Vec::new(),
-            events: items(attributes.get("events"))
+            events: items(attributes, "events")
                 .iter()
                 .map(|it| Gone {
                     key: text(it, "collection").to_owned(),
@@ -135,7 +134,7 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
     visit
         .call
         .looking(move || {
-            let mut problems: Vec<_> = items(document.get("data")).iter().map(Problem::of).collect();
+            let mut problems: Vec<_> = items(&document, "data").iter().map(Problem::of).collect();
             let mut files = Files { view, saved, read: BTreeMap::new() };
             for problem in problems.iter_mut().filter(|it| it.kind == "file").take(SHOWN_WITH_LINES_MAX) {
                 if let Some(content) = files.get(&problem.place.path, problem.revision.is_empty()) {

@@ -5,7 +5,7 @@ use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::ErrorObject;
 use crate::http::ui::fields::{FieldError, FormSettings};
 use crate::http::ui::form::Posted;
-use crate::http::ui::words::{DiffLine, diff_lines, items, text};
+use crate::http::ui::words::{DiffLine, diff_lines, items, member, text};
 
 /// What is typed, and what is to be said of it.
 #[derive(Default)]
@@ -35,11 +35,11 @@ pub(crate) struct CommitPreview {
 impl CommitPreview {
     /// The commits that a dry run tells of.
     pub(crate) fn list(document: &Value) -> Vec<Self> {
-        let commits = items(document.get("meta").and_then(|meta| meta.get("commits")));
+        let commits = items(member(document, "meta"), "commits");
         let commit = |commit: &Value| Self {
             message: text(commit, "message").to_owned(),
-            author: commit.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
-            lines: items(commit.get("files"))
+            author: text(member(commit, "author"), "name").to_owned(),
+            lines: items(commit, "files")
                 .iter()
                 .flat_map(|file| diff_lines(text(file, "difference")))
                 .collect(),

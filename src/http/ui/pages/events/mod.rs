@@ -14,7 +14,7 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded, with_query};
 use crate::http::ui::pages::events::bars::{Bar, bars};
-use crate::http::ui::words::{ShownTime, items, number};
+use crate::http::ui::words::{ShownTime, items, member, number, text};
 
 pub(crate) use crate::http::ui::pages::events::view::EventView;
 
@@ -100,7 +100,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let document = api::get(visit.call, target("/events", &asked, visit)).await?;
     let frame = visit.live_frame("Timeline", Nav::Timeline, None).await;
     let bars = bars(visit, &asked, &filters, &frame).await?;
-    let events = items(document.get("data")).iter().map(EventView::of);
+    let events = items(&document, "data").iter().map(EventView::of);
     let (newer, older) = neighbours(&document, &filters, &frame);
     let total = total(&document);
     let page = Page { days: by_day(events), frame, filters, bars, total, newer, older };
@@ -119,13 +119,13 @@ pub(crate) fn target(path: &str, asked: &[(&str, String)], visit: &Visit<'_>) ->
 
 /// How many events there are on all pages.
 pub(crate) fn total(document: &Value) -> usize {
-    number(document.get("meta").and_then(|meta| meta.get("page")?.get("total")))
+    number(member(member(document, "meta"), "page"), "total")
 }
 
 /// The cursors that lead to newer and to older events.
 pub(crate) fn cursors(document: &Value) -> (Option<String>, Option<String>) {
     let cursor = |link: &str, name: &str| {
-        let link = document.get("links")?.get(link)?.as_text()?;
+        let link = text(member(document, "links"), link);
         let query = Query::parse(link.split_once('?')?.1).ok()?;
         query.first(name).map(str::to_owned)
     };

@@ -1,7 +1,7 @@
 //! An event as it is shown.
 
 use crate::domain::Value;
-use crate::http::ui::words::{ShownTime, items, short, text};
+use crate::http::ui::words::{ShownTime, items, member, short, text};
 
 /// An event as it is shown.
 pub(crate) struct EventView {
@@ -32,9 +32,8 @@ pub(crate) struct CommitView {
 impl EventView {
     /// From a resource of the API.
     pub(crate) fn of(resource: &Value) -> Self {
-        let none = Value::Null;
-        let attributes = resource.get("attributes").unwrap_or(&none);
-        let actor = attributes.get("actor").unwrap_or(&none);
+        let attributes = member(resource, "attributes");
+        let actor = member(attributes, "actor");
         let own = |name: &str| text(attributes, name).to_owned();
         let problem = attributes.get("problem").map(|fault| {
             let place = ["path", "line", "column"].map(|name| match fault.get(name) {
@@ -62,7 +61,7 @@ impl EventView {
             restores: own("restores"),
             moved_to: own("movedTo"),
             moved_from: own("movedFrom"),
-            changed: items(attributes.get("changes"))
+            changed: items(attributes, "changes")
                 .iter()
                 .map(|change| text(change, "attribute").to_owned())
                 .collect(),
