@@ -16,7 +16,6 @@
 
 mod delivery;
 mod message;
-mod metrics;
 mod public;
 mod receiver;
 
@@ -31,12 +30,23 @@ use crate::format::webhooks::Receiver;
 use crate::http::Webhook;
 use crate::shutdown::Shutdown;
 use crate::store::Archive;
+use crate::telemetry::metrics::Counter;
 use crate::webhooks::delivery::Sender;
-pub use crate::webhooks::metrics::Metrics;
 use crate::webhooks::receiver::{Following, ReceiverState};
 
 /// Reads the list of receivers, now; what is wrong with it is told with its place.
 pub type ReadReceivers = Box<dyn Fn() -> Result<Vec<Receiver>, String> + Send + Sync>;
+
+/// What became of deliveries, for whoever looks at it.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Those that a receiver has taken.
+    pub delivered: Counter,
+    /// Those that it has not; each is tried again.
+    pub failed: Counter,
+    /// Those that it answered with 410, after which it is told nothing more.
+    pub gone: Counter,
+}
 
 /// How deliveries are made.
 #[derive(Debug, Clone, Copy)]

@@ -11,9 +11,9 @@ use crate::format::webhooks::Receiver;
 use crate::http::{Allowed, Clock, Webhook};
 use crate::store::Archive;
 use crate::telemetry::chain;
+use crate::webhooks::Metrics;
 use crate::webhooks::delivery::{Outcome, Sender};
 use crate::webhooks::message::Message;
-use crate::webhooks::metrics::Metrics;
 
 /// What a note says of a receiver that begins before the first commit.
 const BEGINNING: &str = "beginning";
@@ -60,12 +60,19 @@ pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Op
 
 /// Which events a receiver is told of.
 fn filter(receiver: &Receiver) -> Filter {
-    let keys = receiver.keys.clone();
-    let sees = move |key: &_| keys.iter().any(|pattern| pattern.matches(key));
     Filter {
         actions: receiver.actions.iter().filter_map(|action| Action::parse(action)).collect(),
-        seeing: (!receiver.keys.is_empty()).then(|| Seeing(Arc::new(sees))),
+        seeing: allowed(receiver).visibility.map(Seeing),
         ..Filter::default()
+    }
+}
+
+/// What a receiver is told of keys that it did not ask for: nothing.
+fn allowed(receiver: &Receiver) -> Allowed {
+    let keys = receiver.keys.clone();
+    match keys.is_empty() {
+        true => Allowed::anonymous(),
+        false => Allowed::anonymous().seeing(move |key| keys.iter().any(|pattern| pattern.matches(key))),
     }
 }
 
@@ -92,7 +99,7 @@ impl Following {
             }
             let (message, place) = match followed {
                 Ok(Some(Followed::Event(event))) => {
-                    (Message::event(&event, &self.allowed()), Some(event.position))
+                    (Message::event(&event, &allowed(&self.receiver)), Some(event.position))
                 }
                 Ok(Some(Followed::Reset(to))) => {
                     let from = self.position().map(|position| position.revision.to_string());
@@ -139,15 +146,6 @@ impl Following {
             None => self.history.subscribe_from_start(filter(&self.receiver)),
         };
         subscription.however_slow()
-    }
-
-    /// What the receiver is told of keys that it did not ask for: nothing.
-    fn allowed(&self) -> Allowed {
-        let keys = self.receiver.keys.clone();
-        match keys.is_empty() {
-            true => Allowed::anonymous(),
-            false => Allowed::anonymous().seeing(move |key| keys.iter().any(|pattern| pattern.matches(key))),
-        }
     }
 
     /// Tries until the receiver has it; `false` when it wants nothing any more.
