@@ -8,7 +8,6 @@ use crate::engine::Clash;
 use crate::http::jsonapi::document::resource::push_resource;
 use crate::http::jsonapi::error::{ApiError, ErrorObject, ErrorSource, More};
 use crate::http::jsonapi::json;
-use crate::http::jsonapi::json::Members;
 
 /// The document of a failure.
 pub(crate) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
@@ -20,62 +19,60 @@ pub(crate) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
 
 fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
     let more = error.more.as_deref();
-    let mut object = Members::begin(out, None);
-    object.text("code", &error.code);
-    object.text("detail", &error.detail);
-    if let Some(link) = more.and_then(|more| more.kind_link) {
-        object.json("links", json!({"type": link}));
-    }
-    match &error.source {
-        None => {}
-        Some(ErrorSource::Pointer(pointer)) => object.json("source", json!({"pointer": pointer})),
-        Some(ErrorSource::Parameter(name)) => object.json("source", json!({"parameter": name})),
-        Some(ErrorSource::Header(name)) => object.json("source", json!({"header": name})),
-    }
-    object.text("status", error.status.as_str());
-    object.text("title", &error.title);
-    if let Some(meta) = more.map(|more| meta(more, base)).filter(|meta| meta != b"{}") {
-        object.member("meta", |out| out.extend_from_slice(&meta));
-    }
-    object.end();
+    json::write_object(out, None, |object| {
+        object.text("code", &error.code);
+        object.text("detail", &error.detail);
+        if let Some(link) = more.and_then(|more| more.kind_link) {
+            object.json("links", json!({"type": link}));
+        }
+        match &error.source {
+            None => {}
+            Some(ErrorSource::Pointer(pointer)) => object.json("source", json!({"pointer": pointer})),
+            Some(ErrorSource::Parameter(name)) => object.json("source", json!({"parameter": name})),
+            Some(ErrorSource::Header(name)) => object.json("source", json!({"header": name})),
+        }
+        object.text("status", error.status.as_str());
+        object.text("title", &error.title);
+        if let Some(meta) = more.map(|more| meta(more, base)).filter(|meta| meta != b"{}") {
+            object.member("meta", |out| out.extend_from_slice(&meta));
+        }
+    });
 }
 
 /// What else is said of an error, as far as there is any of it.
 fn meta(more: &More, base: &BasePath) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut meta = Members::begin(&mut out, None);
-    if !more.clashes.is_empty() {
-        meta.member("attributes", |out| write_clashes(&more.clashes, out));
-    }
-    if let Some(current) = &more.current {
-        meta.member("current", |out| push_resource(current, base, None, out));
-    }
-    if !more.events.is_empty() {
-        meta.json("events", more.events.iter().map(ToString::to_string).collect::<Vec<_>>());
-    }
-    if let Some(size) = more.page_size_max {
-        meta.json("page", json!({"maxSize": size}));
-    }
-    if let Some(remote) = &more.remote {
-        meta.json("remote", remote.clone());
-    }
-    meta.end();
+    json::write_object(&mut out, None, |meta| {
+        if !more.clashes.is_empty() {
+            meta.member("attributes", |out| write_clashes(&more.clashes, out));
+        }
+        if let Some(current) = &more.current {
+            meta.member("current", |out| push_resource(current, base, None, out));
+        }
+        if !more.events.is_empty() {
+            meta.json("events", more.events.iter().map(ToString::to_string).collect::<Vec<_>>());
+        }
+        if let Some(size) = more.page_size_max {
+            meta.json("page", json!({"maxSize": size}));
+        }
+        if let Some(remote) = &more.remote {
+            meta.json("remote", remote.clone());
+        }
+    });
     out
 }
 
 /// Three versions of each attribute that two people changed; one that was absent is left out.
 fn write_clashes(clashes: &[Clash], out: &mut Vec<u8>) {
-    let mut attributes = Members::begin(out, None);
-    for Clash { attribute, base, yours, theirs } in clashes {
-        attributes.member(attribute, |out| {
-            let mut versions = Members::begin(out, None);
-            for (name, value) in [("base", base), ("yours", yours), ("theirs", theirs)] {
-                if let Some(value) = value {
-                    versions.member(name, |out| json::write(value, out));
-                }
-            }
-            versions.end();
-        });
-    }
-    attributes.end();
+    json::write_object(out, None, |attributes| {
+        for Clash { attribute, base, yours, theirs } in clashes {
+            attributes.member(attribute, |out| {
+                json::write_object(out, None, |versions| {
+                    versions.value("base", base.as_ref());
+                    versions.value("yours", yours.as_ref());
+                    versions.value("theirs", theirs.as_ref());
+                });
+            });
+        }
+    });
 }

@@ -19,8 +19,7 @@ use crate::engine;
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, PastFault};
 use crate::http::authorize::Allowed;
 use crate::http::jsonapi::document::HEAD;
-use crate::http::jsonapi::json;
-use crate::http::jsonapi::json::{Members, write_list};
+use crate::http::jsonapi::json::{Members, write_list, write_object};
 use crate::http::jsonapi::query::{Fields, Fieldset};
 
 /// The resource type of events.
@@ -115,22 +114,19 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Fieldset>) -> 
 }
 
 pub(crate) fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
-    let mut members = Members::begin(out, None);
-    members.text("name", actor.name());
-    members.text("email", actor.email());
-    members.end();
+    write_object(out, None, |members| {
+        members.text("name", actor.name());
+        members.text("email", actor.email());
+    });
 }
 
 fn write_changes(changes: &[Change], out: &mut Vec<u8>) {
     write_list(changes, out, |change, out| {
-        let mut members = Members::begin(out, None);
-        members.text("attribute", &change.attribute);
-        for (name, value) in [("from", &change.from), ("to", &change.to)] {
-            if let Some(value) = value {
-                members.member(name, |out| json::write(value, out));
-            }
-        }
-        members.end();
+        write_object(out, None, |members| {
+            members.text("attribute", &change.attribute);
+            members.value("from", change.from.as_ref());
+            members.value("to", change.to.as_ref());
+        });
     });
 }
 
@@ -148,7 +144,7 @@ pub(crate) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed
     let Blame { attribute, value, event } = blame;
     resource(BLAME, &format!("{key}/{attribute}"), fields.wanted(BLAME), |attributes| {
         attributes.text("attribute", attribute);
-        attributes.member("value", |out| json::write(value, out));
+        attributes.value("value", Some(value));
         attributes.member("event", |out| out.extend_from_slice(&self::event(event, fields, allowed)));
     })
 }
@@ -178,15 +174,11 @@ pub(crate) fn resource(
     attributes: impl FnOnce(&mut Members<'_>),
 ) -> Bytes {
     let mut out = Vec::new();
-    let mut members = Members::begin(&mut out, None);
-    members.text("type", resource_type);
-    members.text("id", id);
-    members.member("attributes", |out| {
-        let mut members = Members::begin(out, wanted);
-        attributes(&mut members);
-        members.end();
+    write_object(&mut out, None, |members| {
+        members.text("type", resource_type);
+        members.text("id", id);
+        members.member("attributes", |out| write_object(out, wanted, attributes));
     });
-    members.end();
     out.into()
 }
 
@@ -209,7 +201,8 @@ pub(crate) fn one(resource: &[u8], links: &[u8]) -> Bytes {
     finish(out, links, None)
 }
 
-fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> Bytes {
+/// Ends a document behind its data.
+pub(super) fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> Bytes {
     out.extend_from_slice(br#","links":"#);
     out.extend_from_slice(links);
     if let Some(meta) = meta {

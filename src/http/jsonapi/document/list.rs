@@ -1,10 +1,12 @@
 //! Lists of collections.
 
 use bytes::Bytes;
+use serde_json::json;
 
 use crate::config::BasePath;
 use crate::engine::Entry;
 use crate::http::jsonapi::document::HEAD;
+use crate::http::jsonapi::document::history::finish;
 use crate::http::jsonapi::document::resource::push_resource;
 use crate::http::jsonapi::query::Fields;
 
@@ -38,15 +40,14 @@ impl List {
 
     /// Ends the list with its links (a JSON object) and what needs saying.
     pub(crate) fn finish(mut self, links: &[u8], uncommitted: usize, page_total: Option<usize>) -> Bytes {
-        self.out.extend_from_slice(br#"],"links":"#);
-        self.out.extend_from_slice(links);
-        let page = page_total.map(|total| format!(r#""page":{{"total":{total}}}"#));
-        let edits = (uncommitted > 0).then(|| format!(r#""uncommitted":{uncommitted}"#));
-        let meta: Vec<String> = [page, edits].into_iter().flatten().collect();
-        if !meta.is_empty() {
-            self.out.extend_from_slice(format!(r#","meta":{{{}}}"#, meta.join(",")).as_bytes());
+        self.out.push(b']');
+        let mut meta = json!({});
+        if let Some(total) = page_total {
+            meta["page"] = json!({"total": total});
         }
-        self.out.push(b'}');
-        self.out.into()
+        if uncommitted > 0 {
+            meta["uncommitted"] = uncommitted.into();
+        }
+        finish(self.out, links, (meta != json!({})).then_some(&meta))
     }
 }

@@ -84,11 +84,11 @@ pub(crate) fn self_link(path: &str) -> Vec<u8> {
 pub(crate) fn results<'a>(entries: impl IntoIterator<Item = Option<&'a Entry>>, base: &BasePath) -> Bytes {
     let mut out = br#"{"jsonapi":{"version":"1.1"},"atomic:results":"#.to_vec();
     json::write_list(entries, &mut out, |entry, out| {
-        let mut result = json::Members::begin(out, None);
-        if let Some(entry) = entry {
-            result.member("data", |out| push_resource(entry, base, None, out));
-        }
-        result.end();
+        json::write_object(out, None, |result| {
+            if let Some(entry) = entry {
+                result.member("data", |out| push_resource(entry, base, None, out));
+            }
+        });
     });
     out.push(b'}');
     out.into()

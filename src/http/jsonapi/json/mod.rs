@@ -16,4 +16,4 @@ mod tests;
 mod write;
 
 pub(crate) use crate::http::jsonapi::json::read::read;
-pub(crate) use crate::http::jsonapi::json::write::{Members, write, write_list, write_text};
+pub(crate) use crate::http::jsonapi::json::write::{Members, write, write_list, write_object, write_text};

@@ -12,13 +12,9 @@ pub(crate) fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
         Value::Text(text) => write_text(text, out),
         Value::List(items) => write_list(items, out, write),
-        Value::Map(values) => {
-            let mut members = Members::begin(out, None);
-            for (name, value) in values {
-                members.member(name, |out| write(value, out));
-            }
-            members.end();
-        }
+        Value::Map(values) => write_object(out, None, |members| {
+            values.iter().for_each(|(name, value)| members.value(name, Some(value)));
+        }),
     }
 }
 
@@ -43,20 +39,25 @@ pub(crate) fn write_list<T>(
     out.push(b']');
 }
 
-/// A JSON object under construction; members that nobody wants are left out.
+/// Appends an object with the members that `write` adds, as far as they are wanted.
+pub(crate) fn write_object(
+    out: &mut Vec<u8>,
+    wanted: Option<&Fieldset>,
+    write: impl FnOnce(&mut Members<'_>),
+) {
+    out.push(b'{');
+    write(&mut Members { out, wanted, first: true });
+    out.push(b'}');
+}
+
+/// The members of a JSON object under construction; those that nobody wants are left out.
 pub(crate) struct Members<'a> {
     out: &'a mut Vec<u8>,
     wanted: Option<&'a Fieldset>,
     first: bool,
 }
 
-impl<'a> Members<'a> {
-    /// Opens the object.
-    pub(crate) fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Fieldset>) -> Self {
-        out.push(b'{');
-        Self { out, wanted, first: true }
-    }
-
+impl Members<'_> {
     /// Adds a member, whose value is appended by `write`.
     pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
@@ -75,13 +76,15 @@ impl<'a> Members<'a> {
         self.member(name, |out| write_text(text, out));
     }
 
+    /// Adds a member that is a value of a collection, if there is one.
+    pub(crate) fn value(&mut self, name: &str, value: Option<&Value>) {
+        if let Some(value) = value {
+            self.member(name, |out| write(value, out));
+        }
+    }
+
     /// Adds a member that is any JSON.
     pub(crate) fn json(&mut self, name: &str, value: impl Into<serde_json::Value>) {
         self.member(name, |out| out.extend_from_slice(value.into().to_string().as_bytes()));
-    }
-
-    /// Closes the object.
-    pub(crate) fn end(self) {
-        self.out.push(b'}');
     }
 }

@@ -61,15 +61,15 @@ impl Links {
             ("last", Some(&self.last)),
         ];
         let mut out = Vec::new();
-        let mut links = json::Members::begin(&mut out, None);
-        for (name, page) in named {
-            match page {
-                Some(page) => links.text(name, &format!("{path}?{}", query.with_page(page))),
-                None if self.null_at_the_ends => links.json(name, serde_json::Value::Null),
-                None => {}
+        json::write_object(&mut out, None, |links| {
+            for (name, page) in named {
+                match page {
+                    Some(page) => links.text(name, &format!("{path}?{}", query.with_page(page))),
+                    None if self.null_at_the_ends => links.json(name, serde_json::Value::Null),
+                    None => {}
+                }
             }
-        }
-        links.end();
+        });
         out
     }
 }
