@@ -120,7 +120,7 @@ async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiE
 fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     let mut faults = match call.query().and_then(|query| query::none(&query)) {
         Ok(()) => Vec::new(),
-        Err(error) => error.into_errors(),
+        Err(error) => error.errors,
     };
     for (name, shown) in [(IF_MATCH, "If-Match"), (IF_NONE_MATCH, "If-None-Match")] {
         if call.headers().contains_key(name) {
@@ -174,7 +174,7 @@ impl Batch {
                 Ok(change) => batch.changes.push(change),
                 Err(faults) => {
                     let error = ApiError::from(faults).below(&pointer(index));
-                    batch.faults.extend(error.into_errors());
+                    batch.faults.extend(error.errors);
                 }
             }
         }

@@ -32,26 +32,12 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
-    /// Reads a form.
+    /// Reads a form of this sender.
     ///
     /// # Errors
     ///
     /// 403 for one that another site sent, 415 for what is no form, and those of a body.
-    pub(crate) async fn read(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
-        let sender = visit.call.known().await?;
-        Self::of(visit, body, sender).await
-    }
-
-    /// Reads a form of somebody who need not be known.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub(crate) async fn of_stranger(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
-        Self::of(visit, body, visit.call.stranger()).await
-    }
-
-    async fn of(visit: &Visit<'_>, body: &mut Body, sender: Sender) -> Result<Self, ApiError> {
+    pub(crate) async fn read(visit: &Visit<'_>, sender: Sender, body: &mut Body) -> Result<Self, ApiError> {
         check_site(visit.call)?;
         let content_type = visit.call.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let essence = content_type.and_then(|it| it.split(';').next()).unwrap_or_default();

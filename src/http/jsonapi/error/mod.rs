@@ -156,28 +156,27 @@ impl ApiError {
     }
 
     /// Blames a query parameter for what nothing else is to blame for.
-    pub(crate) fn parameter(mut self, name: &str) -> Self {
-        let blame = |error: ErrorObject| if error.source.is_none() { error.parameter(name) } else { error };
-        self.errors = self.errors.into_iter().map(blame).collect();
-        self
+    pub(crate) fn parameter(self, name: &str) -> Self {
+        self.each(|error| if error.source.is_none() { error.parameter(name) } else { error })
     }
 
     /// Blames a value of the body.
-    pub(crate) fn at(mut self, pointer: &str) -> Self {
-        self.errors = self.errors.into_iter().map(|error| error.at(pointer)).collect();
-        self
+    pub(crate) fn at(self, pointer: &str) -> Self {
+        self.each(|error| error.at(pointer))
     }
 
     /// Takes away the pointers into the body, for a request without a resource in it: there is nothing to point at.
-    pub(crate) fn without_pointers(mut self) -> Self {
-        self.errors = self.errors.into_iter().map(ErrorObject::without_pointer).collect();
-        self
+    pub(crate) fn without_pointers(self) -> Self {
+        self.each(ErrorObject::without_pointer)
     }
 
     /// Makes it the failure of a part of a batch: pointers start with `prefix`, its operation.
-    pub(crate) fn below(mut self, prefix: &str) -> Self {
-        self.errors = self.errors.into_iter().map(|error| error.below(prefix)).collect();
-        self
+    pub(crate) fn below(self, prefix: &str) -> Self {
+        self.each(|error| error.below(prefix))
+    }
+
+    fn each(self, change: impl Fn(ErrorObject) -> ErrorObject) -> Self {
+        Self { errors: self.errors.into_iter().map(change).collect(), ..self }
     }
 
     /// Logs the failure, where it is answered: one of ours is of interest to everybody, a client's
@@ -193,14 +192,9 @@ impl ApiError {
         }
     }
 
-    /// The errors alone.
-    pub(crate) fn into_errors(self) -> Vec<ErrorObject> {
-        self.errors
-    }
-
     /// What each of them says.
     pub(crate) fn details(&self) -> Vec<String> {
-        self.errors.iter().map(|error| error.detail().to_owned()).collect()
+        self.errors.iter().map(|error| error.detail.to_string()).collect()
     }
 
     /// The headers that go with it.
@@ -248,8 +242,9 @@ impl From<Vec<ErrorObject>> for ApiError {
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         let status = denied.status();
-        let error = ErrorObject::foreign(status, denied.code, denied.title, denied.detail);
-        let error = Self { errors: vec![error], headers: denied.headers };
+        let Denied { code, title, detail, headers, .. } = denied;
+        let error = ErrorObject { status, code, title, detail, source: None, more: None };
+        let error = Self { errors: vec![error], headers };
         if status == StatusCode::TOO_MANY_REQUESTS { error.reaching(Limit::WrongTokens) } else { error }
     }
 }

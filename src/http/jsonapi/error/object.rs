@@ -106,16 +106,6 @@ impl ErrorObject {
         }
     }
 
-    /// What somebody else has put into words.
-    pub(crate) const fn foreign(
-        status: StatusCode,
-        code: Cow<'static, str>,
-        title: Cow<'static, str>,
-        detail: Cow<'static, str>,
-    ) -> Self {
-        Self { status, code, title, detail, source: None, more: None }
-    }
-
     /// Where in the body the fault is; `/meta/reason` for a reason, wherever it stands.
     pub(crate) fn place(&self) -> Option<&str> {
         match self.source.as_ref()? {
@@ -133,11 +123,6 @@ impl ErrorObject {
     /// What a precondition met.
     pub(crate) fn current(&self) -> Option<&Arc<Entry>> {
         self.more.as_ref()?.current.as_ref()
-    }
-
-    /// What is told to the caller.
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
     }
 
     pub(super) fn more(&mut self) -> &mut More {

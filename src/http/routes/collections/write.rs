@@ -183,7 +183,7 @@ pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
 /// What else a write is asked with; faults are added to those of the body.
 pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, WriteTerms) {
     let fields = fields(call).unwrap_or_else(|error| {
-        faults.extend(error.into_errors());
+        faults.extend(error.errors);
         Fields::default()
     });
     (fields, WriteTerms::of(call, sent, faults))

@@ -196,7 +196,7 @@ pub(super) fn escaped(json: &str) -> String {
 
 /// Reads JSON that somebody typed.
 fn json(text: &str) -> Result<Value, String> {
-    request::parse(text.as_bytes(), DEPTH_MAX).map_err(|fault| fault.detail().replacen("The body", "This", 1))
+    request::parse(text.as_bytes(), DEPTH_MAX).map_err(|fault| fault.detail.replacen("The body", "This", 1))
 }
 
 /// The plainest input that holds a value without loss.

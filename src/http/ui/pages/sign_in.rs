@@ -41,7 +41,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
 pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let (ui, call) = (visit.ui, visit.call);
     offered(call)?;
-    let posted = Posted::of_stranger(visit, body).await?;
+    let posted = Posted::read(visit, visit.call.stranger(), body).await?;
     let kept = posted.find("kept").filter(|form| is_form(form.as_bytes())).unwrap_or_default().to_owned();
     let next = posted.get("next").to_owned();
     if !posted.is_ours {
@@ -94,7 +94,7 @@ async fn back(
 
 /// `POST /ui/sign-out`
 pub(crate) async fn leave(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::of_stranger(visit, body).await?;
+    let posted = Posted::read(visit, visit.call.stranger(), body).await?;
     if !posted.is_ours {
         let detail = "This page was older than the session; open it again to sign out.";
         return Err(ApiError::new(Code::FORBIDDEN, detail));

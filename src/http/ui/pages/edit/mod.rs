@@ -62,12 +62,12 @@ fn present(entry: &Entry) -> EditForm {
 
 /// `POST /ui/new`
 pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, body).await?;
+    let posted = Posted::read(visit, visit.call.known().await?, body).await?;
     visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(posted.get("key").trim(), kind, &posted);
-    if let Some(reply) = stale_token(visit, &posted, None, &mut form).await? {
-        return Ok(reply);
+    if !posted.is_ours {
+        return not_ours(visit, None, form).await;
     }
     let request = |form: &EditForm, mut attributes: Vec<(String, Value)>| {
         attributes.retain(|(_, value)| *value != Value::Null);
@@ -87,18 +87,13 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
             show(visit, StatusCode::OK, None, form).await
         }
         Ok(_) => Ok(done(visit, &form.key, "created")),
-        Err(error) => {
-            let status = error.status();
-            visible(&error)?;
-            form.blame(error.into_errors());
-            show(visit, status, None, form).await
-        }
+        Err(error) => refused(visit, form, None, &[], error).await,
     }
 }
 
 /// `POST /ui/collections/KEY`
 pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, body).await?;
+    let posted = Posted::read(visit, visit.call.known().await?, body).await?;
     // Before anything is shown of it, even of what was refused.
     visit.call.authorize(Action::Update { key, content: None }).await?;
     let snapshot = visit.call.snapshot()?;
@@ -106,8 +101,8 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     let kind = Kind::parse(posted.get("kind"));
     let kind = kind.or_else(|| Some(entry.as_ref()?.collection.kind())).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(key.as_str(), kind, &posted);
-    if let Some(reply) = stale_token(visit, &posted, entry.as_deref(), &mut form).await? {
-        return Ok(reply);
+    if !posted.is_ours {
+        return not_ours(visit, entry.as_deref(), form).await;
     }
     let changes = match form.settings.changes() {
         Ok(changes) => changes,
@@ -153,7 +148,7 @@ async fn unreadable(
         }
         Err(error) => {
             visible(&error)?;
-            form.blame(error.into_errors());
+            form.blame(error.errors);
         }
         Ok(_) => {}
     }
@@ -170,7 +165,7 @@ async fn refused(
 ) -> Result<Reply, ApiError> {
     visible(&error)?;
     let status = error.status();
-    let errors = error.into_errors();
+    let errors = error.errors;
     let met =
         errors.iter().find_map(|error| error.current().map(|it| (Arc::clone(it), error.clashes().to_vec())));
     form.blame(errors);
@@ -199,19 +194,11 @@ fn visible(error: &ApiError) -> Result<(), ApiError> {
     }
 }
 
-/// Shows a form again that comes from before a restart or a sign-in, and nothing is done; `None` for any other form.
-async fn stale_token(
-    visit: &Visit<'_>,
-    posted: &Posted,
-    entry: Option<&Entry>,
-    form: &mut EditForm,
-) -> Result<Option<Reply>, ApiError> {
-    if posted.is_ours {
-        return Ok(None);
-    }
+/// Shows a form again that comes from before a restart or a sign-in; nothing is done.
+async fn not_ours(visit: &Visit<'_>, entry: Option<&Entry>, mut form: EditForm) -> Result<Reply, ApiError> {
     let detail = "This page was made before the service was started or you signed in, so nothing was done yet. Everything you typed is here: look and send it again.";
     form.blame(vec![ErrorObject::new(Code::FORBIDDEN, detail)]);
-    Ok(Some(show(visit, StatusCode::FORBIDDEN, entry, std::mem::take(form)).await?))
+    show(visit, StatusCode::FORBIDDEN, entry, form).await
 }
 
 /// Leads to the collection, which then says what was done.

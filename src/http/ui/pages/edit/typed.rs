@@ -103,7 +103,7 @@ impl EditForm {
     pub(super) fn blame(&mut self, errors: Vec<ErrorObject>) {
         let places = self.settings.places();
         for error in errors {
-            let detail = error.detail().to_owned();
+            let detail = error.detail.to_string();
             match error.place() {
                 Some("/data/id") => self.key_errors.push(detail),
                 Some("/meta/reason") => self.reason_errors.push(detail),
