@@ -111,13 +111,8 @@ pub(crate) mod resources {
         document::Ready::list(snapshot, &BasePath::root()).body()
     }
 
-    /// An event.
-    pub(crate) fn event(event: &EventRecord) -> Bytes {
-        history::event(event, &Fields::default(), &Allowed::anonymous())
-    }
-
     /// An event, without what would name keys that are not to be seen.
-    pub(crate) fn event_seen(event: &EventRecord, allowed: &Allowed) -> Bytes {
+    pub(crate) fn event(event: &EventRecord, allowed: &Allowed) -> Bytes {
         history::event(event, &Fields::default(), allowed)
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Message {
 impl Message {
     /// An event, as far as a receiver is told of its keys.
     pub(crate) fn event(event: &EventRecord, allowed: &Allowed) -> Self {
-        let resource = resources::event_seen(event, allowed);
+        let resource = resources::event(event, allowed);
         let (action, at) = (event.action.as_str(), written(event.commit.at));
         let data = String::from_utf8_lossy(&resource);
         let body = format!(r#"{{"type":"collection.{action}","timestamp":"{at}","data":{data}}}"#);

@@ -4,7 +4,7 @@ use crate::cli::note;
 use crate::cli::past::{Done, Failure, Source, key, shown};
 use crate::domain::Key;
 use crate::engine::history::{Action, EventPageQuery, EventTable, Filter, Origin, PageStart, TimeBound};
-use crate::http::resources;
+use crate::http::{Allowed, resources};
 
 /// How many events are read at a time.
 const PAGE_LEN: usize = 200;
@@ -103,7 +103,9 @@ impl Log {
                 for event in &page.events {
                     match &mut table {
                         Some(table) => table.push(event, event.commit.message.reason.as_deref())?,
-                        None if self.source.output.is_json() => screen.resource(&resources::event(event))?,
+                        None if self.source.output.is_json() => {
+                            screen.resource(&resources::event(event, &Allowed::anonymous()))?;
+                        }
                         None => screen.event(event)?,
                     }
                 }

@@ -2,7 +2,7 @@
 
 use crate::cli::past::{Done, Failure, Source, Style, shown};
 use crate::engine::history::HistoryError;
-use crate::http::resources;
+use crate::http::{Allowed, resources};
 
 /// Show what one commit did to the collections
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ impl Show {
         shown(|screen| {
             for event in &events {
                 if self.source.output.is_json() {
-                    screen.resource(&resources::event(event))?;
+                    screen.resource(&resources::event(event, &Allowed::anonymous()))?;
                     continue;
                 }
                 screen.event(event)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
@@ -116,12 +116,7 @@ type Labels<'l> = &'l [(&'static str, &'l str)];
 
 impl Series<'_> {
     /// A series of what only grows.
-    pub fn counter(&mut self, labels: Labels<'_>, value: u64) {
-        self.one(labels, |to| to.encode_counter::<NoLabelSet, _, f64>(&value, None));
-    }
-
-    /// A series of a time that only grows.
-    pub fn seconds(&mut self, labels: Labels<'_>, value: f64) {
+    pub fn counter(&mut self, labels: Labels<'_>, value: impl EncodeCounterValue) {
         self.one(labels, |to| to.encode_counter::<NoLabelSet, _, f64>(&value, None));
     }
 
@@ -157,8 +152,8 @@ mod tests {
     fn shown(format: Format) -> String {
         let exposition = Exposition::new(|page| {
             page.counters("c", "How often.", |series| {
-                series.counter(&[("key", "a\"b\\c\nd")], 2);
-                series.counter(&[("key", "e")], 3);
+                series.counter(&[("key", "a\"b\\c\nd")], 2_u64);
+                series.counter(&[("key", "e")], 3_u64);
             });
             page.gauge("g", "How much.", 1.5);
             page.gauge("unknown", "How much of what nobody knows.", None);

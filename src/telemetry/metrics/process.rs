@@ -13,7 +13,7 @@ use crate::telemetry::metrics::Scrape;
 pub fn show(page: &mut Scrape<'_>) {
     if let Some(stat) = Stat::read() {
         page.counters("process_cpu_seconds", "Time of processors that the process has used.", |series| {
-            series.seconds(&[], stat.cpu_seconds);
+            series.counter(&[], stat.cpu_seconds);
         });
         page.gauge("process_threads", "Threads of the process.", stat.threads);
         page.gauge("process_virtual_memory_bytes", "Addresses that the process has.", stat.virtual_bytes);

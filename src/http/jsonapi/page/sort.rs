@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::domain::Attribute;
+use crate::domain::{Attribute, Key};
 use crate::engine::Entry;
 use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::page::cursor::ItemCursor;
@@ -88,21 +88,21 @@ impl Sort {
     }
 
     pub(crate) fn compare(&self, one: &Entry, two: &Entry) -> Ordering {
-        let by_fields = self.fields.iter().map(|(field, descends)| {
-            let order = field.of(one).cmp(field.of(two));
-            if *descends { order.reverse() } else { order }
-        });
-        by_fields
-            .fold(Ordering::Equal, Ordering::then)
-            .then_with(|| one.collection.key().cmp(two.collection.key()))
+        let values = self.fields.iter().map(|(field, _)| field.of(two));
+        self.order(one, values, two.collection.key())
     }
 
     /// Where an entry stands seen from a cursor of this order.
     pub(crate) fn compare_to(&self, entry: &Entry, cursor: &ItemCursor) -> Ordering {
-        let by_fields = self.fields.iter().zip(cursor.values()).map(|((field, descends), value)| {
-            let order = field.of(entry).cmp(value.as_str());
+        self.order(entry, cursor.values().iter().map(String::as_str), cursor.key())
+    }
+
+    /// Where an entry stands seen from one with these values and this key.
+    fn order<'v>(&self, entry: &Entry, values: impl Iterator<Item = &'v str>, key: &Key) -> Ordering {
+        let by_fields = self.fields.iter().zip(values).map(|((field, descends), value)| {
+            let order = field.of(entry).cmp(value);
             if *descends { order.reverse() } else { order }
         });
-        by_fields.fold(Ordering::Equal, Ordering::then).then_with(|| entry.collection.key().cmp(cursor.key()))
+        by_fields.fold(Ordering::Equal, Ordering::then).then_with(|| entry.collection.key().cmp(key))
     }
 }

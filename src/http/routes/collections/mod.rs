@@ -6,14 +6,24 @@ mod write;
 use bytes::Bytes;
 
 use crate::engine::Entry;
-use crate::http::jsonapi::document;
 use crate::http::jsonapi::document::Ready;
+use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::Fields;
+use crate::http::jsonapi::{document, query};
 use crate::http::request::call::Call;
 pub(crate) use crate::http::routes::collections::read::{list, read};
 pub(crate) use crate::http::routes::collections::write::{
     asked, check_write, create, delete, update, written,
 };
+
+/// The fields that are asked for, where these parameters may be there too.
+fn fields(call: &Call<'_>, others: &[&str]) -> Result<Fields, ApiError> {
+    // Most requests ask for nothing.
+    if call.raw_query().is_empty() {
+        return Ok(Fields::default());
+    }
+    query::fields_beside(&call.query()?, query::COLLECTION_TYPES, others)
+}
 
 /// The document of one collection, the ready-made one unless fields are left out.
 fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes {

@@ -18,11 +18,11 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
 use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::listing::Listing;
-use crate::http::jsonapi::query::{Fields, ListQuery, Query};
+use crate::http::jsonapi::query::{ListQuery, Query};
 use crate::http::jsonapi::{document, etag, negotiate, query};
 use crate::http::reply::{Reply, compress};
 use crate::http::request::call::Call;
-use crate::http::routes::collections::one;
+use crate::http::routes::collections::{fields, one};
 use crate::http::routes::{past, stream};
 
 /// How many collections a list may have to be put together between two other answers.
@@ -196,7 +196,7 @@ pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> 
     let snapshot = call.snapshot()?;
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
     let condition = etag::condition(call.headers())?;
-    let fields = read_fields(call)?;
+    let fields = fields(call, &[query::AS_OF])?;
     let ready = Ready::one(entry, &call.context.settings.base_path);
     let reply = Reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
     conditional(reply, snapshot.revision, ready.etag(), &condition, Some(entry))
@@ -207,7 +207,7 @@ async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiE
     call.authorize(Action::ReadPast { key }).await?;
     let (entry, revision) = past::one_as_of(call, key, text).await?;
     let condition = etag::condition(call.headers())?;
-    let fields = read_fields(call)?;
+    let fields = fields(call, &[query::AS_OF])?;
     let body = document::one(&entry, &call.context.settings.base_path, &fields, call.raw_query());
     let etag = Ready::one(&entry, &call.context.settings.base_path).etag();
     conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
@@ -231,12 +231,4 @@ fn conditional(
     let known = condition.if_none_match.as_ref().is_some_and(names);
     let reply = if known { Reply::empty(StatusCode::NOT_MODIFIED) } else { reply };
     Ok(reply.of_revision(revision).with_etag(etag))
-}
-
-/// The fields of a read, which may be of the past.
-fn read_fields(call: &Call<'_>) -> Result<Fields, ApiError> {
-    if call.raw_query().is_empty() {
-        return Ok(Fields::default());
-    }
-    query::fields_beside(&call.query()?, query::COLLECTION_TYPES, &[query::AS_OF])
 }

@@ -19,7 +19,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::request::prefer::Preferences;
-use crate::http::routes::collections::one;
+use crate::http::routes::collections::{fields, one};
 use crate::http::routes::submit;
 use crate::http::routes::submit::WriteTerms;
 
@@ -182,7 +182,7 @@ pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
 
 /// What else a write is asked with; faults are added to those of the body.
 pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, WriteTerms) {
-    let fields = fields(call).unwrap_or_else(|error| {
+    let fields = fields(call, &[]).unwrap_or_else(|error| {
         faults.extend(error.errors);
         Fields::default()
     });
@@ -238,11 +238,4 @@ pub(crate) async fn written(
     }
     let reply = reply.of_revision(written.revision).with_etag(ready.etag());
     submit::with_preferences(call, reply, body, written, preferences).await
-}
-
-fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
-    if call.raw_query().is_empty() {
-        return Ok(Fields::default());
-    }
-    query::fields(&call.query()?, query::COLLECTION_TYPES)
 }
