@@ -5,7 +5,7 @@ use std::time::Duration;
 use warp::http::HeaderName;
 
 use crate::domain::Revision;
-use crate::engine::{Projection, PublishedHead, SubmitError};
+use crate::engine::{Projection, PublishedHead, Remote, SubmitError};
 use crate::http::header::field;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::reply::Reply;
@@ -107,39 +107,60 @@ async fn reach_in_time(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiEr
 
 async fn reach(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     let remote = call.context.remote.as_ref().map(|shared| &shared.remote);
-    if let MinRevision::Revision(revision) = wanted {
-        if is_served(call, revision).await? {
-            return Ok(());
-        }
-        if remote.is_none() {
-            return Err(not_there(revision));
-        }
+    match (wanted, remote) {
+        (MinRevision::Revision(revision), remote) => reach_revision(call, remote, revision).await,
+        (MinRevision::Latest, Some(remote)) => reach_latest(call, remote).await,
+        (MinRevision::Latest, None) => Ok(()),
     }
-    let Some(remote) = remote else { return Ok(()) };
+}
+
+/// Waits until what is served contains a revision, for as long as it takes to have all that the remote has now.
+async fn reach_revision(
+    call: &Call<'_>,
+    remote: Option<&Remote>,
+    revision: Revision,
+) -> Result<(), ApiError> {
+    if is_served(call, revision).await? {
+        return Ok(());
+    }
+    let Some(remote) = remote else { return Err(not_there(revision)) };
+    if let Some(head) = remote.latest().await.map_err(|_| late())? {
+        reach_head(call, head).await?;
+    }
+    if is_served(call, revision).await? { Ok(()) } else { Err(not_there(revision)) }
+}
+
+/// Waits until what is served contains a head of the remote.
+async fn reach_head(call: &Call<'_>, head: Revision) -> Result<(), ApiError> {
+    let mut heads = call.context.projection.heads();
+    while !is_served(call, head).await? {
+        heads.changed().await.map_err(|_| late())?;
+    }
+    Ok(())
+}
+
+/// Waits until what is served is what the remote has, or contains that.
+async fn reach_latest(call: &Call<'_>, remote: &Remote) -> Result<(), ApiError> {
     let since = remote.since_now();
     let mut heads = call.context.projection.heads();
     let mut seen = remote.latest().await.map_err(|_| late())?;
     while let Some(head) = seen {
         heads.mark_unchanged();
+        // What waits to be pushed is nowhere but here.
+        if remote.ahead().is_some_and(|ahead| ahead > 0) {
+            return reach_head(call, head).await;
+        }
         // What is served may be what a remote that was rewound has lost, and contain its head all the same.
-        let is_exact = wanted == MinRevision::Latest && remote.ahead().is_none_or(|ahead| ahead == 0);
-        let is_there = match is_exact {
-            true => served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)),
-            false => is_served(call, head).await?,
-        };
-        if is_there {
+        if served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)) {
             break;
         }
-        if is_exact && remote.has_gone_on_from(head) {
+        if remote.has_gone_on_from(head) {
             seen = remote.latest().await.map_err(|_| late())?;
         } else {
             heads.changed().await.map_err(|_| late())?;
         }
     }
-    match wanted {
-        MinRevision::Revision(revision) if !is_served(call, revision).await? => Err(not_there(revision)),
-        MinRevision::Revision(_) | MinRevision::Latest => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether what is served contains a revision.
