@@ -283,7 +283,7 @@ impl<A: Answers> Connections<A> {
             );
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
-                    wire.refuse(&Refusal::no_room()).await;
+                    wire.refuse(Refusal::NO_ROOM).await;
                 }
                 drop(place);
             });
@@ -353,10 +353,10 @@ fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: u
     let Some(target) = request.uri().path_and_query() else {
         // A host and a port alone: what `CONNECT` has for a target, and nothing else may.
         let is_tunnel = *request.method() == Method::CONNECT;
-        return Some(if is_tunnel { Refusal::no_proxy() } else { Refusal::malformed() });
+        return Some(if is_tunnel { Refusal::NO_PROXY } else { Refusal::MALFORMED });
     };
     if target.as_str().len() > uri_bytes_max {
-        return Some(Refusal::uri_too_long());
+        return Some(Refusal::URI_TOO_LONG);
     }
     let (mut header_bytes, mut hosts, mut host) = (0, 0, None);
     for (name, value) in request.headers() {
@@ -366,14 +366,14 @@ fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: u
         }
     }
     if header_bytes > header_bytes_max {
-        return Some(Refusal::headers_too_large());
+        return Some(Refusal::HEADERS_TOO_LARGE);
     }
     // RFC 9112 section 3.2. An empty one is for a target that has no host.
     let is_right = match host {
         Some(host) => hosts == 1 && (host.is_empty() || host.to_str().is_ok_and(is_host)),
         None => request.version() != Version::HTTP_11,
     };
-    (!is_right).then(Refusal::host)
+    (!is_right).then_some(Refusal::HOST)
 }
 
 #[cfg(test)]

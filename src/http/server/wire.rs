@@ -100,10 +100,10 @@ impl<S: Stream> Wire<S> {
     }
 
     /// Answers without having read anything, and closes.
-    pub(crate) async fn refuse(mut self, refusal: &Refusal) {
-        let id = self.counts.refused(None, refusal);
+    pub(crate) async fn refuse(mut self, refusal: Refusal) {
+        let id = self.counts.refused(None, &refusal);
         let told = async {
-            self.write_all(&refusal.to_bytes(id.as_ref())).await?;
+            self.write_all(&refusal.to_bytes(id)).await?;
             self.shutdown().await
         };
         if let Err(error) = told.await {
@@ -213,7 +213,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
             && let Some((start, refusal)) = refusal_by_hyper(bytes, this.line_seen)
         {
             let id = this.counts.refused(None, &refusal);
-            let bytes = [&bytes[..start], &refusal.to_bytes(id.as_ref())].concat();
+            let bytes = [&bytes[..start], &refusal.to_bytes(id)].concat();
             this.substitute = Some(Substitute { bytes, written: 0, stands_for });
         }
         let written = match this.poll_substitute(cx) {
@@ -277,8 +277,8 @@ fn gathered<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]>
 /// What is refused by bytes that end in one of hyper's bare answers, and where that begins.
 fn refusal_by_hyper(bytes: &[u8], line_seen: bool) -> Option<(usize, Refusal)> {
     let (start, refusal) = bare_answer(bytes)?;
-    let is_of_line = refusal == Refusal::headers_too_large() && !line_seen;
-    Some((start, if is_of_line { Refusal::uri_too_long() } else { refusal }))
+    let is_of_line = refusal == Refusal::HEADERS_TOO_LARGE && !line_seen;
+    Some((start, if is_of_line { Refusal::URI_TOO_LONG } else { refusal }))
 }
 
 /// Finds an answer of hyper's own at the end of what it writes (`on_error` in its
@@ -293,9 +293,9 @@ fn bare_answer(bytes: &[u8]) -> Option<(usize, Refusal)> {
     let head_start = tail.rfind("HTTP/1.")?;
     let mut lines = tail[head_start..].split("\r\n");
     let refusal = match lines.next()?.split(' ').nth(1)? {
-        "400" => Refusal::malformed(),
-        "414" => Refusal::uri_too_long(),
-        "431" => Refusal::headers_too_large(),
+        "400" => Refusal::MALFORMED,
+        "414" => Refusal::URI_TOO_LONG,
+        "431" => Refusal::HEADERS_TOO_LARGE,
         _ => return None,
     };
     let known = ["connection: close", "content-length: 0", "date: ", ""];
@@ -313,11 +313,11 @@ mod tests {
     #[test]
     fn a_bare_answer_is_found_behind_whatever_precedes_it() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\ndate: Sun, 01 Mar 2026 09:30:00 GMT\r\n\r\n";
-        assert_eq!(bare_answer(bare.as_bytes()), Some((0, Refusal::headers_too_large())));
+        assert_eq!(bare_answer(bare.as_bytes()), Some((0, Refusal::HEADERS_TOO_LARGE)));
         let after = format!("{{\"ä\":1}}{bare}");
         assert_eq!(
             bare_answer(after.as_bytes()),
-            Some((after.len() - bare.len(), Refusal::headers_too_large()))
+            Some((after.len() - bare.len(), Refusal::HEADERS_TOO_LARGE))
         );
     }
 
