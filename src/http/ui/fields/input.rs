@@ -8,9 +8,6 @@ use crate::http::ui::escape::is_invisible;
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::pretty;
 
-/// How many empty rows a list ends with; the script adds more.
-const ROWS_FREE: usize = 1;
-
 /// How deep the JSON of a field may be, beyond what the rules allow: they say it better.
 pub(super) const DEPTH_MAX: usize = 64;
 
@@ -44,7 +41,7 @@ pub(crate) enum FieldInput {
 }
 
 /// One row of `unpublishedStatuses`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) key: String,
     pub(crate) directory: String,
@@ -161,10 +158,8 @@ impl Status {
 /// The value of these rows; else the row that can't be read, and why.
 fn statuses(rows: &[Status]) -> Result<Option<Value>, (usize, String)> {
     let (mut entries, mut known) = (Vec::new(), HashSet::new());
-    for (row, Status { key, directory, name }) in rows.iter().enumerate() {
-        if key.is_empty() && directory.is_empty() && name.is_empty() {
-            continue;
-        }
+    for (row, status) in rows.iter().enumerate().filter(|(_, status)| **status != Status::default()) {
+        let Status { key, directory, name } = status;
         if !known.insert(key.as_str()) {
             return Err((row, format!("There are two rows of the status `{key}`.")));
         }
@@ -209,20 +204,18 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
         (Sort::Line, Some(Value::Text(text))) if plain(text) => FieldInput::Line(text.to_string()),
         (Sort::Switch, None) => FieldInput::Switch(None),
         (Sort::Switch, Some(Value::Bool(on))) => FieldInput::Switch(Some(*on)),
-        (Sort::List, None) => FieldInput::List(vec![String::new(); ROWS_FREE]),
+        (Sort::List, None) => FieldInput::List(and_free([])),
         (Sort::List, Some(Value::List(items))) if !items.is_empty() => {
             let rows: Option<Vec<_>> = items
                 .iter()
                 .map(|item| item.as_text().filter(|text| trimmed(text)).map(str::to_owned))
                 .collect();
             match rows {
-                Some(rows) => {
-                    FieldInput::List(rows.into_iter().chain(vec![String::new(); ROWS_FREE]).collect())
-                }
+                Some(rows) => FieldInput::List(and_free(rows)),
                 None => FieldInput::Json(spelled(&Value::List(items.clone()))),
             }
         }
-        (Sort::Statuses, None) => FieldInput::Statuses(vec![Status::default(); ROWS_FREE]),
+        (Sort::Statuses, None) => FieldInput::Statuses(and_free([])),
         (Sort::Statuses, Some(Value::Map(entries))) if !entries.is_empty() => {
             let text = |entry: &Value, name: &str| match entry.get(name) {
                 None => Some(String::new()),
@@ -233,14 +226,17 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
                 trimmed(key).then(|| Status { key: key.clone(), directory, name })
             };
             match entries.iter().map(row).collect::<Option<Vec<_>>>() {
-                Some(rows) => {
-                    FieldInput::Statuses(rows.into_iter().chain(vec![Status::default(); ROWS_FREE]).collect())
-                }
+                Some(rows) => FieldInput::Statuses(and_free(rows)),
                 None => FieldInput::Json(spelled(&Value::Map(entries.clone()))),
             }
         }
         (_, Some(value)) => FieldInput::Json(spelled(value)),
     }
+}
+
+/// Rows with an empty one behind them; the script adds more.
+fn and_free<T: Default>(rows: impl IntoIterator<Item = T>) -> Vec<T> {
+    rows.into_iter().chain([T::default()]).collect()
 }
 
 /// The field of an attribute as it was sent.
@@ -260,9 +256,7 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
         Sort::List => {
             let prefix = format!("l.{name}.");
             let rows = posted.below(&prefix).map(|(_, row)| row.trim().to_owned());
-            FieldInput::List(
-                rows.filter(|row| !row.is_empty()).chain(vec![String::new(); ROWS_FREE]).collect(),
-            )
+            FieldInput::List(and_free(rows.filter(|row| !row.is_empty())))
         }
         Sort::Statuses => {
             let rows = posted.below("s.key.").map(|(row, key)| Status {
@@ -270,9 +264,7 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
                 directory: posted.get(&format!("s.directory.{row}")).to_owned(),
                 name: posted.get(&format!("s.name.{row}")).to_owned(),
             });
-            let is_empty = |it: &Status| it.key.is_empty() && it.directory.is_empty() && it.name.is_empty();
-            let rows = rows.filter(|row| !is_empty(row));
-            FieldInput::Statuses(rows.chain(vec![Status::default(); ROWS_FREE]).collect())
+            FieldInput::Statuses(and_free(rows.filter(|row| *row != Status::default())))
         }
     };
     Field::new(attribute, input)
