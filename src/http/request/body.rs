@@ -90,8 +90,7 @@ impl Body {
     /// A body that is there already.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         let declared_bytes = bytes.len();
-        let chunks: Box<dyn Chunks> = Box::new(SingleChunk(Some(bytes)));
-        Self { chunks: Some(chunks), declared_bytes, is_held_back: false, is_given_up: false, room: None }
+        Self { chunks: Some(Box::new(SingleChunk(Some(bytes)))), declared_bytes, ..Self::none() }
     }
 
     /// The body that follows these header fields.
@@ -107,8 +106,7 @@ impl Body {
             is_held_back: headers
                 .get(EXPECT)
                 .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue")),
-            is_given_up: false,
-            room: None,
+            ..Self::none()
         }
     }
 

@@ -233,7 +233,7 @@ pub(crate) struct CreateRequest {
 }
 
 /// What an update asks for.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct UpdateRequest {
     /// The kind that the caller takes the collection for.
     pub(crate) kind: Option<Kind>,
@@ -259,15 +259,16 @@ impl UpdateRequest {
     ///
     /// # Errors
     ///
-    /// In this order: everything that is wrong with the values; another id than that of the URL;
+    /// In this order: everything that is wrong with the values, and `beside` the body; another id than that of the URL;
     /// another type than the stored one.
-    pub(crate) fn check(&mut self, before: &Collection) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, before: &Collection, beside: &[ErrorObject]) -> Result<(), ApiError> {
         let updated = before.updated(self.kind, &self.patch);
+        let mut faults = [&self.faults, beside].concat();
         if let Err(Refusal::Invalid(violations)) = &updated {
-            self.faults.extend(violations.iter().map(ErrorObject::from));
+            faults.extend(violations.iter().map(ErrorObject::from));
         }
-        if !self.faults.is_empty() {
-            return Err(std::mem::take(&mut self.faults).into());
+        if !faults.is_empty() {
+            return Err(faults.into());
         }
         let key = before.key();
         if let Some(id) = self.id.as_deref().filter(|id| *id != key.as_str()) {

@@ -125,7 +125,7 @@ fn wrong_attributes_are_told_the_same_way_for_new_and_for_stored_collections() {
         let body = format!(r#"{{"data":{{"type":"media-collection","id":"a","attributes":{attributes}}}}}"#);
         let faults = faults.replace("?.", "?");
         assert_eq!(shown(&resource(&body).into_new().faults), faults, "create: {body}");
-        let error = resource(&body).into_change().check(&stored).unwrap_err();
+        let error = resource(&body).into_change().check(&stored, &[]).unwrap_err();
         assert_eq!(shown(&error.errors), faults, "update: {body}");
     }
 }
@@ -160,7 +160,7 @@ fn members_without_a_meaning_are_ignored() {
 fn a_patch_of_another_collection_or_kind_is_a_conflict() {
     let stored = Collection::new(Key::parse("a").unwrap(), Kind::Media, []).unwrap();
     let check = |data: &str| {
-        let error = resource(&format!("{{\"data\":{data}}}")).into_change().check(&stored).unwrap_err();
+        let error = resource(&format!("{{\"data\":{data}}}")).into_change().check(&stored, &[]).unwrap_err();
         (error.status().as_u16(), shown(&error.errors))
     };
     assert_eq!(

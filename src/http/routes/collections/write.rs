@@ -63,7 +63,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let (fields, mut asked) = asked(call, &sent, &mut faults);
     let condition = etag::condition(call.headers())
         .map(|it| Condition { merge_attributes: asked.preferences.merge_attributes, ..it });
-    if let Err(error) = examined(call, &key, change.clone(), faults.clone(), &condition) {
+    if let Err(error) = examined(call, &key, &change, &faults, &condition) {
         // The first answer counts, not what has become of the collection since.
         let is_readable = change.as_ref().is_ok_and(|it| it.faults.is_empty()) && faults.is_empty();
         if !is_readable || !asked.is_for_the_writer(call, &allowed.actor, &error) {
@@ -80,17 +80,19 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
 fn examined(
     call: &Call<'_>,
     key: &Key,
-    change: Result<UpdateRequest, ApiError>,
-    faults: Vec<ErrorObject>,
+    change: &Result<UpdateRequest, ApiError>,
+    beside: &[ErrorObject],
     condition: &Result<Condition, ApiError>,
 ) -> Result<(), ApiError> {
     let found = existing(call, key, condition)?;
-    let mut change = change?;
-    change.faults.extend(faults);
+    let change = change.as_ref().map_err(ApiError::clone)?;
     match found {
-        Ok(entry) => change.check(&entry.collection),
-        Err(_) if !change.faults.is_empty() => Err(change.faults.into()),
-        Err(problem) => Err(SubmitError::Broken { index: 0, problem }.into()),
+        Ok(entry) => change.check(&entry.collection, beside),
+        Err(problem) => {
+            let faults = [&change.faults, beside].concat();
+            let broken = || SubmitError::Broken { index: 0, problem }.into();
+            Err(if faults.is_empty() { broken() } else { faults.into() })
+        }
     }
 }
 
