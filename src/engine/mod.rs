@@ -66,7 +66,9 @@ pub use crate::engine::submission::error::{Clash, SubmitError};
 pub use crate::engine::submission::once::{Fingerprint, Once};
 pub use crate::engine::submission::{Condition, ConditionalCommand, Submission, Tags};
 pub use crate::engine::undo::Undoer;
-pub use crate::format::{Fault, attribute_lines};
+#[cfg(test)]
+pub(crate) use crate::format::Fault;
+pub use crate::format::attribute_lines;
 use crate::store::{Journal, StoreError};
 
 /// A running engine: what readers, writers and the watcher need of it.

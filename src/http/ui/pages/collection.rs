@@ -7,7 +7,7 @@ use warp::http::StatusCode;
 
 use crate::domain::{Attribute, Key};
 use crate::engine::history::LastChange;
-use crate::engine::{Entry, Snapshot};
+use crate::engine::{Entry, Problem, Snapshot};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -30,21 +30,13 @@ pub(crate) struct Head {
     pub(crate) kind: Option<&'static str>,
     pub(crate) name: String,
     pub(crate) uncommitted: bool,
-    pub(crate) problem: Option<Trouble>,
+    /// What is wrong with its file.
+    pub(crate) problem: Option<Arc<Problem>>,
     pub(crate) last: Option<Last>,
     /// Which of its pages this is.
     pub(crate) tab: &'static str,
     /// Whether the visitor may look at its past.
     pub(crate) can_audit: bool,
-}
-
-/// What is wrong with its file.
-pub(crate) struct Trouble {
-    pub(crate) path: String,
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    pub(crate) message: String,
-    pub(crate) serving: &'static str,
 }
 
 /// When and by whom a collection was changed last.
@@ -85,13 +77,7 @@ impl Head {
             kind: entry.map(|it| it.collection.kind().as_str()),
             name: name.unwrap_or_default().to_owned(),
             uncommitted: entry.is_some_and(|it| it.uncommitted),
-            problem: problem.map(|it| Trouble {
-                path: it.path.clone(),
-                line: it.first().line,
-                column: it.first().column,
-                message: it.first().message.clone(),
-                serving: it.serving.as_str(),
-            }),
+            problem,
             last: last.as_ref().map(Last::of),
             tab,
             can_audit,

@@ -62,8 +62,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
         .call
         .looking(move || {
             let name = entry.as_ref().map_or_else(|| format!("{key}.yaml"), |entry| entry.file());
-            let broken = head.problem.as_ref().map(|it| it.path.clone());
-            let path = broken.unwrap_or_else(|| view.path(&name));
+            let path = head.problem.as_ref().map_or_else(|| view.path(&name), |it| it.path.clone());
             let by_hand = saved.get(&path).filter(|_| as_of.is_none());
             let bytes = match by_hand {
                 Some(bytes) => bytes.to_vec(),
@@ -78,16 +77,9 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
                 _ => None,
             };
             let mut lines = lines(&bytes, &blames, blaming.as_ref());
-            if let Some(trouble) = &head.problem {
-                let problem = entry.as_ref().and_then(|it| it.problem.clone());
-                let faults = problem.map(|it| it.faults.clone()).unwrap_or_else(|| {
-                    let (line, column, message) = (trouble.line, trouble.column, trouble.message.clone());
-                    vec![crate::engine::Fault { line, column, message }]
-                });
-                for fault in faults {
-                    if let Some(line) = lines.get_mut(fault.line.saturating_sub(1)) {
-                        line.faults.push(ShownFault::of(&line.text, fault.column, fault.message));
-                    }
+            for fault in head.problem.iter().flat_map(|problem| &problem.faults) {
+                if let Some(line) = lines.get_mut(fault.line.saturating_sub(1)) {
+                    line.faults.push(ShownFault::of(&line.text, fault.column, fault.message.clone()));
                 }
             }
             Ok(Page { frame, head, path, lines, unblamed })
