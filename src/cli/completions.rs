@@ -1,11 +1,9 @@
 //! `collectory completions`: what a shell needs to complete the command line.
 
-use std::io::{self, Write as _};
-
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use crate::cli::{Cli, Done, Failure};
+use crate::cli::{Cli, Done, Failure, print};
 
 /// Print what a shell needs to complete this command line
 #[derive(Debug, clap::Args)]
@@ -23,7 +21,7 @@ impl Completions {
     pub(crate) fn run(&self) -> Result<Done, Failure> {
         let mut script = Vec::new();
         generate(self.shell, &mut Cli::command(), "collectory", &mut script);
-        io::stdout().write_all(&script)?;
+        print(&script)?;
         Ok(Done::Well)
     }
 }

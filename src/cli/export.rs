@@ -1,9 +1,7 @@
 //! `collectory export`: the collections in the form of another program.
 
-use std::io::{self, Write as _};
-
 use crate::cli::past::{AsOfArgs, HistoryArgs};
-use crate::cli::{Done, Failure, note};
+use crate::cli::{Done, Failure, note, print};
 use crate::domain::Catalog;
 use crate::exchange::export;
 use crate::http::resources;
@@ -58,19 +56,18 @@ impl Export {
         let snapshot = self.as_of.snapshot(&self.place)?;
         let catalog = || snapshot.catalog().iter().map(|entry| entry.collection.clone()).collect::<Catalog>();
         let form = if self.json { Form::Json } else { self.format };
-        let text = match form {
+        let mut text = match form {
             Form::Json => resources::list(&snapshot).to_vec(),
             Form::Laika => export::laika(&catalog()).into_bytes(),
             Form::Decap => decap(&catalog()).into_bytes(),
             Form::Yaml => export::yaml(&catalog()).into_bytes(),
             Form::Csv => export::csv(&catalog())?,
         };
-        let mut out = io::stdout().lock();
-        out.write_all(&text)?;
         if !text.ends_with(b"\n") {
-            out.write_all(b"\n")?;
+            text.push(b'\n');
         }
-        Ok(out.flush().map(|()| Done::Well)?)
+        print(&text)?;
+        Ok(Done::Well)
     }
 }
 

@@ -300,6 +300,15 @@ fn json_line(json: &str) -> Cow<'_, str> {
     json.chars().map(escaped).collect()
 }
 
+/// Prints something that people look through; that whoever reads it has had enough is a good end.
+fn print(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
+}
+
 /// Answers on standard output.
 fn answer(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();

@@ -1,6 +1,6 @@
 //! `collectory schema`: what a collection file may hold, for editors and programs.
 
-use crate::cli::{Done, Failure, answer};
+use crate::cli::{Done, Failure, print};
 use crate::domain;
 
 /// Print the JSON Schema of a collection file
@@ -19,7 +19,7 @@ Examples:
 impl Schema {
     #[expect(clippy::unused_self, reason = "every command runs itself")]
     pub(super) fn run(self) -> Result<Done, Failure> {
-        answer(&domain::schema().to_string())?;
+        print(format!("{}\n", domain::schema()).as_bytes())?;
         Ok(Done::Well)
     }
 }

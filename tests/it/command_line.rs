@@ -67,6 +67,20 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
+fn whoever_has_read_enough_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    for arguments in
+        [&["export", "--repo", "."][..], &["completions", "bash"], &["schema"], &["list", "--repo", "."]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = program(repo.path()).args(arguments).stdout(writer).output().unwrap();
+        assert!(ended.status.success(), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_variable_that_is_none_of_ours_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut serve = program(folder.path());
