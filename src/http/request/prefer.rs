@@ -30,7 +30,7 @@ impl Preferences {
         let mut merge = None;
         for value in headers.get_all(PREFER) {
             let text = value.as_bytes().iter().map(|byte| char::from(*byte)).collect::<String>();
-            for (name, value) in split(&text, ',').into_iter().map(named) {
+            for (name, value) in split(&text, ',').into_iter().map(name_and_value) {
                 match name.as_str() {
                     "dry-run" if value.is_empty() => preferences.dry_run = true,
                     "dry-run" => {
@@ -58,7 +58,7 @@ impl Preferences {
 }
 
 /// Name and value of one preference, without its parameters and without quotes.
-fn named(preference: &str) -> (String, String) {
+fn name_and_value(preference: &str) -> (String, String) {
     let preference = split(preference, ';').first().copied().unwrap_or_default();
     let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
     let value = value.trim();

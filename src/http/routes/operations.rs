@@ -44,16 +44,16 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     let batch = batch?;
     let mut faults = batch.faults;
     faults.extend(asked_wrongly(call));
-    let mut asked = WriteTerms::of(call, &sent, &mut faults);
-    asked.preferences.merge_attributes = false;
+    let mut terms = WriteTerms::of(call, &sent, &mut faults);
+    terms.preferences.merge_attributes = false;
     if !faults.is_empty() {
         return Err(faults.into());
     }
     require_conditions(call, &batch.changes)?;
     let has_data: Vec<bool> =
         batch.changes.iter().map(|change| !matches!(change.command, Command::Delete { .. })).collect();
-    let preferences = asked.preferences;
-    let written = match submit::submit(call, batch.changes, author, asked).await {
+    let preferences = terms.preferences;
+    let written = match submit::submit(call, batch.changes, author, terms).await {
         Ok(written) => written,
         Err(error) => return Err(refused(call, error, &has_data).await),
     };

@@ -43,7 +43,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     };
     let Some(remote) = shared.map(|shared| &shared.remote) else { return Err(no_remote()) };
     remote.look();
-    if let Some(revision) = named(&sent) {
+    if let Some(revision) = revision_in(&sent) {
         let (remote, projection) = (remote.clone(), call.context.projection.clone());
         call.context.shutdown.spawn(async move { look_for(&remote, &projection, revision).await });
     }
@@ -85,7 +85,7 @@ fn no_remote() -> ApiError {
 }
 
 /// The revision that a notice names, if it does; it is no more than a hint.
-fn named(sent: &Bytes) -> Option<Revision> {
+fn revision_in(sent: &Bytes) -> Option<Revision> {
     let document: Value = serde_json::from_slice(sent).ok()?;
     REVISION_MEMBERS.iter().find_map(|member| document[member].as_str()?.parse().ok())
 }

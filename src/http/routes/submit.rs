@@ -35,10 +35,10 @@ pub(crate) async fn submit(
     call: &Call<'_>,
     changes: Vec<ConditionalCommand>,
     author: Actor,
-    asked: WriteTerms,
+    terms: WriteTerms,
 ) -> Result<Written, SubmitError> {
     let request_id = Some(call.id.as_str().to_owned());
-    let WriteTerms { reason, preferences, once } = asked;
+    let WriteTerms { reason, preferences, once } = terms;
     let dry_run = preferences.dry_run;
     let submission = Submission { changes, author, reason, request_id, by_command: false, dry_run, once };
     match call.context.handle.submit(submission).await {

@@ -18,7 +18,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::request::prefer::Preferences;
-use crate::http::routes::collections::{asked, check_write, written};
+use crate::http::routes::collections::{check_write, terms_of, written};
 use crate::http::routes::path::EventId;
 use crate::http::routes::submit;
 use crate::http::routes::submit::WriteTerms;
@@ -105,11 +105,11 @@ struct Request<'a> {
 impl<'a> Request<'a> {
     fn of(call: &'a Call<'a>, key: Key, allowed: Allowed, sent: &[u8]) -> Result<Self, ApiError> {
         let mut faults = Vec::new();
-        let (fields, asked) = asked(call, sent, &mut faults);
+        let (fields, terms) = terms_of(call, sent, &mut faults);
         let condition = match check_write(call, &key) {
             Ok(condition) => condition,
             // The first answer counts, not what has become of the collection since.
-            Err(_) if faults.is_empty() && asked.is_recorded(call, &allowed.actor) => {
+            Err(_) if faults.is_empty() && terms.is_recorded(call, &allowed.actor) => {
                 etag::condition(call.headers())?
             }
             Err(error) => return Err(error),
@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
         if !faults.is_empty() {
             return Err(faults.into());
         }
-        let WriteTerms { reason, once, preferences } = asked;
+        let WriteTerms { reason, once, preferences } = terms;
         // What comes back is as it was: there is nothing to merge.
         let preferences = Preferences { merge_attributes: false, ..preferences };
         let undoer = Undoer {

@@ -13,7 +13,7 @@ use crate::http::jsonapi::{document, query};
 use crate::http::request::call::Call;
 pub(crate) use crate::http::routes::collections::read::{list, read};
 pub(crate) use crate::http::routes::collections::write::{
-    asked, check_write, create, delete, update, written,
+    check_write, create, delete, terms_of, update, written,
 };
 
 /// The fields that are asked for, where these parameters may be there too.

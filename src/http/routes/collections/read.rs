@@ -54,7 +54,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let asked = query::list(&query, accepted.cursor_profile)?;
     let (media_type, revision) = (list_type(&asked, accepted), snapshot.revision);
     let is_long = snapshot.catalog().len() > LIST_LEN_AT_ONCE;
-    let part = Part {
+    let request = ListRequest {
         base: call.context.settings.base_path.clone(),
         path: call.path().to_owned(),
         link: call.link(),
@@ -64,7 +64,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         asked,
     };
     let room = call.answer_room();
-    let made = if is_long { call.making(move || part.tagged(room)).await? } else { part.tagged(room) };
+    let made = if is_long { call.making(move || request.tagged(room)).await? } else { request.tagged(room) };
     let (body, etag) = made?;
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
@@ -124,8 +124,8 @@ async fn shown(
     }
 }
 
-/// The part of the list that is asked for and may be seen.
-struct Part {
+/// A part of the list: what is asked for, and may be seen.
+struct ListRequest {
     snapshot: Arc<Snapshot>,
     allowed: Allowed,
     query: Query,
@@ -135,7 +135,7 @@ struct Part {
     link: String,
 }
 
-impl Part {
+impl ListRequest {
     /// The document, and the tag of what is sent.
     ///
     /// # Errors

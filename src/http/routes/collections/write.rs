@@ -36,12 +36,12 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let snapshot = call.snapshot()?;
     let condition = etag::condition(call.headers())?;
     let mut faults = Vec::new();
-    let (fields, mut asked) = asked(call, &sent, &mut faults);
+    let (fields, mut terms) = terms_of(call, &sent, &mut faults);
     let mut new = new?;
-    asked.preferences.merge_attributes = false;
+    terms.preferences.merge_attributes = false;
     if let Some(key) = &new.key
         && let Err(error) = check(&condition, snapshot.get(key.as_str()))
-        && !asked.is_for_the_writer(call, &allowed.actor, &error)
+        && !terms.is_for_the_writer(call, &allowed.actor, &error)
     {
         return Err(error);
     }
@@ -50,7 +50,7 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         return Err(new.faults.into());
     };
     let change = ConditionalCommand { command: Command::Create(collection), condition };
-    write(call, change, allowed, asked, &fields).await
+    write(call, change, allowed, terms, &fields).await
 }
 
 /// `PATCH /collections/:key`
@@ -60,20 +60,20 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let content = change.as_ref().ok().and_then(UpdateRequest::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let mut faults = Vec::new();
-    let (fields, mut asked) = asked(call, &sent, &mut faults);
+    let (fields, mut terms) = terms_of(call, &sent, &mut faults);
     let condition = etag::condition(call.headers())
-        .map(|it| Condition { merge_attributes: asked.preferences.merge_attributes, ..it });
+        .map(|it| Condition { merge_attributes: terms.preferences.merge_attributes, ..it });
     if let Err(error) = examined(call, &key, &change, &faults, &condition) {
         // The first answer counts, not what has become of the collection since.
         let is_readable = change.as_ref().is_ok_and(|it| it.faults.is_empty()) && faults.is_empty();
-        if !is_readable || !asked.is_for_the_writer(call, &allowed.actor, &error) {
+        if !is_readable || !terms.is_for_the_writer(call, &allowed.actor, &error) {
             return Err(error);
         }
     }
     let (condition, change) = (condition?, change?);
-    asked.preferences.merge_attributes &= condition.if_match.is_some();
+    terms.preferences.merge_attributes &= condition.if_match.is_some();
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
-    write(call, ConditionalCommand { command, condition }, allowed, asked, &fields).await
+    write(call, ConditionalCommand { command, condition }, allowed, terms, &fields).await
 }
 
 /// What can be said of a change before the writer sees it, in the order of the checks.
@@ -102,11 +102,11 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let sent = call.collect(body).await?.unwrap_or_default();
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
-    let mut asked = WriteTerms::of(call, &sent, &mut faults);
-    asked.preferences.merge_attributes = false;
+    let mut terms = WriteTerms::of(call, &sent, &mut faults);
+    terms.preferences.merge_attributes = false;
     let condition = etag::condition(call.headers());
     if let Err(error) = existing(call, &key, &condition)
-        && !asked.is_for_the_writer(call, &allowed.actor, &error)
+        && !terms.is_for_the_writer(call, &allowed.actor, &error)
     {
         return Err(error);
     }
@@ -116,7 +116,7 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
         return Err(faults.into());
     }
     let change = ConditionalCommand { command: Command::Delete { key, kind: None }, condition };
-    write(call, change, allowed, asked, &Fields::default()).await
+    write(call, change, allowed, terms, &Fields::default()).await
 }
 
 /// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
@@ -183,7 +183,7 @@ pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, WriteTerms) {
+pub(crate) fn terms_of(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, WriteTerms) {
     let fields = fields(call, &[]).unwrap_or_else(|error| {
         faults.extend(error.errors);
         Fields::default()
@@ -196,13 +196,13 @@ async fn write(
     call: &Call<'_>,
     change: ConditionalCommand,
     allowed: Allowed,
-    asked: WriteTerms,
+    terms: WriteTerms,
     fields: &Fields,
 ) -> Result<Reply, ApiError> {
     let condition = change.condition.clone();
-    let preferences = asked.preferences;
+    let preferences = terms.preferences;
     let has_body = !matches!(change.command, Command::Delete { .. });
-    let written = submit::submit(call, vec![change], allowed.actor, asked).await.map_err(|error| {
+    let written = submit::submit(call, vec![change], allowed.actor, terms).await.map_err(|error| {
         let error = submit::refused(error, &condition);
         if has_body { error } else { error.without_pointers() }
     })?;

@@ -135,7 +135,7 @@ impl EventSource {
 
     /// The heartbeat: a place to resume from only when everything up to it has been told.
     fn head(&self) -> Event {
-        let event = Event::default().event("head").data(named(self.subscription.head()));
+        let event = Event::default().event("head").data(head_json(self.subscription.head()));
         match self.subscription.caught_up() {
             Some(revision) => event.id(revision.to_string()),
             None => event,
@@ -166,9 +166,9 @@ fn bytes(event: &Event) -> Bytes {
 /// What was told is not the past any more; without a commit there is no place to resume from.
 fn reset(revision: Option<Revision>) -> Event {
     let id = revision.map(|revision| revision.to_string()).unwrap_or_default();
-    Event::default().id(id).event("reset").data(named(revision))
+    Event::default().id(id).event("reset").data(head_json(revision))
 }
 
-fn named(revision: Option<Revision>) -> String {
+fn head_json(revision: Option<Revision>) -> String {
     serde_json::json!({"revision": revision.map(|revision| revision.to_string())}).to_string()
 }
