@@ -1,8 +1,8 @@
 //! `GET /events` with `Accept: text/event-stream`: each event once, in order, as it happens.
 //!
 //! ```text
-//! id:41d7a3e…            id:9fceb02…/2            id:9fceb02…
 //! event:updated          event:created            event:head
+//! id:41d7a3e…            id:9fceb02…/2            id:9fceb02…
 //! data:{"type": …}       data:{"type": …}         data:{"revision":"9fceb02…"}
 //! ```
 //!
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use warp::sse::Event;
+use serde_json::json;
 
 use crate::domain::Revision;
 use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
@@ -31,7 +31,7 @@ use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::events::{EventSelection, fetch_for_places, filter};
-use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
+use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id, push_message};
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
 pub(crate) async fn events(
@@ -88,8 +88,8 @@ impl Source for EventSource {
             }
             match followed {
                 Some(Followed::Event(event)) => self.tell_all(event, &mut told),
-                Some(Followed::Reset(revision)) => return Some(bytes(&reset(revision))),
-                None => return Some(bytes(&self.head())),
+                Some(Followed::Reset(revision)) => return Some(reset(revision)),
+                None => return Some(self.head()),
             }
         }
         Some(told.into())
@@ -134,41 +134,34 @@ impl EventSource {
     }
 
     /// The heartbeat: a place to resume from only when everything up to it has been told.
-    fn head(&self) -> Event {
-        let event = Event::default().event("head").data(head_json(self.subscription.head()));
-        match self.subscription.caught_up() {
-            Some(revision) => event.id(revision.to_string()),
-            None => event,
-        }
+    fn head(&self) -> Bytes {
+        let place = self.subscription.caught_up().map(|revision| revision.to_string());
+        about_head("head", place.as_deref(), self.subscription.head())
     }
 }
 
 /// What happened, made once for all who want to hear the whole of it.
 fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
-    if fields.wanted(EVENT).is_none() && history::is_whole(event, allowed) {
-        event.memo_streamed.get_or_make(|| bytes(&happened(event, fields, allowed)))
-    } else {
-        bytes(&happened(event, fields, allowed))
-    }
-}
-
-fn happened(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Event {
-    let resource = history::event(event, fields, allowed);
-    let data = String::from_utf8_lossy(&resource);
-    Event::default().id(event.position.to_string()).event(event.action.as_str()).data(data)
-}
-
-/// The bytes of an event, as they are sent.
-fn bytes(event: &Event) -> Bytes {
-    event.to_string().into()
+    let make = || {
+        let mut out = Vec::new();
+        push_message(event.action.as_str(), Some(&event.position.to_string()), &mut out, |out| {
+            out.extend_from_slice(&history::event(event, fields, allowed));
+        });
+        out.into()
+    };
+    let is_whole = fields.wanted(EVENT).is_none() && history::is_whole(event, allowed);
+    if is_whole { event.memo_streamed.get_or_make(make) } else { make() }
 }
 
 /// What was told is not the past any more; without a commit there is no place to resume from.
-fn reset(revision: Option<Revision>) -> Event {
-    let id = revision.map(|revision| revision.to_string()).unwrap_or_default();
-    Event::default().id(id).event("reset").data(head_json(revision))
+fn reset(revision: Option<Revision>) -> Bytes {
+    let place = revision.map(|revision| revision.to_string()).unwrap_or_default();
+    about_head("reset", Some(&place), revision)
 }
 
-fn head_json(revision: Option<Revision>) -> String {
-    serde_json::json!({"revision": revision.map(|revision| revision.to_string())}).to_string()
+fn about_head(name: &str, place: Option<&str>, head: Option<Revision>) -> Bytes {
+    let data = json!({"revision": head.map(|revision| revision.to_string())}).to_string();
+    let mut out = Vec::new();
+    push_message(name, place, &mut out, |out| out.extend_from_slice(data.as_bytes()));
+    out.into()
 }

@@ -60,6 +60,20 @@ fn last_event_id<'a>(call: &'a Call<'_>) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Appends a message; who has it may come back with its `id`. No line of it ends early: JSON has no line ends, and
+/// neither has a place.
+fn push_message(name: &str, id: Option<&str>, out: &mut Vec<u8>, data: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b"event:");
+    out.extend_from_slice(name.as_bytes());
+    if let Some(id) = id {
+        out.extend_from_slice(b"\nid:");
+        out.extend_from_slice(id.as_bytes());
+    }
+    out.extend_from_slice(b"\ndata:");
+    data(out);
+    out.extend_from_slice(b"\n\n");
+}
+
 /// What tells one connection of what happens.
 trait Source: Send + Sized + 'static {
     /// What to tell next; `None` at the end.

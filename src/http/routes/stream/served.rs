@@ -37,7 +37,7 @@ use crate::http::jsonapi::query::{FILTER_TYPE, Fields};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
+use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id, push_message};
 
 /// What is sent when there is nothing to tell.
 const COMMENT: &[u8] = b":\n\n";
@@ -265,32 +265,24 @@ impl Wording {
         self.of_type.as_deref().is_none_or(|wanted| query::is_type(wanted, kind))
     }
 
-    /// Appends one event. No line of it ends early: JSON has no line ends, and neither has a token.
+    /// Appends one message.
     fn write(&self, news: &News, id: Option<&SyncToken>, out: &mut Vec<u8>) {
-        let name: &[u8] = match news {
-            News::Reset => b"reset",
-            News::Collection(_) => b"collection",
-            News::Removed(..) => b"removed",
-            News::Ready => b"ready",
-        };
-        out.extend_from_slice(b"event:");
-        out.extend_from_slice(name);
-        if let Some(id) = id {
-            out.extend_from_slice(format!("\nid:{id}").as_bytes());
-        }
-        out.extend_from_slice(b"\ndata:");
+        let id = id.map(ToString::to_string);
+        let id = id.as_deref();
         match news {
-            News::Reset => out.extend_from_slice(b"{}"),
-            News::Collection(entry) => push_resource(entry, &self.base, Some(&self.fields), out),
+            News::Reset => push_message("reset", id, out, |out| out.extend_from_slice(b"{}")),
+            News::Collection(entry) => push_message("collection", id, out, |out| {
+                push_resource(entry, &self.base, Some(&self.fields), out);
+            }),
             News::Removed(kind, key) => {
-                let kind = resource_type(*kind);
-                out.extend_from_slice(format!(r#"{{"type":"{kind}","id":"{key}"}}"#).as_bytes());
+                let data = format!(r#"{{"type":"{}","id":"{key}"}}"#, resource_type(*kind));
+                push_message("removed", id, out, |out| out.extend_from_slice(data.as_bytes()));
             }
             News::Ready => {
                 let token = id.expect("the reader knows everything by then");
-                out.extend_from_slice(format!(r#"{{"syncToken":"{token}"}}"#).as_bytes());
+                let data = format!(r#"{{"syncToken":"{token}"}}"#);
+                push_message("ready", id, out, |out| out.extend_from_slice(data.as_bytes()));
             }
         }
-        out.extend_from_slice(b"\n\n");
     }
 }
