@@ -135,17 +135,9 @@ pub(crate) fn content_type(headers: &HeaderMap, dialect: Dialect, has_body: bool
     };
     let spoken = match dialect {
         Dialect::Plain => media_type.is_sent(dialect) || media_type.is_plain_json(),
-        Dialect::Atomic => {
-            media_type.is(JSON_API)
-                && media_type.is_sent(dialect)
-                && media_type.uris("ext").any(|uri| uri == ATOMIC)
-        }
+        Dialect::Atomic => media_type.is_sent(dialect) && media_type.uris("ext").any(|uri| uri == ATOMIC),
     };
-    if (media_type.is(JSON_API) || media_type.is("application/json")) && spoken {
-        Ok(())
-    } else {
-        Err(unsupported(format!("{sent:?} is not taken here"), dialect))
-    }
+    if spoken { Ok(()) } else { Err(unsupported(format!("{sent:?} is not taken here"), dialect)) }
 }
 
 /// Checks the Content-Type of a request whose body is of no interest: only JSON:API's own rules
