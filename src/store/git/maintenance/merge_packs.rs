@@ -28,7 +28,7 @@ pub(crate) fn merge_small(
     barrier: &Barrier,
     stop: &AtomicBool,
 ) -> Result<bool, StoreError> {
-    if packs.small_len() <= PACKS_MAX {
+    if packs.small_len.load(Ordering::Relaxed) <= PACKS_MAX {
         return Ok(false);
     }
     let mut sized = mergeable(packs)?;
@@ -40,24 +40,18 @@ pub(crate) fn merge_small(
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
     let Some(merged) = merge(packs.reader(), &files, &packs.parts, stop)? else { return Ok(false) };
     let whole = packs.write(&merged, &[], barrier)?;
+    packs.small_len.fetch_sub(parts.len(), Ordering::Relaxed);
     packs.obsolete().add(parts, &whole.name);
     Ok(true)
 }
 
-/// Our packs that may be merged, with their sizes; forgets those that are gone.
+/// Our packs that may be merged, with their sizes.
 fn mergeable(packs: &Packs) -> Result<Vec<PackSize>, StoreError> {
-    let mut ours = packs.ours().clone();
-    let obsolete = packs.obsolete();
-    ours.retain(|name| !obsolete.has(name));
-    drop(obsolete);
-    // One without an index gets it anew, and one in the making has a mark before it has its pack.
-    let is_there = |name: &String| ["keep", "pack"].iter().any(|ending| packs.file(name, ending).exists());
-    let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
-    packs.forget(&gone);
     let len = |name: &String, ending| Some(fs::metadata(packs.file(name, ending)).ok()?.len());
-    let is_small = |name: &String| len(name, "pack").is_some_and(|bytes| bytes < MERGED_BYTES_MAX);
-    let (small, large): (Vec<String>, Vec<String>) = present.into_iter().partition(is_small);
-    packs.large_len.store(large.len(), Ordering::Relaxed);
+    let mut small = packs.ours();
+    small.retain(|name| !packs.obsolete().has(name));
+    small.retain(|name| len(name, "pack").is_some_and(|bytes| bytes < MERGED_BYTES_MAX));
+    packs.small_len.store(small.len(), Ordering::Relaxed);
     let sized = packs.free(&small)?.into_iter().filter_map(|name| {
         let (index_len, bytes) = (len(&name, "idx")?, len(&name, "pack")?);
         Some(PackSize { objects: objects_of(index_len), bytes, name })

@@ -8,8 +8,6 @@
 //! file of one that nobody flushed. So there is one such file in our own folder, flushed once, and the marks are
 //! further names (hard links) of it.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +16,6 @@ use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
 use crate::store::git::disk::links::hard_link;
 use crate::store::git::disk::open::create_own;
 use crate::store::git::disk::state_file::StateFile;
-use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{AtPath as _, StoreError};
 
@@ -68,15 +65,6 @@ impl KeepFiles {
         {
             tracing::warn!(%error, "a pack stays marked to be kept; the next start tries again");
         }
-    }
-
-    /// The packs that have a mark of ours.
-    pub(crate) fn all(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let keep_files = entries.flatten().map(|entry| entry.path());
-        let keep_files = keep_files.filter(|path| path.extension() == Some(OsStr::new("keep")));
-        let names = keep_files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
-        names.filter(|name| is_name(name.as_bytes()) && self.is_ours(name)).collect()
     }
 
     pub(crate) fn is_ours(&self, name: &str) -> bool {

@@ -12,7 +12,6 @@
 //! to get it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -22,7 +21,7 @@ use git2::{ErrorClass, Indexer};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
-use crate::store::git::packs::store::Packs;
+use crate::store::git::packs::store::{Packs, is_ours};
 
 impl Packs {
     /// Mends what was left by whoever was here before, also packs that were in the making.
@@ -30,7 +29,7 @@ impl Packs {
     pub(crate) fn mend_left(&self, barrier: &Barrier) -> Result<(), StoreError> {
         for name in self.without_index() {
             let is_marked = self.keep_files.is_ours(&name);
-            let is_ours = is_marked || self.ours().contains(&name);
+            let is_ours = is_marked || is_ours(&name);
             if is_ours && !self.index_anew(&name, barrier)? && !is_marked {
                 self.tell_damaged(&name);
             }
@@ -43,7 +42,7 @@ impl Packs {
         let mut is_mended = false;
         for name in self.without_index() {
             // In this order: an index has its name when the mark goes.
-            let is_lost = self.ours().contains(&name)
+            let is_lost = is_ours(&name)
                 && !self.keep_files.is_ours(&name)
                 && !self.file(&name, "idx").exists()
                 && !self.damaged().contains(&name);
@@ -61,18 +60,7 @@ impl Packs {
 
     /// The packs beside which no index was seen.
     fn without_index(&self) -> BTreeSet<String> {
-        let entries = fs::read_dir(self.folder()).into_iter().flatten().flatten().map(|entry| entry.path());
-        let (mut packs, mut indexed) = (BTreeSet::new(), BTreeSet::new());
-        for path in entries {
-            let Some(name) = path.file_stem().and_then(OsStr::to_str) else { continue };
-            match path.extension().and_then(OsStr::to_str) {
-                Some("pack") => drop(packs.insert(name.to_owned())),
-                Some("idx") => drop(indexed.insert(name.to_owned())),
-                _ => (),
-            }
-        }
-        packs.retain(|name| !indexed.contains(name));
-        packs
+        &self.names_with("pack") - &self.names_with("idx")
     }
 
     /// Makes the index of a pack, durably, unless the pack is damaged or gone; answers whether it did.

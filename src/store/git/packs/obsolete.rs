@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::atomic::Ordering;
 
 use crate::store::git::disk::barrier::{read_if_there, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
@@ -82,19 +83,19 @@ impl Packs {
         }
         let names: Vec<String> = parts.iter().map(|(part, _)| part.clone()).collect();
         let free: BTreeSet<String> = self.free(&names)?.into_iter().collect();
-        let mut removed = Vec::new();
+        let mut removed_len = 0;
         // In this order, what a part was merged into is there even if it is spare itself.
         for (part, whole) in &parts {
             if free.contains(part) && self.is_whole(whole) {
                 self.remove(part)?;
-                removed.push(part);
+                removed_len += 1;
             }
         }
-        self.forget(removed.iter().copied());
         let mut obsolete = self.obsolete();
         obsolete.change(|obsolete| obsolete.retain(|spare| !parts.contains(spare)));
         obsolete.bytes = 0;
-        Ok(!removed.is_empty())
+        self.small_len.fetch_add(parts.len() - removed_len, Ordering::Relaxed);
+        Ok(removed_len > 0)
     }
 
     /// Removes a pack whose objects are in another one. The pack goes before its index, by a rename,

@@ -19,6 +19,7 @@
 //! are on disk, and the branch moves after that.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
@@ -72,28 +73,28 @@ pub(crate) struct Packs {
     pub(super) damaged: Mutex<BTreeSet<String>>,
     /// The collections folder, part by part.
     pub(crate) parts: Vec<String>,
-    // Names without their endings, as far as is known.
-    ours: Mutex<BTreeSet<String>>,
-    // Those of them whose objects are all in another one.
+    // Those whose objects are all in another one.
     obsolete: Mutex<ObsoletePacks>,
-    /// How many of the others are too large to be merged, as was seen last.
-    pub(crate) large_len: AtomicUsize,
+    /// How many of the others are to be merged some time, as was seen last, and those that were written since.
+    pub(crate) small_len: AtomicUsize,
 }
 
 impl Packs {
     pub(crate) fn open(layout: &Layout, barrier: &Barrier) -> Self {
         let (folder, state) = (layout.packs(), layout.state());
         let obsolete = ObsoletePacks::read(StateFile::new(&state, "spare-packs", barrier));
-        Self {
-            ours: Mutex::new(ours_in(&folder)),
+        let obsolete_len = obsolete.len();
+        let packs = Self {
             keep_files: KeepFiles::new(layout, barrier),
             scratch: state.join("scratch-index"),
             obsolete: Mutex::new(obsolete),
             parts: layout.folder.clone(),
             damaged: Mutex::default(),
-            large_len: AtomicUsize::default(),
+            small_len: AtomicUsize::default(),
             folder,
-        }
+        };
+        packs.small_len.store(packs.ours().len().saturating_sub(obsolete_len), Ordering::Relaxed);
+        packs
     }
 
     pub(crate) fn objects(&self) -> &Path {
@@ -119,22 +120,29 @@ impl Packs {
 
     /// Whether there are so many that merging them can't wait.
     pub(crate) fn are_a_crowd(&self) -> bool {
-        self.small_len() >= CROWD_LEN
-    }
-
-    /// How many of our packs are to be merged some time, as far as is known.
-    pub(crate) fn small_len(&self) -> usize {
-        let others = self.obsolete().len() + self.large_len.load(Ordering::Relaxed);
-        self.ours().len().saturating_sub(others)
+        self.small_len.load(Ordering::Relaxed) >= CROWD_LEN
     }
 
     pub(crate) fn obsolete(&self) -> MutexGuard<'_, ObsoletePacks> {
         self.obsolete.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn ours(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        // A set of names is whole whenever it can be seen.
-        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The packs of ours that are there, or are being made.
+    pub(crate) fn ours(&self) -> Vec<String> {
+        self.names_with("pack").into_iter().filter(|name| is_ours(name)).collect()
+    }
+
+    /// The packs that have a mark of ours.
+    fn marked(&self) -> impl Iterator<Item = String> {
+        let names = self.names_with("keep").into_iter();
+        names.filter(|name| is_name(name.as_bytes()) && self.keep_files.is_ours(name))
+    }
+
+    /// Of the files that end so the names in front of that.
+    pub(super) fn names_with(&self, ending: &str) -> BTreeSet<String> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = files.filter(|path| path.extension() == Some(OsStr::new(ending)));
+        files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
     }
 
     /// Removes what a killed process of ours left unfinished, and makes ready for the first pack.
@@ -145,7 +153,7 @@ impl Packs {
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
         drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
-        for name in self.keep_files.all() {
+        for name in self.marked() {
             if !self.is_whole(&name) {
                 remove_if_there(&self.file(&name, "idx"))?;
                 remove_if_there(&self.file(&name, "pack"))?;
@@ -153,15 +161,9 @@ impl Packs {
             self.keep_files.remove(&name);
         }
         self.sweep()?;
-        self.drop_halves()
-    }
-
-    fn drop_halves(&self) -> Result<(), StoreError> {
-        let ours = self.ours().clone();
-        let gone: Vec<_> = ours.iter().filter(|name| !self.file(name, "pack").exists()).collect();
-        gone.iter().try_for_each(|name| remove_if_there(&self.file(name, "idx")))?;
-        self.forget(gone);
-        Ok(())
+        let mut indexed = self.names_with("idx");
+        indexed.retain(|name| is_ours(name) && !self.file(name, "pack").exists());
+        indexed.iter().try_for_each(|name| remove_if_there(&self.file(name, "idx")))
     }
 
     pub(crate) fn is_whole(&self, name: &str) -> bool {
@@ -171,8 +173,8 @@ impl Packs {
     /// The objects of each whole pack that has a mark of ours.
     pub(crate) fn kept_objects(&self) -> Result<Vec<Vec<Oid>>, StoreError> {
         let mut packs = Vec::new();
-        for name in self.keep_files.all().iter().filter(|name| self.is_whole(name)) {
-            let path = self.file(name, "pack");
+        for name in self.marked().filter(|name| self.is_whole(name)) {
+            let path = self.file(&name, "pack");
             match odb::pack::Pack::open(&path) {
                 Ok(mut pack) => packs.push(pack.take_places().into_iter().map(|(oid, _)| oid).collect()),
                 // It is damaged, or gone meanwhile.
@@ -195,6 +197,7 @@ impl Packs {
         let name = new_name();
         // A full disk must not stay full because of us.
         self.put(&name, pack, others, barrier).inspect_err(|_| self.drop_unfinished(&name))?;
+        self.small_len.fetch_add(1, Ordering::Relaxed);
         Ok(KeepFile { packs: Arc::clone(self), name })
     }
 
@@ -210,7 +213,6 @@ impl Packs {
         barrier.files(&[&[&content, &index], others].concat())?;
         // The mark is there before the pack, and the pack before the index, for which readers look first.
         self.keep_files.put(name)?;
-        self.ours().insert(name.to_owned());
         self.give_name(&content, name, "pack")?;
         self.give_name(&index, name, "idx")?;
         barrier.folder(&self.folder)
@@ -246,21 +248,11 @@ impl Packs {
     pub(crate) fn file(&self, name: &str, ending: &str) -> PathBuf {
         self.folder.join(format!("{name}.{ending}"))
     }
-
-    /// Forgets packs of ours that are gone.
-    pub(crate) fn forget<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
-        let mut ours = self.ours();
-        for name in names {
-            ours.remove(name);
-        }
-    }
 }
 
-/// The packs of ours in a folder, or what is left of them.
-fn ours_in(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let names = entries.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
-    names.filter(|name| name.starts_with(NAME_PREFIX) && is_name(name.as_bytes())).collect()
+/// Whether a pack is one of ours.
+pub(super) fn is_ours(name: &str) -> bool {
+    name.starts_with(NAME_PREFIX) && is_name(name.as_bytes())
 }
 
 /// A name that no pack has.
