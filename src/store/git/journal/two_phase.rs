@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
-use crate::store::git::read::trees::{Trees, check_folder};
 use crate::store::{Committed, Draft, Journal as _, StoreError, TreeId, TwoPhase};
 
 impl TwoPhase for GitJournal {
@@ -31,7 +30,7 @@ impl TwoPhase for GitJournal {
         self.check_writable()?;
         let found = self.head()?;
         // Both are here with all that they reach.
-        let trees = Trees::below(&mut self.reader.objects, &self.layout, parents[0], tree)?;
+        let trees = self.reader.load_trees_below(parents[0], tree)?;
         let group = self.writer.join(trees, parents[1], draft)?;
         self.writer.put(found, &group)?;
         Ok(group.tip())
@@ -56,6 +55,6 @@ impl TwoPhase for GitJournal {
     }
 
     fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
-        check_folder(&mut self.reader.objects, &self.layout, revision)
+        self.reader.check_folder(revision)
     }
 }

@@ -1,18 +1,23 @@
-//! The one reader of the journal's thread, with the trees of the newest revision that was looked at.
+//! The reader of what is committed, with the trees of the newest revision that was looked at.
+//!
+//! The journal's thread has one all the time, the archive one for each question.
 
 use std::mem;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use crate::domain::Revision;
 use crate::store::git::odb::objects::Objects;
+use crate::store::git::odb::parallel::share;
 use crate::store::git::read::archive::GitArchive;
-use crate::store::git::read::diff;
+use crate::store::git::read::diff::compare;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::trees::{self, Trees, check_folder};
-use crate::store::git::read::walk;
+use crate::store::git::read::trees::{Trees, levels};
+use crate::store::git::read::walk::{Search, Walker, cut_off, follow};
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{BlobId, Commit, Commits, EachContent, FileChange, StoreError};
+use crate::store::{BlobId, Commit, CommitChanges, Commits, EachContent, FileChange, StoreError};
 
 pub(crate) struct Reader {
     pub(crate) layout: Arc<Layout>,
@@ -24,12 +29,11 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(layout: &Arc<Layout>) -> Self {
-        Self {
-            layout: Arc::clone(layout),
-            objects: Objects::at(&layout.common_dir),
-            recent_commits: Arc::default(),
-            trees: None,
-        }
+        Self::of(layout, Objects::at(&layout.common_dir), Arc::default())
+    }
+
+    pub(super) fn of(layout: &Arc<Layout>, objects: Objects, recent_commits: Arc<RecentCommits>) -> Self {
+        Self { layout: Arc::clone(layout), objects, recent_commits, trees: None }
     }
 
     /// The read side of a branch for other threads, which need not read what this journal commits.
@@ -48,7 +52,7 @@ impl Reader {
     pub(crate) fn trees(&mut self, revision: Option<Revision>) -> Result<&Trees, StoreError> {
         if self.trees.as_ref().is_none_or(|trees| trees.revision != revision) {
             self.trees = None;
-            self.trees = Some(Trees::load(&mut self.objects, &self.layout, revision)?);
+            self.trees = Some(self.load_trees(revision)?);
         }
         Ok(self.trees.as_ref().expect("loaded above"))
     }
@@ -63,6 +67,23 @@ impl Reader {
     pub(crate) fn keep_trees(&mut self, trees: Trees) {
         self.trees = Some(trees);
     }
+
+    /// The commits that `new` reaches and `old` does not, newest first, and of those at most `len_max`.
+    pub(crate) fn between(
+        &mut self,
+        old: Option<Revision>,
+        new: Revision,
+        len_max: usize,
+    ) -> Result<Vec<Revision>, StoreError> {
+        let mut search = Search::begin(self, old, new)?;
+        let mut found = Vec::new();
+        while found.len() < len_max
+            && let Some(revision) = search.next()?
+        {
+            found.push(revision);
+        }
+        Ok(found)
+    }
 }
 
 impl Commits for Reader {
@@ -72,17 +93,26 @@ impl Commits for Reader {
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
         if self.trees.as_ref().is_some_and(|trees| trees.revision != from) {
-            to.map_or(Ok(()), |to| check_folder(&mut self.objects, &self.layout, to))?;
-            return diff::changes(&mut self.objects, &self.layout, [from, to]);
+            to.map_or(Ok(()), |to| self.check_folder(to))?;
+            return self.differences(from, to);
         }
         // A step on from the newest revision: what it leads to is looked at next.
         let old = self.take_trees(from)?;
         let new = self.trees(to)?;
-        diff::compare(old.folder().bytes(), new.folder().bytes(), None)
+        compare(old.folder().bytes(), new.folder().bytes(), None)
     }
 
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        diff::contents(&mut self.objects, &self.recent_commits, blobs, each)
+        let (places, others) = self.recent_commits.contents(blobs, each);
+        share(&mut self.objects, others.len(), &|objects, range| {
+            for index in range {
+                match objects.content(others[index]) {
+                    Ok(content) => each(places[index], Ok(&content)),
+                    Err(error) => each(places[index], Err(error)),
+                }
+            }
+            Ok(())
+        })
     }
 
     fn walk(
@@ -90,22 +120,54 @@ impl Commits for Reader {
         from: Revision,
         each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
     ) -> Result<(), StoreError> {
-        walk::walk(&mut self.objects, &self.layout, from, each)
+        let cut = cut_off(&self.layout)?;
+        let mut walker = Walker::new(&mut self.objects, &self.layout.folder, &cut);
+        follow(&cut, from, |revision| {
+            let CommitChanges { commit, changes, .. } = walker.step(revision)?;
+            Ok(if each(&commit, &changes) { commit.parents.first().copied() } else { None })
+        })
     }
 
     fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
-        walk::log(&mut self.objects, &self.layout, from, each)
+        follow(&cut_off(&self.layout)?, from, |revision| {
+            let commit = self.objects.commit(revision, |commit| commit.to_commit(revision))?;
+            Ok(if each(&commit) { commit.parents.first().copied() } else { None })
+        })
     }
 
+    /// What is not there (any more) reaches nothing and is not reached.
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        walk::descends(&mut self.objects, &self.layout, descendant, ancestor)
+        if descendant == ancestor {
+            return Ok(true);
+        }
+        if !self.objects.has(descendant.as_bytes()) || !self.objects.has(ancestor.as_bytes()) {
+            return Ok(false);
+        }
+        let mut search = Search::begin(self, Some(ancestor), descendant)?;
+        while !search.above.contains(&ancestor) && search.next()?.is_some() {}
+        Ok(search.above.contains(&ancestor))
     }
 
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        walk::commits_beyond(&mut self.objects, &self.layout, old, new)
+        if !self.objects.has(old.as_bytes()) {
+            return Ok(Vec::new());
+        }
+        let mut search = Search::begin(self, Some(new), old)?;
+        let (mut found, mut oldest) = (Vec::new(), DateTime::<Utc>::MAX_UTC);
+        while let Some(revision) = search.next()? {
+            oldest = oldest.min(search.links(revision)?.0);
+            found.push(revision);
+        }
+        // Commits of one second come in any order, so those of the other one are followed as far back as these.
+        search.follow_ancestor(oldest)?;
+        found.retain(|revision| !search.below.contains(revision));
+        Ok(found)
     }
 
     fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
-        trees::object_at(&mut self.objects, revision, path)
+        let root = self.objects.commit(revision, |commit| commit.tree)?;
+        let parts: Vec<String> = path.split('/').map(str::to_owned).collect();
+        let levels = levels(&mut self.objects, root, &parts)?;
+        Ok(levels.get(parts.len()).map(|found| found.blob()))
     }
 }

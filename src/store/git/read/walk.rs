@@ -11,43 +11,15 @@ use chrono::{DateTime, Utc};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::object::id::unhex;
-use crate::store::git::object::tree::Pointer;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::diff::compare;
-use crate::store::git::read::trees::find_below;
+use crate::store::git::read::reader::Reader;
+use crate::store::git::read::trees::levels;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{Commit, CommitChanges, FileChange, StoreError, TreeId};
+use crate::store::{Commit, CommitChanges, StoreError, TreeId};
 
 /// The bytes of a tree; none where there is no folder.
 pub(super) type Bytes = Arc<Vec<u8>>;
-
-/// Walks the first parents; see [`Commits::walk`](crate::store::Commits::walk).
-pub(crate) fn walk(
-    objects: &mut Objects,
-    layout: &Layout,
-    from: Revision,
-    each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
-) -> Result<(), StoreError> {
-    let cut = cut_off(layout)?;
-    let mut walker = Walker::new(objects, &layout.folder, &cut);
-    follow(&cut, from, |revision| {
-        let CommitChanges { commit, changes, .. } = walker.step(revision)?;
-        Ok(if each(&commit, &changes) { commit.parents.first().copied() } else { None })
-    })
-}
-
-/// See [`Commits::log`](crate::store::Commits::log).
-pub(crate) fn log(
-    objects: &mut Objects,
-    layout: &Layout,
-    from: Revision,
-    each: &mut dyn FnMut(&Commit) -> bool,
-) -> Result<(), StoreError> {
-    follow(&cut_off(layout)?, from, |revision| {
-        let commit = objects.commit(revision, |commit| commit.to_commit(revision))?;
-        Ok(if each(&commit) { commit.parents.first().copied() } else { None })
-    })
-}
 
 /// Goes on to the commit that `read` answers until there is none, or none that is here or can be read.
 pub(crate) fn follow(
@@ -84,8 +56,8 @@ impl<'a> FollowedFolder<'a> {
         if let Some((_, id)) = self.last.filter(|(known, _)| *known == root) {
             return Ok(id);
         }
-        let found = find_below(self.objects, root, self.parts.iter().map(String::as_str))?;
-        let id = found.filter(Pointer::is_folder).map(|it| TreeId::new(it.oid));
+        let levels = levels(self.objects, root, self.parts)?;
+        let id = levels.get(self.parts.len()).filter(|it| it.is_folder()).map(|it| TreeId::new(it.oid));
         self.last = Some((root, id));
         Ok(id)
     }
@@ -219,104 +191,48 @@ pub(crate) fn cut_off(layout: &Layout) -> Result<HashSet<Revision>, StoreError> 
     Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).map(Revision::new).collect())
 }
 
-/// Whether `descendant` reaches `ancestor`; what is not there (any more) reaches nothing and is
-/// not reached.
-///
-/// Walks from both, the newest commit first, and stops when only commits are left that the
-/// ancestor reaches: none of those can lead back to it. So the cost is that of the commits between
-/// them, whatever the length of the history.
-pub(crate) fn descends(
-    objects: &mut Objects,
-    layout: &Layout,
-    descendant: Revision,
-    ancestor: Revision,
-) -> Result<bool, StoreError> {
-    if descendant == ancestor {
-        return Ok(true);
-    }
-    if !objects.has(descendant.as_bytes()) || !objects.has(ancestor.as_bytes()) {
-        return Ok(false);
-    }
-    let mut search = Search::begin(objects, layout, Some(ancestor), descendant)?;
-    while !search.above.contains(&ancestor) && search.next(objects)?.is_some() {}
-    Ok(search.above.contains(&ancestor))
-}
-
-/// The commits that `new` reaches and `old` does not, newest first, and of those at most `len_max`.
-pub(crate) fn between(
-    objects: &mut Objects,
-    layout: &Layout,
-    old: Option<Revision>,
-    new: Revision,
-    len_max: usize,
-) -> Result<Vec<Revision>, StoreError> {
-    let mut search = Search::begin(objects, layout, old, new)?;
-    let mut found = Vec::new();
-    while found.len() < len_max
-        && let Some(revision) = search.next(objects)?
-    {
-        found.push(revision);
-    }
-    Ok(found)
-}
-
-/// The commits that `old` reaches and `new` does not, newest first, none when `old` is not there; see
-/// [`Commits::commits_beyond`](crate::store::Commits::commits_beyond).
-pub(crate) fn commits_beyond(
-    objects: &mut Objects,
-    layout: &Layout,
-    old: Revision,
-    new: Revision,
-) -> Result<Vec<Revision>, StoreError> {
-    if !objects.has(old.as_bytes()) {
-        return Ok(Vec::new());
-    }
-    let mut search = Search::begin(objects, layout, Some(new), old)?;
-    let (mut found, mut oldest) = (Vec::new(), DateTime::<Utc>::MAX_UTC);
-    while let Some(revision) = search.next(objects)? {
-        oldest = oldest.min(links(objects, revision)?.0);
-        found.push(revision);
-    }
-    // Commits of one second come in any order, so those of the other one are followed as far back as these.
-    search.follow_ancestor(objects, oldest)?;
-    found.retain(|revision| !search.below.contains(revision));
-    Ok(found)
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Ancestor,
     Descendant,
 }
 
-#[derive(Default)]
-struct Search {
+/// Walks from two commits, the newest commit first, and stops when only commits are left that the
+/// ancestor reaches: none of those can lead back to it. So the cost is that of the commits between
+/// them, whatever the length of the history.
+pub(super) struct Search<'a> {
+    objects: &'a mut Objects,
     cut: HashSet<Revision>,
     queue: BinaryHeap<(DateTime<Utc>, Revision, Side)>,
-    // What the ancestor reaches, and what the descendant reaches, as far as seen.
-    below: HashSet<Revision>,
-    above: HashSet<Revision>,
+    /// What the ancestor reaches, as far as seen.
+    pub(super) below: HashSet<Revision>,
+    /// What the descendant reaches, as far as seen.
+    pub(super) above: HashSet<Revision>,
     // How many entries of the queue are the descendant's.
     open: usize,
 }
 
-impl Search {
-    fn begin(
-        objects: &mut Objects,
-        layout: &Layout,
+impl<'a> Search<'a> {
+    pub(super) fn begin(
+        reader: &'a mut Reader,
         ancestor: Option<Revision>,
         descendant: Revision,
     ) -> Result<Self, StoreError> {
-        let mut search = Self { cut: cut_off(layout)?, ..Self::default() };
-        if let Some(ancestor) = ancestor {
-            search.push(objects, ancestor, Side::Ancestor)?;
-        }
-        search.push(objects, descendant, Side::Descendant)?;
+        let mut search = Self {
+            cut: cut_off(&reader.layout)?,
+            objects: &mut reader.objects,
+            queue: BinaryHeap::new(),
+            below: HashSet::new(),
+            above: HashSet::new(),
+            open: 0,
+        };
+        ancestor.map_or(Ok(()), |ancestor| search.push(ancestor, Side::Ancestor))?;
+        search.push(descendant, Side::Descendant)?;
         Ok(search)
     }
 
     /// The next commit that the descendant reaches and, as far as seen, the ancestor does not.
-    fn next(&mut self, objects: &mut Objects) -> Result<Option<Revision>, StoreError> {
+    pub(super) fn next(&mut self) -> Result<Option<Revision>, StoreError> {
         while self.open > 0
             && let Some((_, revision, side)) = self.queue.pop()
         {
@@ -325,7 +241,7 @@ impl Search {
             if is_above && self.below.contains(&revision) {
                 continue;
             }
-            self.push_parents(objects, revision, side)?;
+            self.push_parents(revision, side)?;
             if is_above {
                 return Ok(Some(revision));
             }
@@ -334,37 +250,37 @@ impl Search {
     }
 
     /// Follows what the ancestor reaches back to a time, when nothing of the descendant's is left.
-    fn follow_ancestor(&mut self, objects: &mut Objects, until: DateTime<Utc>) -> Result<(), StoreError> {
+    pub(super) fn follow_ancestor(&mut self, until: DateTime<Utc>) -> Result<(), StoreError> {
         while self.queue.peek().is_some_and(|(at, ..)| *at >= until) {
             let Some((_, revision, side)) = self.queue.pop() else { break };
-            self.push_parents(objects, revision, side)?;
+            self.push_parents(revision, side)?;
         }
         Ok(())
     }
 
-    fn push_parents(&mut self, objects: &mut Objects, of: Revision, side: Side) -> Result<(), StoreError> {
-        let parents = if self.cut.contains(&of) { Vec::new() } else { links(objects, of)?.1 };
-        parents.into_iter().try_for_each(|parent| self.push(objects, parent, side))
+    fn push_parents(&mut self, of: Revision, side: Side) -> Result<(), StoreError> {
+        let parents = if self.cut.contains(&of) { Vec::new() } else { self.links(of)?.1 };
+        parents.into_iter().try_for_each(|parent| self.push(parent, side))
     }
 
-    fn push(&mut self, objects: &mut Objects, revision: Revision, side: Side) -> Result<(), StoreError> {
+    fn push(&mut self, revision: Revision, side: Side) -> Result<(), StoreError> {
         let is_new = match side {
             Side::Ancestor => self.below.insert(revision),
             Side::Descendant => self.above.insert(revision),
         };
         if is_new {
             self.open += usize::from(side == Side::Descendant);
-            let (at, _) = links(objects, revision)?;
+            let (at, _) = self.links(revision)?;
             self.queue.push((at, revision, side));
         }
         Ok(())
     }
-}
 
-/// When a commit was made and what it stands on; one that can't be read leads nowhere.
-fn links(objects: &mut Objects, revision: Revision) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
-    match objects.commit(revision, |commit| (commit.at(), commit.parents.clone())) {
-        Err(StoreError::Damaged { .. }) => Ok((DateTime::UNIX_EPOCH, Vec::new())),
-        links => links,
+    /// When a commit was made and what it stands on; one that can't be read leads nowhere.
+    pub(super) fn links(&mut self, revision: Revision) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
+        match self.objects.commit(revision, |commit| (commit.at(), commit.parents.clone())) {
+            Err(StoreError::Damaged { .. }) => Ok((DateTime::UNIX_EPOCH, Vec::new())),
+            links => links,
+        }
     }
 }

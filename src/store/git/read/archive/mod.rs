@@ -5,19 +5,22 @@ pub(crate) mod name;
 use std::sync::Arc;
 
 use crate::domain::Revision;
+use crate::domain::file_name::is_collection_file;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::commit::signature;
+use crate::store::git::object::tree::{self, entries};
 use crate::store::git::odb::database::Database;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::share;
+use crate::store::git::read::reader::Reader;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::walk::{Walker, cut_off, descends, follow};
-use crate::store::git::read::{diff, trees};
+use crate::store::git::read::trees::levels;
+use crate::store::git::read::walk::{FollowedFolder, Walker, cut_off, follow};
 use crate::store::git::repo::branch::Branch;
 use crate::store::{
-    Archive, BlobId, Commit, CommitChanges, Damage, EachContent, FileChange, FirstParents, NameError,
-    RawSignature, StoreError, TreeEntry, TreeId,
+    Archive, BlobId, Commit, CommitChanges, Commits as _, Damage, EachContent, FileChange, FirstParents,
+    NameError, RawSignature, StoreError, TreeEntry, TreeId,
 };
 
 /// The read side of a git repository.
@@ -47,6 +50,10 @@ impl GitArchive {
 
     fn objects(&self) -> Objects {
         Objects::new(&self.database)
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::of(&self.branch.layout, self.objects(), Arc::clone(&self.recent_commits))
     }
 }
 
@@ -79,7 +86,18 @@ impl Archive for GitArchive {
     }
 
     fn tree_flaw(&self, revision: Revision, known: &mut Vec<TreeId>) -> Result<Option<String>, StoreError> {
-        trees::flaw(&mut self.objects(), &self.branch.layout, revision, known)
+        let mut objects = self.objects();
+        let root = objects.commit(revision, |commit| commit.tree)?;
+        let levels = levels(&mut objects, root, &self.branch.layout.folder)?;
+        let folders = levels.iter().filter(|level| level.is_folder());
+        let ids: Vec<TreeId> = folders.map(|folder| TreeId::new(folder.oid)).collect();
+        let mut flaw = None;
+        for id in ids.iter().filter(|id| !known.contains(id)) {
+            let found = tree::flaw(&objects.raw_tree(*id)?);
+            flaw = flaw.or(found.map(|found| format!("the tree {id} is damaged ({found})")));
+        }
+        *known = ids;
+        Ok(flaw)
     }
 
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
@@ -146,7 +164,19 @@ impl Archive for GitArchive {
         revision: Revision,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
-        diff::files(&mut self.objects(), &self.branch.layout, revision, is_wanted)
+        let mut objects = self.objects();
+        let mut folder = FollowedFolder::new(&mut objects, &self.branch.layout.folder);
+        let id = folder.at(revision)?;
+        let bytes = folder.bytes(id)?;
+        let named = entries(&bytes).filter_map(|entry| {
+            let name = String::from_utf8_lossy(entry.name);
+            (is_collection_file(&name) && is_wanted(&name))
+                .then(|| (name.into_owned(), entry.pointer.entry()))
+        });
+        let mut files: Vec<_> = named.collect();
+        files.sort_by(|(one, _), (two, _)| one.cmp(two));
+        files.dedup_by(|(one, _), (two, _)| one == two);
+        Ok(files)
     }
 
     fn differences(
@@ -154,15 +184,15 @@ impl Archive for GitArchive {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
-        diff::changes(&mut self.objects(), &self.branch.layout, [from, to])
+        self.reader().differences(from, to)
     }
 
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        diff::contents(&mut self.objects(), &self.recent_commits, blobs, each)
+        self.reader().read(blobs, each)
     }
 
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        descends(&mut self.objects(), &self.branch.layout, descendant, ancestor)
+        self.reader().descends(descendant, ancestor)
     }
 
     fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -21,7 +21,6 @@
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::Revision;
@@ -29,16 +28,13 @@ use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::{HeldLock, lock_of};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{Pointer, differences};
-use crate::store::git::read::diff;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::read::trees::Trees;
-use crate::store::git::read::walk;
 use crate::store::git::repo::checkpoint::Checkpointed;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::others::others_between;
 use crate::store::git::worktree::apply::update::{Occasion, is_known};
 use crate::store::git::worktree::scan::status;
-use crate::store::{FileChange, StoreError, TreeEntry};
+use crate::store::{Commits as _, FileChange, StoreError, TreeEntry};
 
 /// How many commits are looked through for what we made of a file. Everything is flushed every few dozen
 /// commits, so there are that many only when others moved the branch; what is older is kept as if a person
@@ -159,7 +155,7 @@ fn is_ahead(
     old: Option<Revision>,
 ) -> Result<Option<Revision>, StoreError> {
     let (Some(new), Some(old)) = (head, old) else { return Ok(head) };
-    Ok(walk::descends(&mut reader.objects, &reader.layout, new, old)?.then_some(new))
+    Ok(reader.descends(new, old)?.then_some(new))
 }
 
 /// What differs in the collections folder between two revisions.
@@ -168,11 +164,9 @@ pub(crate) fn changes_between(
     old: Option<Revision>,
     new: Option<Revision>,
 ) -> Result<PathChanges, StoreError> {
-    let layout = Arc::clone(&reader.layout);
-    let old = Trees::load(&mut reader.objects, &layout, old)?;
-    let new = Trees::load(&mut reader.objects, &layout, new)?;
+    let (old, new) = (reader.load_trees(old)?, reader.load_trees(new)?);
     let found = differences(old.folder().bytes(), new.folder().bytes())
-        .map_err(|error| layout.unsuitable(error.to_string()))?;
+        .map_err(|error| reader.layout.unsuitable(error.to_string()))?;
     let mut changes = PathChanges::new();
     for (name, before, after) in found {
         let Ok(name) = String::from_utf8(name) else { continue };
@@ -191,8 +185,8 @@ fn changes_since(
     new: Revision,
 ) -> Result<PathChanges, StoreError> {
     let mut changes = changes_between(reader, old, Some(new))?;
-    let trees = Trees::load(&mut reader.objects, &reader.layout, Some(new))?;
-    for commit in walk::between(&mut reader.objects, &reader.layout, old, new, JUDGED_COMMITS_MAX)? {
+    let trees = reader.load_trees(Some(new))?;
+    for commit in reader.between(old, new, JUDGED_COMMITS_MAX)? {
         for passed in changes_of(reader, commit)? {
             let there = match changes.entry(passed.name) {
                 Entry::Occupied(there) => there.into_mut(),
@@ -210,7 +204,7 @@ fn changes_since(
 
 fn changes_of(reader: &mut Reader, commit: Revision) -> Result<Vec<FileChange>, StoreError> {
     let parent = reader.objects.commit(commit, |commit| commit.parents.first().copied())?;
-    diff::changes(&mut reader.objects, &reader.layout, [parent, Some(commit)])
+    reader.differences(parent, Some(commit))
 }
 
 /// A change of a file; what is or was none is a person's to check out.

@@ -40,7 +40,7 @@ impl Checkout {
             return Ok(());
         }
         // What has no such folder has no place for what we wrote.
-        let Ok(trees) = Trees::load(&mut reader.objects, &self.layout, Some(shown)) else { return Ok(()) };
+        let Ok(trees) = reader.load_trees(Some(shown)) else { return Ok(()) };
         let Some(mut index) = self.index.read()? else { return Ok(()) };
         let returns = self.returns(&index, &trees);
         if returns.is_empty() {

@@ -14,19 +14,19 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
-use crate::store::StoreError;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::read::walk;
+use crate::store::git::read::walk::cut_off;
 use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::is_known;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
+use crate::store::{Commits as _, StoreError};
 
 /// How far the time of a commit may be from that of an index that was written right after it: commits have
 /// whole seconds.
@@ -70,8 +70,8 @@ impl Checkout {
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
         let (mut before, mut left) = (None, LOADED_COMMITS_MAX);
         // What a commit has replaced nobody knows where a shallow clone does not have its parent.
-        let cut = walk::cut_off(&reader.layout)?;
-        walk::log(&mut reader.objects, &reader.layout, head, &mut |commit| {
+        let cut = cut_off(&reader.layout)?;
+        reader.log(head, &mut |commit| {
             let is_ours = commit.committer.email() == email && !cut.contains(&commit.revision);
             let is_recent = is_ours && commit.at >= since;
             if is_recent {

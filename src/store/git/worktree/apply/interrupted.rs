@@ -8,17 +8,16 @@
 use std::collections::BTreeSet;
 
 use crate::domain::Revision;
-use crate::store::StoreError;
 use crate::store::git::disk::lock::{self, HeldLock};
 use crate::store::git::index::file;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::read::walk;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::Occasion;
 use crate::store::git::worktree::replace::staging;
+use crate::store::{Commits as _, StoreError};
 
 impl Checkout {
     /// Makes good a write that a kill has cut short, whose objects are in one of `kept` packs; see `catch_up`. All
@@ -87,7 +86,7 @@ impl Checkout {
         let known = self.checkpoint.read().and_then(|known| known.revision);
         for commit in newest_commits(&mut reader.objects, kept)? {
             let mut is_in = |revision: Option<Revision>| match revision {
-                Some(revision) => walk::descends(&mut reader.objects, &reader.layout, revision, commit),
+                Some(revision) => reader.descends(revision, commit),
                 None => Ok(false),
             };
             match (is_in(known)?, is_in(head)?) {
