@@ -177,7 +177,7 @@ impl GitIndex {
         if self.is_blocked(path) {
             return Staged::Conflict;
         }
-        match self.find(path) {
+        match self.find(path.as_bytes()) {
             None => Staged::Nothing,
             Some(entry) if entry.stage() != 0 => Staged::Conflict,
             Some(entry) if entry.is_announced() => Staged::Nothing,
@@ -194,7 +194,7 @@ impl GitIndex {
     /// Whether the entry says that a file of this age and length is what git checked out for a blob.
     pub(crate) fn is_checkout(&self, path: &str, blob: BlobId, stat: &Stat) -> bool {
         let [_, _, modified, modified_ns, .., len] = index_stat(stat);
-        self.find(path).is_some_and(|entry| {
+        self.find(path.as_bytes()).is_some_and(|entry| {
             let [_, _, known_modified, known_ns, .., known_len] = entry.stat;
             entry.stage() == 0
                 && entry.pointer().blob() == blob
@@ -204,7 +204,7 @@ impl GitIndex {
 
     /// Whether git was told to leave the file at a path out of the work tree.
     pub(crate) fn is_skipped(&self, path: &str) -> bool {
-        self.find(path).is_some_and(|entry| entry.is_skipped())
+        self.find(path.as_bytes()).is_some_and(|entry| entry.is_skipped())
     }
 
     /// Whether a file stands where a folder of the path would be, or a folder where the file would.
@@ -213,13 +213,12 @@ impl GitIndex {
         let next = self.entries.get(self.search(&below));
         let above = path.match_indices('/').map(|(at, _)| &path.as_bytes()[..at]);
         next.is_some_and(|entry| entry.path.starts_with(&below))
-            || above.into_iter().any(|above| self.is_at(self.search(above), above))
+            || above.into_iter().any(|above| self.find(above).is_some())
     }
 
     /// The entry of a path, or the first of several stages.
-    fn find(&self, path: &str) -> Option<&IndexEntry> {
-        let index = self.search(path.as_bytes());
-        if self.is_at(index, path.as_bytes()) { self.entries.get(index) } else { None }
+    fn find(&self, path: &[u8]) -> Option<&IndexEntry> {
+        self.entries.get(self.search(path)).filter(|entry| &*entry.path == path)
     }
 
     /// The first entry that is not before a path.
@@ -227,38 +226,16 @@ impl GitIndex {
         self.entries.partition_point(|entry| &*entry.path < path)
     }
 
-    fn is_at(&self, index: usize, path: &[u8]) -> bool {
-        self.entries.get(index).is_some_and(|entry| &*entry.path == path)
-    }
-
     /// Puts at a path what a tree has there, with its stat as in [`index_stat`] or zeros when git is to look
     /// for itself.
     pub(crate) fn put(&mut self, path: &str, pointer: Option<Pointer>, stat: [u32; 10]) {
-        match pointer {
-            Some(pointer) => self.set(path, pointer.canonical(), stat),
-            None => self.remove(path),
+        let (at, is_there) = (self.search(path.as_bytes()), self.find(path.as_bytes()).is_some());
+        match pointer.map(|pointer| pointer.canonical()) {
+            Some(pointer) if is_there => self.entries[at].update(pointer, stat),
+            Some(pointer) => self.entries.insert(at, IndexEntry::new(path, pointer, stat)),
+            None if is_there => drop(self.entries.remove(at)),
+            None => return,
         }
-    }
-
-    fn set(&mut self, path: &str, pointer: Pointer, stat: [u32; 10]) {
-        self.invalidate(path);
-        let index = self.search(path.as_bytes());
-        if self.is_at(index, path.as_bytes()) {
-            self.entries[index].update(pointer, stat);
-        } else {
-            self.entries.insert(index, IndexEntry::new(path, pointer, stat));
-        }
-    }
-
-    fn remove(&mut self, path: &str) {
-        let index = self.search(path.as_bytes());
-        if self.is_at(index, path.as_bytes()) {
-            self.entries.remove(index);
-            self.invalidate(path);
-        }
-    }
-
-    fn invalidate(&mut self, path: &str) {
         if let Some(root) = &mut self.cached_tree {
             root.invalidate(path.as_bytes());
         }
