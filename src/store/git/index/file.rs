@@ -47,16 +47,6 @@ impl IndexFile {
         }
     }
 
-    /// What it holds; `None` when there is none.
-    pub(crate) fn bytes(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        read_if_there(&self.path)
-    }
-
-    /// What these bytes of it say; without any it is empty.
-    pub(crate) fn parse(&self, bytes: Option<Vec<u8>>) -> Result<GitIndex, UnreadableIndex> {
-        bytes.map_or_else(|| Ok(GitIndex::empty()), |bytes| parse(&self.path, bytes))
-    }
-
     /// What it says, as [`read`] does.
     pub(crate) fn read(&self) -> Result<Option<GitIndex>, StoreError> {
         read(&self.path)
@@ -68,36 +58,37 @@ impl IndexFile {
         left.is_some_and(|left| fs::symlink_metadata(&self.path).is_ok_and(|there| left.is(&there)))
     }
 
-    pub(crate) fn draft(&self) -> Result<IndexDraft, StoreError> {
-        IndexDraft::make(&self.state)
-    }
-
-    /// Puts these bytes in its place; whoever calls has its lock.
-    pub(super) fn replace(&self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.draft()?.write(&self.path, bytes)?.put(&self.path).map(drop)
+    /// Puts these bytes in its place; whoever calls has its lock. Answers with the open file.
+    pub(super) fn replace(&self, bytes: &[u8]) -> Result<File, StoreError> {
+        let draft = self.state.join(DRAFT);
+        let put = || {
+            let old = fs::metadata(&self.path).and_then(|old| old.modified());
+            let times = FileTimes::new().set_modified(old.unwrap_or_else(|_| before_now()));
+            let mut file = make_file(&draft).at("make", &draft)?;
+            file.write_all(bytes).and_then(|()| file.set_times(times)).at("write", &draft)?;
+            fs::rename(&draft, &self.path).at("replace", &self.path)?;
+            Ok(file)
+        };
+        put().inspect_err(|_| drop(remove_if_there(&draft)))
     }
 
     /// Puts a new index in place, releases its lock, and remembers that it is ours.
-    pub(crate) fn leave(
-        &mut self,
-        lock: HeldLock,
-        draft: IndexDraft,
-        index: &GitIndex,
-    ) -> Result<(), StoreError> {
-        let draft = draft.write(&self.path, &index.encode())?;
+    pub(crate) fn leave(&mut self, lock: HeldLock, index: &GitIndex) -> Result<(), StoreError> {
+        let bytes = index.encode();
         lock.check()?;
-        self.left = LeftIndex::of(draft.put(&self.path)?);
+        self.left = LeftIndex::of(self.replace(&bytes)?);
         Ok(())
     }
 }
 
 /// What an index says; `None` when there is none, or none that can be edited.
 pub(crate) fn read(path: &Path) -> Result<Option<GitIndex>, StoreError> {
-    Ok(read_if_there(path)?.and_then(|bytes| parse(path, bytes).ok()))
+    Ok(read_if_there(path)?.and_then(|bytes| parse(path, Some(bytes)).ok()))
 }
 
-/// What the bytes of an index say, with what it shares with others where it is split.
-pub(crate) fn parse(path: &Path, bytes: Vec<u8>) -> Result<GitIndex, UnreadableIndex> {
+/// What the bytes of an index say, with what it shares with others where it is split; without any it is empty.
+pub(crate) fn parse(path: &Path, bytes: Option<Vec<u8>>) -> Result<GitIndex, UnreadableIndex> {
+    let Some(bytes) = bytes else { return Ok(GitIndex::empty()) };
     GitIndex::parse_with(bytes, |name| read_if_there(&path.with_file_name(name)).ok().flatten())
 }
 
@@ -118,51 +109,6 @@ impl LeftIndex {
     fn is(&self, there: &Metadata) -> bool {
         let look = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
         look(&self.written) == look(there)
-    }
-}
-
-/// An index in the making, empty until it is [written](Self::write); dropped before it is
-/// [put](Self::put) in its place, it is removed.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct IndexDraft {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl IndexDraft {
-    fn make(state: &Path) -> Result<Self, StoreError> {
-        let path = state.join(DRAFT);
-        let file = make_file(&path).at("make", &path)?;
-        Ok(Self { path, file: Some(file) })
-    }
-
-    /// Writes what is to be in the place of the index; whoever calls has the lock.
-    fn write(self, index: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
-        let time = fs::metadata(index).and_then(|old| old.modified()).unwrap_or_else(|_| before_now());
-        let mut file = self.file();
-        let written =
-            file.write_all(bytes).and_then(|()| file.set_times(FileTimes::new().set_modified(time)));
-        written.at("write", &self.path)?;
-        Ok(self)
-    }
-
-    /// Puts it in the place of the index; returns the open file.
-    fn put(mut self, index: &Path) -> Result<File, StoreError> {
-        fs::rename(&self.path, index).at("replace", index)?;
-        Ok(self.file.take().expect("there until it is put in its place"))
-    }
-
-    fn file(&self) -> &File {
-        self.file.as_ref().expect("there until it is put in its place")
-    }
-}
-
-impl Drop for IndexDraft {
-    fn drop(&mut self) {
-        if self.file.is_some() {
-            drop(remove_if_there(&self.path));
-        }
     }
 }
 

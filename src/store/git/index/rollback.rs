@@ -37,7 +37,7 @@ impl<'a, G> Rollback<'a, G> {
         next: &'a GitIndex,
         guard: Option<G>,
     ) -> Result<Self, StoreError> {
-        index.replace(&next.encode())?;
+        drop(index.replace(&next.encode())?);
         Ok(Self { index, before: next.before(), guard, is_kept: false })
     }
 
@@ -49,7 +49,10 @@ impl<'a, G> Rollback<'a, G> {
     }
 
     fn put_back(&self) -> Result<(), StoreError> {
-        self.before.map_or_else(|| remove_if_there(&self.index.path), |before| self.index.replace(before))
+        match self.before {
+            Some(before) => self.index.replace(before).map(drop),
+            None => remove_if_there(&self.index.path),
+        }
     }
 }
 

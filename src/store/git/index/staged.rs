@@ -15,9 +15,8 @@ use crate::store::{Special, StoreError, TreeEntry};
 ///
 /// Says so when the index can't be read.
 pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
-    let Some(bytes) = read_if_there(index)? else { return Ok(BTreeMap::new()) };
     let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
-    let read = file::parse(index, bytes).map_err(failed)?;
+    let read = file::parse(index, read_if_there(index)?).map_err(failed)?;
     let entries = read.staged().filter_map(|(path, pointer)| {
         let name = name_in(folder, std::str::from_utf8(path).ok()?)?;
         Some(match name.split_once('/') {

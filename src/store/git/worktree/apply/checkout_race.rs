@@ -50,8 +50,7 @@ impl Checkout {
         for (name, change, there) in &returns {
             self.put_back(&mut reader.objects, &mut index, name, change, *there)?;
         }
-        let draft = self.index.draft()?;
-        self.index.leave(lock, draft, &index)
+        self.index.leave(lock, &index)
     }
 
     /// Calls [`undo_race`](Self::undo_race) after a write, whose answer does not hang on it.

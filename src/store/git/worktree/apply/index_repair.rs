@@ -56,8 +56,7 @@ impl Checkout {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        let draft = self.index.draft()?;
-        self.index.leave(lock, draft, &index)
+        self.index.leave(lock, &index)
     }
 
     /// Remembers what a process of ours, with this committer's address, wrote right before the index was written

@@ -14,11 +14,13 @@
 //! own folder.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use crate::domain::Revision;
+use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file::IndexFile;
+use crate::store::git::index::file;
 use crate::store::git::index::git_index::{GitIndex, Staged, UnreadableIndex};
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
@@ -48,9 +50,9 @@ impl Checkout {
     /// The index with the new entries, to be put in its place before the branch moves.
     pub(crate) fn index_ahead(&mut self, changes: &PathChanges) -> Result<GitIndex, StoreError> {
         // Without its index a commit of a person's would revert what we write, so we do not write.
-        let mut index = self.index.parse(self.index.bytes()?).map_err(|error| {
-            let path = self.index.path.display();
-            self.layout.unsuitable(format!("{path}: {error}; make it an ordinary index"))
+        let path = &self.index.path;
+        let mut index = file::parse(path, read_if_there(path)?).map_err(|error| {
+            self.layout.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
         })?;
         if !self.index.is_as_we_left_it() {
             self.repair(&mut index)?;
@@ -98,7 +100,7 @@ impl Checkout {
         [changes, others]: [&PathChanges; 2],
         occasion: Occasion,
     ) -> Result<(), StoreError> {
-        let bytes = self.index.bytes()?;
+        let bytes = read_if_there(&self.index.path)?;
         let is_lost = match &bytes {
             Some(bytes) => GitIndex::is_torn(bytes),
             // Whoever has a checkpoint has an index.
@@ -110,7 +112,7 @@ impl Checkout {
             }
             Some(self.index_of_head(&mut reader.objects)?)
         } else {
-            editable(&self.index, bytes)
+            editable(&self.index.path, bytes)
         };
         if let Some(index) = &mut index {
             self.take_back(reader, index)?;
@@ -140,14 +142,11 @@ impl Checkout {
     fn apply(
         &mut self,
         lock: HeldLock,
-        index: Option<GitIndex>,
+        mut index: Option<GitIndex>,
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         self.soil();
-        // Made now: whether there is room shows before any file is changed.
-        let drafted = |index| self.index.draft().map(|draft| (index, draft));
-        let mut index = index.map(drafted).transpose()?;
         let found = self.find_folder(changes)?;
         let is_hidden = matches!(found, FoundFolder::Obstacle(_));
         let folder = found.or_told();
@@ -160,8 +159,7 @@ impl Checkout {
             if was_behind {
                 change.to_mut().passed.extend(left);
             }
-            let entries = index.as_mut().map(|(entries, _)| entries);
-            let applied = apply_one(replacer.as_ref(), entries, [name, &path], &change, occasion);
+            let applied = apply_one(replacer.as_ref(), index.as_mut(), [name, &path], &change, occasion);
             if let Err(error) = &applied {
                 tell_lagging(error, was_behind);
             }
@@ -172,8 +170,7 @@ impl Checkout {
             }
         }
         let kept = self.lagging.keep();
-        let Some((index, draft)) = index else { return kept };
-        self.index.leave(lock, draft, &index)?;
+        index.map_or(Ok(()), |index| self.index.leave(lock, &index))?;
         kept
     }
 }
@@ -201,12 +198,12 @@ fn tell_lagging(error: &StoreError, again: bool) {
 }
 
 /// The index in memory; `None`, and a warning, when it can't be edited.
-fn editable(file: &IndexFile, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
+fn editable(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
     let warn = |error: &UnreadableIndex| {
-        let path = file.path.display();
+        let path = path.display();
         tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
     };
-    file.parse(bytes).inspect_err(warn).ok()
+    file::parse(path, bytes).inspect_err(warn).ok()
 }
 
 /// Changes a file and its index entry, each if it is what the old head had.

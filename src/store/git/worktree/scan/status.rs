@@ -217,8 +217,7 @@ impl Scan {
 /// that can't be told, where the index is of a kind that is not supported.
 fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<String>, StoreError> {
     let path = layout.git_dir.join("index");
-    let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
-    match file::parse(&path, bytes) {
+    match file::parse(&path, read_if_there(&path)?) {
         Ok(index) => {
             edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
             Ok(None)
