@@ -8,24 +8,19 @@
 //! file that we left, nobody has checked anything out since, and what we put there goes back to what
 //! `HEAD` has.
 
+use std::collections::BTreeSet;
+
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::object::path_change::PathChange;
-use crate::store::git::object::tree::Pointer;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::update::is_after;
-use crate::store::git::worktree::replace::staging::NewFile;
+use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_after};
 use crate::store::git::worktree::replace::swap::Replacer;
-use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
-
-/// What goes back: a name, what we made of it, and what `HEAD` has there.
-type Return = (String, PathChange, Option<Pointer>);
 
 impl Checkout {
     /// Takes recent writes out of the work tree if `HEAD` turned away while they were made. A lock
@@ -42,13 +37,16 @@ impl Checkout {
         // What has no such folder has no place for what we wrote.
         let Ok(trees) = reader.load_trees(Some(shown)) else { return Ok(()) };
         let Some(mut index) = self.index.read()? else { return Ok(()) };
-        let returns = self.returns(&index, &trees);
+        let returns = self.returns(&mut reader.objects, &index, &trees)?;
         if returns.is_empty() {
             return Ok(());
         }
         tracing::info!("another branch was checked out during a write; its work tree is as it was");
-        for (name, change, there) in &returns {
-            self.put_back(&mut reader.objects, &mut index, name, change, *there)?;
+        let folder = self.find_folder(&returns)?.or_told();
+        let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
+        for (name, back) in &returns {
+            let path = self.layout.inside(name);
+            apply_one(replacer.as_ref(), Some(&mut index), [name, &path], back, Occasion::Found)?;
         }
         self.index.leave(lock, &index)
     }
@@ -68,40 +66,25 @@ impl Checkout {
         }
     }
 
-    fn returns(&self, index: &GitIndex, trees: &Trees) -> Vec<Return> {
-        let mut recent = self.recent.get();
-        recent.retain(|name, change| is_after(&index.get(&self.layout.inside(name)), change));
-        let there = recent.into_iter().map(|(name, change)| {
-            let there = trees.folder().get(name.as_bytes());
-            (name, change, there)
-        });
-        let is_ours = |change: &PathChange, there: Option<Pointer>| {
-            there.is_none_or(|there| there.is_file())
-                && there.map(|it| it.oid) != change.after.map(|it| it.oid)
-        };
-        there.filter(|(_, change, there)| is_ours(change, *there)).collect()
-    }
-
-    /// Puts back a file that is still what we made of it, and its entry.
-    fn put_back(
+    /// What goes back from what we made of it to what `HEAD` has there.
+    fn returns(
         &self,
         objects: &mut Objects,
-        index: &mut GitIndex,
-        name: &str,
-        change: &PathChange,
-        there: Option<Pointer>,
-    ) -> Result<(), StoreError> {
-        let content = there.map(|pointer| objects.blob(pointer.blob())).transpose()?;
-        let new = NewFile::of(there, content.as_deref());
-        let path = self.layout.inside(name);
-        let mut stat = None;
-        if let FoundFolder::Folder(folder) = Folder::collections(&self.layout, there.is_some())? {
-            let replacer = Replacer::new(&self.layout, &folder)?;
-            if replacer.change(name, &[change.after.map(|after| after.blob())], new)? {
-                stat = folder.stat(name)?.as_ref().map(index_stat);
+        index: &GitIndex,
+        trees: &Trees,
+    ) -> Result<PathChanges, StoreError> {
+        let mut returns = PathChanges::new();
+        for (name, change) in self.recent.get() {
+            let there = trees.folder().get(name.as_bytes());
+            let is_ours = is_after(&index.get(&self.layout.inside(&name)), &change)
+                && there.is_none_or(|there| there.is_file())
+                && there.map(|it| it.oid) != change.after.map(|it| it.oid);
+            if is_ours {
+                let content = there.map(|pointer| objects.blob(pointer.blob())).transpose()?;
+                let (before, after) = (change.after, there);
+                returns.insert(name, PathChange { before, passed: BTreeSet::new(), after, content });
             }
         }
-        index.put(&path, there, stat.unwrap_or_default());
-        Ok(())
+        Ok(returns)
     }
 }
