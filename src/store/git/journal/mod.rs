@@ -194,7 +194,7 @@ impl Journal for GitJournal {
         let lock = self.lock_for_append(expected)?;
         // Taken, so that trouble on the way leaves nothing stale behind.
         let trees = self.reader.take_trees(expected)?;
-        let mut group = self.writer.build(trees, drafts)?;
+        let mut group = self.writer.build(trees, None, drafts)?;
         self.checkout.scan.stat_cache.add_converted(&mut group.changes);
         // Made now, so that an index that can't be edited costs no pack.
         let next = lock.as_ref().map(|_| self.checkout.index_ahead(&group.changes)).transpose()?;

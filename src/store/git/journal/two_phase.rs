@@ -1,5 +1,7 @@
 //! Commits in two steps: made and on disk first, on the branch later or never.
 
+use std::slice;
+
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
@@ -18,7 +20,7 @@ impl TwoPhase for GitJournal {
             return Err(StoreError::HeadMoved { expected, found });
         }
         let trees = self.reader.take_trees(expected)?;
-        let group = self.writer.build(trees, drafts)?;
+        let group = self.writer.build(trees, None, drafts)?;
         self.writer.put(expected, &group)?;
         self.reader.recent_commits.remember(group.steps);
         self.reader.recent_commits.keep(group.changes);
@@ -31,7 +33,7 @@ impl TwoPhase for GitJournal {
         let found = self.head()?;
         // Both are here with all that they reach.
         let trees = self.reader.load_trees_below(parents[0], tree)?;
-        let group = self.writer.join(trees, parents[1], draft)?;
+        let group = self.writer.build(trees, Some(parents[1]), slice::from_ref(draft))?;
         self.writer.put(found, &group)?;
         Ok(group.tip())
     }

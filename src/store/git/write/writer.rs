@@ -21,7 +21,7 @@ use crate::store::git::packs::store::{KeepFile, Packs};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::refs::Move;
-use crate::store::git::write::append::{self, CommitGroup};
+use crate::store::git::write::append::{CommitGroup, build};
 use crate::store::git::write::committer::Committer;
 use crate::store::{Committed, Draft, StoreError};
 
@@ -60,19 +60,14 @@ impl Writer {
         Ok(())
     }
 
-    pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<CommitGroup, StoreError> {
-        append::build(&self.branch.layout, trees, None, drafts, &self.committer)
-    }
-
-    /// Builds a merge of what `trees` stand on, its first parent, and another commit.
-    pub(crate) fn join(
+    /// Builds a group on what `trees` stand on; see [`build`].
+    pub(crate) fn build(
         &self,
         trees: Trees,
-        joined: Revision,
-        draft: &Draft,
+        joined: Option<Revision>,
+        drafts: &[Draft],
     ) -> Result<CommitGroup, StoreError> {
-        let drafts = std::slice::from_ref(draft);
-        append::build(&self.branch.layout, trees, Some(joined), drafts, &self.committer)
+        build(&self.branch.layout, trees, joined, drafts, &self.committer)
     }
 
     /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when
