@@ -243,19 +243,10 @@ fn identity(file: &Metadata) -> String {
 ///
 /// Only the holder of the service lock may call this: then no living process owns them.
 pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreError> {
-    let Ok(entries) = fs::read_dir(state) else { return Ok(()) };
-    for private in entries.flatten().map(|entry| entry.path()) {
-        let name = private.file_name().unwrap_or_default().to_string_lossy();
-        let Ok(ours) = fs::symlink_metadata(&private) else { continue };
-        if !name.starts_with(PRIVATE_PREFIX) {
-            continue;
-        }
-        let noted = read_own(&private).unwrap_or_default();
-        let is_ours = |there: &Metadata| same_inode(there, &ours) || identity(there).as_bytes() == noted;
-        roots.iter().try_for_each(|root| remove_ours(root, &is_ours))?;
-        remove_if_there(&private)?;
-    }
-    Ok(())
+    roots.iter().try_for_each(|root| remove_ours(state, root))?;
+    let entries = fs::read_dir(state).into_iter().flatten().flatten();
+    let private = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PRIVATE_PREFIX));
+    private.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))
 }
 
 /// Whether the lock of `target` is one of ours, held or left.
@@ -268,13 +259,14 @@ pub(crate) fn is_left(state: &Path, target: &Path) -> bool {
     fs::symlink_metadata(lock_of(target)).is_ok_and(is_ours)
 }
 
-fn remove_ours(path: &Path, is_ours: &dyn Fn(&Metadata) -> bool) -> Result<(), StoreError> {
-    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
-    if there.is_dir() {
-        let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
-        return entries.flatten().try_for_each(|entry| remove_ours(&entry.path(), is_ours));
+fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
+        let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
+        return entries.try_for_each(|entry| remove_ours(state, &entry.path()));
     }
-    if path.extension().is_some_and(|extension| extension == "lock") && is_ours(&there) {
+    if path.extension().is_some_and(|extension| extension == "lock")
+        && is_left(state, &path.with_extension(""))
+    {
         tracing::info!(path = %path.display(), "removing a lock file that this service left when it was killed");
         remove_if_there(path)?;
     }
