@@ -292,8 +292,8 @@ impl Journal for GitJournal {
 
     fn tend(&mut self) -> Result<(), StoreError> {
         self.check_writable()?;
-        if let Some(revision) = self.checkout.take_unflushed() {
-            self.maintenance.flush(revision);
+        if self.checkout.take_dirty() {
+            self.maintenance.flush();
         }
         self.maintenance.tend();
         self.forget_packs();

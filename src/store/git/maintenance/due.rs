@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::domain::Revision;
-
 /// How many times as long as it worked the tidying rests: it takes a quarter of a core at most.
 const REST_FACTOR: u32 = 3;
 
@@ -36,8 +34,6 @@ pub(crate) struct Due {
     planned: [Option<Instant>; TASKS.len()],
     /// When each is over its rest.
     rested: [Option<Instant>; TASKS.len()],
-    /// Which revision a flush brings to the disk.
-    pub(crate) unflushed: Option<Revision>,
     /// Someone waits for the end, so there is no rest.
     pub(crate) hurry: bool,
     is_busy: bool,

@@ -14,7 +14,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
@@ -110,12 +109,9 @@ impl Maintenance {
         self.shared.graph.remove_left()
     }
 
-    /// Has the file system of the work tree flushed, which was brought to `revision`.
-    pub(crate) fn flush(&mut self, revision: Option<Revision>) {
-        let mut due = self.shared.due();
-        due.unflushed = revision;
-        due.plan(Task::Flush, Instant::now());
-        drop(due);
+    /// Has the file system of the work tree flushed.
+    pub(crate) fn flush(&mut self) {
+        self.shared.due().plan(Task::Flush, Instant::now());
         self.wake();
     }
 
@@ -288,10 +284,10 @@ impl Shared {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        let Some(root) = &self.graph.layout().work_tree else { return Ok(()) };
-        let revision = self.due().unflushed;
+        let known = self.checkpoint.read().filter(|known| !known.after_restart);
+        let (Some(root), Some(known)) = (&self.graph.layout().work_tree, known) else { return Ok(()) };
         self.barrier.file_system(root)?;
-        self.checkpoint.write_flushed(revision)
+        self.checkpoint.write_flushed(known.revision)
     }
 
     fn tell_statistics(&self) {

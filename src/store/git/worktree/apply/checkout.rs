@@ -1,5 +1,6 @@
 //! The checkout of the served branch: files and index, and what is known of them.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,11 +133,8 @@ impl Checkout {
         self.is_dirty = true;
     }
 
-    /// The revision that the files which were written since the last flush are at; `None` when there are none.
-    /// They count as flushed from now on.
-    pub(crate) fn take_unflushed(&mut self) -> Option<Option<Revision>> {
-        let known = self.checkpoint.read().filter(|known| self.is_dirty && !known.after_restart)?;
-        self.is_dirty = false;
-        Some(known.revision)
+    /// Whether files were written since this was asked last, which are to be flushed.
+    pub(crate) const fn take_dirty(&mut self) -> bool {
+        mem::replace(&mut self.is_dirty, false)
     }
 }
