@@ -6,6 +6,7 @@ pub(crate) mod checkout_in_progress;
 pub(crate) mod folder;
 pub(crate) mod line_ends;
 pub(crate) mod listing;
+#[cfg_attr(not(target_os = "linux"), path = "no_open_writers.rs")]
 pub(crate) mod open_writers;
 pub(crate) mod stat_cache;
 pub(crate) mod status;

@@ -11,20 +11,42 @@
 //!                                      or was touched while it was read
 //! ```
 //!
-//! Where the system has no such notices, nothing is known to be unfinished.
+//! Where the system has no such notices (`no_open_writers`), nothing is known to be unfinished.
 
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use crate::store::git::disk::stamp::Stamp;
-use crate::store::git::disk::stamp::now_ns;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use crate::domain::file_name::is_collection_file;
+use crate::store::git::disk::stamp::{Inode, Stamp, inode_of, now_ns};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::listing::ListedName;
-use system::Watched;
 
 /// How long after a file was last written to somebody may be about to go on, when nobody saw whether
 /// it was closed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(100);
+
+/// How many bytes of notices are read at once.
+const NOTICES_LEN: usize = 4096;
+
+// `EXCL_UNLINK`: what was removed or replaced may be written to by whoever has it open, and is no
+// business of ours any more.
+const WANTED: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::EXCL_UNLINK)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::DONT_FOLLOW);
+
+const WRITTEN: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MODIFY);
 
 /// Knows which files of the collections folder are being written.
 #[derive(Debug)]
@@ -81,7 +103,7 @@ impl OpenWriters {
     ) -> Option<Duration> {
         let watched = self.watched.as_ref()?;
         let is_written = watched.is_written(name.os().as_bytes());
-        let (now, began) = (now_ns(), watched.since_ns());
+        let (now, began) = (now_ns(), watched.since_ns);
         if !is_written && (now > began + self.unseen_wait_ns || !is_edit()) {
             return None;
         }
@@ -92,154 +114,81 @@ impl OpenWriters {
     }
 }
 
-#[cfg(target_os = "linux")]
-mod system {
-    use std::collections::HashSet;
-    use std::mem::MaybeUninit;
-    use std::os::fd::{AsFd as _, OwnedFd};
-
-    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-    use rustix::io::Errno;
-
-    use super::{Folder, now_ns};
-    use crate::domain::file_name::is_collection_file;
-    use crate::store::git::disk::stamp::{Inode, inode_of};
-
-    /// How many bytes of notices are read at once.
-    const NOTICES_LEN: usize = 4096;
-
-    // `EXCL_UNLINK`: what was removed or replaced may be written to by whoever has it open, and is no
-    // business of ours any more.
-    const WANTED: WatchFlags = WatchFlags::CREATE
-        .union(WatchFlags::MODIFY)
-        .union(WatchFlags::CLOSE_WRITE)
-        .union(WatchFlags::MOVE)
-        .union(WatchFlags::DELETE)
-        .union(WatchFlags::EXCL_UNLINK)
-        .union(WatchFlags::ONLYDIR)
-        .union(WatchFlags::DONT_FOLLOW);
-
-    const WRITTEN: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MODIFY);
-
-    /// A folder whose notices are read.
-    #[derive(Debug)]
-    pub(super) struct Watched {
-        notices: OwnedFd,
-        folder: Inode,
-        since_ns: i128,
-        /// Whether notices were lost, or none come any more.
-        is_over: bool,
-        /// What was written to and not closed since.
-        open: HashSet<Vec<u8>>,
-        /// What was written to since the files were last about to be read.
-        touched: HashSet<Vec<u8>>,
-    }
-
-    impl Watched {
-        /// Watches an open folder; `None` when another one has taken its place.
-        pub(super) fn new(folder: &Folder) -> Result<Option<Self>, Errno> {
-            let notices = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-            inotify::add_watch(&notices, &folder.path, WANTED)?;
-            let mut watched = Self {
-                notices,
-                folder: inode_of(&rustix::fs::stat(&folder.path)?),
-                since_ns: now_ns(),
-                is_over: false,
-                open: HashSet::new(),
-                touched: HashSet::new(),
-            };
-            watched.take();
-            Ok(watched.is_of(folder).then_some(watched))
-        }
-
-        pub(super) fn is_of(&self, folder: &Folder) -> bool {
-            rustix::fs::fstat(&folder.fd).is_ok_and(|stat| inode_of(&stat) == self.folder)
-        }
-
-        /// Forgets what was touched; returns whether the folder is still watched.
-        pub(super) fn begin(&mut self) -> bool {
-            self.take();
-            self.touched.clear();
-            !self.is_over
-        }
-
-        pub(super) fn take(&mut self) {
-            let mut notices = [MaybeUninit::uninit(); NOTICES_LEN];
-            let mut reader = Reader::new(self.notices.as_fd(), &mut notices);
-            loop {
-                let notice = match reader.next() {
-                    Ok(notice) => notice,
-                    Err(Errno::INTR) => continue,
-                    Err(errno) => {
-                        self.is_over |= errno != Errno::AGAIN;
-                        return;
-                    }
-                };
-                let what = notice.events();
-                if what.contains(ReadFlags::QUEUE_OVERFLOW) {
-                    // Who has a file open now is as unknown as it was at the beginning.
-                    self.open.clear();
-                    self.since_ns = now_ns();
-                    self.is_over = true;
-                }
-                self.is_over |= what.contains(ReadFlags::IGNORED);
-                let Some(name) = notice.file_name().map(std::ffi::CStr::to_bytes) else { continue };
-                if !what.intersects(WRITTEN) {
-                    self.open.remove(name);
-                } else if is_collection_file(&String::from_utf8_lossy(name)) {
-                    self.touched.insert(name.to_vec());
-                    self.open.insert(name.to_vec());
-                }
-            }
-        }
-
-        /// Whether a file was written to and not closed, or was when it was read.
-        pub(super) fn is_written(&self, name: &[u8]) -> bool {
-            self.open.contains(name) || self.touched.contains(name)
-        }
-
-        /// Since when everything that happens is seen.
-        pub(super) const fn since_ns(&self) -> i128 {
-            self.since_ns
-        }
-    }
+/// A folder whose notices are read.
+#[derive(Debug)]
+struct Watched {
+    notices: OwnedFd,
+    folder: Inode,
+    /// Since when everything that happens is seen.
+    since_ns: i128,
+    /// Whether notices were lost, or none come any more.
+    is_over: bool,
+    /// What was written to and not closed since.
+    open: HashSet<Vec<u8>>,
+    /// What was written to since the files were last about to be read.
+    touched: HashSet<Vec<u8>>,
 }
 
-/// Nothing is known here.
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use std::convert::Infallible;
+impl Watched {
+    /// Watches an open folder; `None` when another one has taken its place.
+    fn new(folder: &Folder) -> Result<Option<Self>, Errno> {
+        let notices = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&notices, &folder.path, WANTED)?;
+        let mut watched = Self {
+            notices,
+            folder: inode_of(&rustix::fs::stat(&folder.path)?),
+            since_ns: now_ns(),
+            is_over: false,
+            open: HashSet::new(),
+            touched: HashSet::new(),
+        };
+        watched.take();
+        Ok(watched.is_of(folder).then_some(watched))
+    }
 
-    use rustix::io::Errno;
+    fn is_of(&self, folder: &Folder) -> bool {
+        rustix::fs::fstat(&folder.fd).is_ok_and(|stat| inode_of(&stat) == self.folder)
+    }
 
-    use super::Folder;
+    /// Forgets what was touched; returns whether the folder is still watched.
+    fn begin(&mut self) -> bool {
+        self.take();
+        self.touched.clear();
+        !self.is_over
+    }
 
-    #[derive(Debug)]
-    pub(super) struct Watched(Infallible);
-
-    impl Watched {
-        pub(super) fn new(_: &Folder) -> Result<Option<Self>, Errno> {
-            Ok(None)
+    fn take(&mut self) {
+        let mut notices = [MaybeUninit::uninit(); NOTICES_LEN];
+        let mut reader = Reader::new(self.notices.as_fd(), &mut notices);
+        loop {
+            let notice = match reader.next() {
+                Ok(notice) => notice,
+                Err(Errno::INTR) => continue,
+                Err(errno) => {
+                    self.is_over |= errno != Errno::AGAIN;
+                    return;
+                }
+            };
+            let what = notice.events();
+            if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+                // Who has a file open now is as unknown as it was at the beginning.
+                self.open.clear();
+                self.since_ns = now_ns();
+                self.is_over = true;
+            }
+            self.is_over |= what.contains(ReadFlags::IGNORED);
+            let Some(name) = notice.file_name().map(CStr::to_bytes) else { continue };
+            if !what.intersects(WRITTEN) {
+                self.open.remove(name);
+            } else if is_collection_file(&String::from_utf8_lossy(name)) {
+                self.touched.insert(name.to_vec());
+                self.open.insert(name.to_vec());
+            }
         }
+    }
 
-        pub(super) fn is_of(&self, _: &Folder) -> bool {
-            match self.0 {}
-        }
-
-        pub(super) fn begin(&mut self) -> bool {
-            match self.0 {}
-        }
-
-        pub(super) fn take(&mut self) {
-            match self.0 {}
-        }
-
-        pub(super) fn is_written(&self, _: &[u8]) -> bool {
-            match self.0 {}
-        }
-
-        pub(super) const fn since_ns(&self) -> i128 {
-            match self.0 {}
-        }
+    /// Whether a file was written to and not closed, or was when it was read.
+    fn is_written(&self, name: &[u8]) -> bool {
+        self.open.contains(name) || self.touched.contains(name)
     }
 }
