@@ -138,12 +138,7 @@ pub(crate) struct Unflushed {
 impl Unflushed {
     /// Writes a new file; nothing stands at `path` or only what a killed process left.
     pub(crate) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
-        Self::fill(make_file(&path), path, bytes)
-    }
-
-    /// Writes a file that was made for it.
-    pub(crate) fn fill(made: io::Result<File>, path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
-        let written = made.and_then(|mut file| file.write_all(bytes).map(|()| file));
+        let written = make_file(&path).and_then(|mut file| file.write_all(bytes).map(|()| file));
         Ok(Self { file: written.at("write", &path)?, path })
     }
 

@@ -126,10 +126,6 @@ impl Objects {
         Ok(take(&commit.map_err(|why| corrupt(Kind::Commit, oid, why))?))
     }
 
-    pub(crate) fn raw_commit(&mut self, revision: Revision) -> Result<Arc<Vec<u8>>, StoreError> {
-        self.whole(Kind::Commit, revision.as_bytes())
-    }
-
     /// A tree, for who looks names up in it.
     pub(crate) fn tree(&mut self, id: TreeId) -> Result<RawTree, StoreError> {
         let bytes = self.raw_tree(id)?;
@@ -151,11 +147,8 @@ impl Objects {
         self.whole(Kind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
     }
 
-    pub(crate) fn tag(&mut self, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
-        self.whole(Kind::Tag, oid)
-    }
-
-    fn whole(&mut self, kind: Kind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
+    /// All of an object's content.
+    pub(crate) fn whole(&mut self, kind: Kind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
         let found = self.expect(kind, oid, OBJECT_BYTES_MAX)?;
         if found.len > OBJECT_BYTES_MAX as u64 {
             return Err(damage_of(kind, oid, Damage::TooLarge(found.len)));

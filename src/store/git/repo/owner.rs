@@ -18,11 +18,12 @@ const EVERYWHERE: &str = "*";
 /// Refuses the repository of another user, unless the configuration says that it is safe.
 pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
     let parts = [Some(&layout.git_dir), Some(&layout.common_dir), layout.work_tree.as_ref()];
+    let named = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
     let sudo_user = environment("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     for part in parts.into_iter().flatten() {
         let there = fs::metadata(part).at("look at", part)?;
-        if !is_ours(there.uid(), geteuid().as_raw(), sudo_user) && !is_said_to_be_safe(layout) {
-            let (named, owner) = (layout.work_tree.as_ref().unwrap_or(&layout.git_dir), there.uid());
+        let owner = there.uid();
+        if !is_ours(owner, geteuid().as_raw(), sudo_user) && !is_among(&safe_directories(), named) {
             return Err(layout.unsuitable(format!(
                 "{} belongs to another user ({owner}); if you trust them, run `git config --global --add \
                  safe.directory {}`, or serve it with --any-owner",
@@ -37,11 +38,6 @@ pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
 /// Whether a file is of whoever runs us; of root also, who it was before it became root.
 fn is_ours(owner: u32, user: u32, sudo_user: Option<u32>) -> bool {
     owner == user || user == 0 && sudo_user == Some(owner)
-}
-
-fn is_said_to_be_safe(layout: &Layout) -> bool {
-    let named = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
-    is_among(&safe_directories(), named)
 }
 
 /// Whether a list names a folder; nothing in it takes back what stands before.

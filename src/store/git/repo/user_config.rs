@@ -21,7 +21,8 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// On whose behalf hand edits are committed.
 pub(crate) fn person(layout: &Layout) -> Actor {
-    let config = open_with_conditions(layout).unwrap_or_else(|_| open(layout));
+    // With what is included for some repositories or branches only (`includeIf`).
+    let config = open_by_libgit2(layout).and_then(|it| it.config()).unwrap_or_else(|_| open(layout));
     let text = |name| config.get_string(name).unwrap_or_default();
     Actor::new(&text("user.name"), &text("user.email"))
 }
@@ -111,12 +112,6 @@ pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
         Ok::<_, git2::Error>(is_set("clean") || is_set("process"))
     };
     program().unwrap_or(false)
-}
-
-/// All that git would read, as [`open`] finds it, with what is included for some repositories or branches only
-/// (`includeIf`).
-fn open_with_conditions(layout: &Layout) -> Result<Config, git2::Error> {
-    open_by_libgit2(layout)?.config()
 }
 
 /// The repository as libgit2 knows it, which does not open all that are served.

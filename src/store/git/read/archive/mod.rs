@@ -9,6 +9,7 @@ use crate::domain::file_name::is_collection_file;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::commit::signature;
+use crate::store::git::object::id::Kind;
 use crate::store::git::object::tree::{self, entries};
 use crate::store::git::odb::database::Database;
 use crate::store::git::odb::objects::Objects;
@@ -80,7 +81,7 @@ impl Archive for GitArchive {
         let mut objects = self.objects();
         // Its beginning tells whether all of it has to be read.
         match objects.commit(revision, |commit| commit.is_signed)? {
-            true => Ok(signature(&objects.raw_commit(revision)?)),
+            true => Ok(signature(&objects.whole(Kind::Commit, revision.as_bytes())?)),
             false => Ok(None),
         }
     }

@@ -47,7 +47,8 @@ fn by_ref(
     let Some(mut id) = refs::read(&layout.common_dir, &full)? else { return Ok(None) };
     // A tag may name a tag; each is another object, so this ends.
     while objects.kind(&id)? == Some(Kind::Tag) {
-        id = tagged(&objects.tag(&id)?).ok_or_else(|| corrupt(Kind::Tag, &id, "it names nothing"))?;
+        id = tagged(&objects.whole(Kind::Tag, &id)?)
+            .ok_or_else(|| corrupt(Kind::Tag, &id, "it names nothing"))?;
     }
     match objects.kind(&id)? {
         Some(Kind::Commit) => Ok(Some(Revision::new(id))),
