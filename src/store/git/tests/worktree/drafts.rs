@@ -94,11 +94,11 @@ fn an_edit_that_is_saved_between_the_look_and_the_change_is_not_lost() {
     let (layout, folder) = place_and_folder(&repo);
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
     let replacer = Replacer::new(&layout, &folder).unwrap();
-    let draft = replacer.draft("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+    replacer.staging.write("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
     repo.save("a.yaml", "by hand\n");
-    assert!(!replacer.exchange(&draft, "a.yaml", old, oid).unwrap());
+    assert!(!replacer.exchange("a.yaml", old, oid).unwrap());
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
-    assert!(!replacer.take_away(&draft, "a.yaml", old).unwrap());
+    assert!(!replacer.take_away("a.yaml", old).unwrap());
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
     assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
 }
@@ -111,7 +111,7 @@ fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
         let (layout, folder) = place_and_folder(&repo);
         let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
         let replacer = Replacer::new(&layout, &folder).unwrap();
-        let draft = replacer.draft("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+        replacer.staging.write("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
         repo.save("a.yaml", "by hand 1\n");
         // Each look at what came out is behind another save.
         let (path, beside, mut saved) = (repo.file("a.yaml"), repo.path().join("beside"), 1);
@@ -123,7 +123,7 @@ fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
             }
             Ok(())
         });
-        assert!(!replacer.exchange(&draft, "a.yaml", old, oid).unwrap());
+        assert!(!replacer.exchange("a.yaml", old, oid).unwrap());
         drop(hook);
         assert_eq!(repo.saved("a.yaml"), format!("by hand {saves}\n"));
         assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");

@@ -64,27 +64,29 @@ impl Staging {
         })
     }
 
+    /// What the draft of a file is called.
     pub(crate) fn draft_of(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// Writes a draft in the place of one that was left, with the mode of the file that it replaces: who
-    /// changed that has not committed it.
+    /// Writes the draft of a file in the place of one that was left, with the mode of what it replaces: who changed
+    /// that has not committed it.
     pub(crate) fn write(
         &self,
-        draft: &str,
+        name: &str,
         new: NewFile<'_>,
         replaced: Option<Mode>,
     ) -> Result<(), StoreError> {
-        self.remove(draft)?;
+        self.remove(name)?;
+        let draft = &self.draft_of(name);
+        let failed = |errno| self.folder.failed("make", draft, errno);
         if new.mode == LINK {
             return rustix::fs::symlinkat(OsStr::from_bytes(new.bytes), &self.folder.fd, draft)
-                .map_err(|errno| self.folder.failed("make", draft, errno));
+                .map_err(failed);
         }
         // The process's own mask takes away what others may not have, as it does for git.
         let mode = Mode::from_raw_mode(if new.mode == EXECUTABLE { 0o777 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let failed = |errno| self.folder.failed("make", draft, errno);
         let fd = rustix::fs::openat(&self.folder.fd, draft, flags, mode).map_err(failed)?;
         let fill = || {
             let stat = rustix::fs::fstat(&fd)?;
@@ -94,17 +96,19 @@ impl Staging {
             File::from(fd).write_all(new.bytes)
         };
         fill().map_err(|source| {
-            drop(self.remove(draft));
+            drop(self.remove(name));
             StoreError::at("write", &self.folder.path.join(draft), source)
         })
     }
 
-    /// Keeps what is in the place of a draft, since a person saved it and it has no other place.
-    pub(crate) fn keep(&self, draft: &str, name: &str) -> Result<(), StoreError> {
-        keep(&self.folder.path.join(draft), &self.folder.path, &self.prefix, name)
+    /// Keeps what is in the place of the draft of a file, since a person saved it and it has no other place.
+    pub(crate) fn keep(&self, name: &str) -> Result<(), StoreError> {
+        keep(&self.folder.path.join(self.draft_of(name)), &self.folder.path, &self.prefix, name)
     }
 
-    pub(crate) fn remove(&self, draft: &str) -> Result<(), StoreError> {
+    /// Removes the draft of a file, or what has changed places with it.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let draft = &self.draft_of(name);
         match rustix::fs::unlinkat(&self.folder.fd, draft, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.folder.failed("remove", draft, errno)),

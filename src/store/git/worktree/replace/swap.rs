@@ -26,7 +26,7 @@ use crate::store::{BlobId, StoreError};
 #[derive(Debug)]
 pub(crate) struct Replacer<'a> {
     folder: &'a Folder,
-    staging: Staging,
+    pub(crate) staging: Staging,
     /// Where is kept what must not be lost.
     kept: PathBuf,
 }
@@ -71,28 +71,16 @@ impl<'a> Replacer<'a> {
         match (old, new) {
             (None, None) => Ok(true),
             (None, Some(new)) => {
-                let draft = self.draft(name, new, None)?;
-                let placed = self.rename_new(&draft, name);
-                self.staging.remove(&draft).and(placed)
+                self.staging.write(name, new, None)?;
+                let placed = self.rename_new(name);
+                self.staging.remove(name).and(placed)
             }
             (Some(old), Some(new)) => {
-                let draft = self.draft(name, new, now.mode())?;
-                self.exchange(&draft, name, *old, new.oid)
+                self.staging.write(name, new, now.mode())?;
+                self.exchange(name, *old, new.oid)
             }
-            (Some(old), None) => self.take_away(&self.staging.draft_of(name), name, *old),
+            (Some(old), None) => self.take_away(name, *old),
         }
-    }
-
-    /// Writes the draft of a file, and answers with its name.
-    pub(crate) fn draft(
-        &self,
-        name: &str,
-        new: NewFile<'_>,
-        replaced: Option<Mode>,
-    ) -> Result<String, StoreError> {
-        let draft = self.staging.draft_of(name);
-        self.staging.write(&draft, new, replaced)?;
-        Ok(draft)
     }
 
     /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
@@ -106,27 +94,21 @@ impl<'a> Replacer<'a> {
         Ok(Some(content.oid))
     }
 
-    /// Puts a draft in the place of a file, unless that holds something else than when it was looked at; answers
+    /// Puts the draft of a file in its place, unless that holds something else than when it was looked at; answers
     /// whether it stands there now.
     ///
     /// What a person saves meanwhile goes back to its place, and so does what they save while that happens: only
     /// what was to be replaced, or what we have put there ourselves, ever goes.
-    pub(crate) fn exchange(
-        &self,
-        draft: &str,
-        name: &str,
-        old: BlobId,
-        new: BlobId,
-    ) -> Result<bool, StoreError> {
-        match self.place(draft, name, RenameFlags::EXCHANGE) {
+    pub(crate) fn exchange(&self, name: &str, old: BlobId, new: BlobId) -> Result<bool, StoreError> {
+        match self.place(name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
             // The file has gone. If it has not, the draft has, and that is no edit of a person's.
             Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
-                return self.staging.remove(draft).map(|()| false);
+                return self.staging.remove(name).map(|()| false);
             }
-            Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
+            Err(errno) if is_unsupported(errno) => return self.overwrite(name, old),
             Err(errno) => {
-                drop(self.staging.remove(draft));
+                drop(self.staging.remove(name));
                 return Err(self.folder.failed("replace", name, errno));
             }
         }
@@ -134,90 +116,89 @@ impl<'a> Replacer<'a> {
         let mut unread = None;
         loop {
             // What can't be read may be a person's, and goes back.
-            let came_out = self.content_of(draft).unwrap_or_else(|error| {
+            let came_out = self.content_of_draft(name).unwrap_or_else(|error| {
                 unread = Some(error);
                 None
             });
             if came_out == Some(replaced) {
-                self.staging.remove(draft)?;
+                self.staging.remove(name)?;
                 return if placed == Some(new) { Ok(true) } else { unread.map_or(Ok(false), Err) };
             }
-            match self.place(draft, name, RenameFlags::EXCHANGE) {
+            match self.place(name, RenameFlags::EXCHANGE) {
                 Ok(()) => (),
                 // The file has gone meanwhile; theirs still goes back.
-                Err(Errno::NOENT) if self.rename_new(draft, name)? => return Ok(false),
+                Err(Errno::NOENT) if self.rename_new(name)? => return Ok(false),
                 Err(errno) => {
-                    self.staging.keep(draft, name)?;
+                    self.staging.keep(name)?;
                     return Err(self.folder.failed("put back", name, errno));
                 }
             }
             let Some(before) = placed else {
-                return self.staging.keep(draft, name).map(|()| false);
+                return self.staging.keep(name).map(|()| false);
             };
             (replaced, placed) = (before, came_out);
         }
     }
 
-    fn overwrite(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
+    fn overwrite(&self, name: &str, old: BlobId) -> Result<bool, StoreError> {
         if !holds(self.folder, name)?.is(Some(old)) {
-            return self.staging.remove(draft).map(|()| false);
+            return self.staging.remove(name).map(|()| false);
         }
+        let draft = self.staging.draft_of(name);
         let renamed = rustix::fs::renameat(&self.staging.folder.fd, draft, &self.folder.fd, name);
         renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
     }
 
     /// Removes a file by way of the place of its draft, unless it holds something else by now.
-    pub(crate) fn take_away(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
-        self.staging.remove(draft)?;
+    pub(crate) fn take_away(&self, name: &str, old: BlobId) -> Result<bool, StoreError> {
+        self.staging.remove(name)?;
+        let draft = self.staging.draft_of(name);
         match rustix::fs::renameat(&self.folder.fd, name, &self.staging.folder.fd, draft) {
             Ok(()) => (),
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
-        let came_out = self.content_of(draft);
+        let came_out = self.content_of_draft(name);
         if matches!(came_out, Ok(Some(content)) if content == old) {
-            return self.staging.remove(draft).map(|()| true);
+            return self.staging.remove(name).map(|()| true);
         }
-        self.rename_new(draft, name)?;
+        self.rename_new(name)?;
         came_out.map(|_| false)
     }
 
-    /// Moves a draft to where nothing stands; answers whether it did.
-    fn rename_new(&self, draft: &str, name: &str) -> Result<bool, StoreError> {
+    /// Moves the draft of a file to its place, where nothing stands; answers whether it did.
+    fn rename_new(&self, name: &str) -> Result<bool, StoreError> {
         let failed = |errno| self.folder.failed("make", name, errno);
-        match self.place(draft, name, RenameFlags::NOREPLACE) {
+        match self.place(name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(errno) if is_unsupported(errno) => {
+                let (drafts, draft) = (&self.staging.folder.fd, self.staging.draft_of(name));
                 // A second name can't replace anything either.
-                match rustix::fs::linkat(
-                    &self.staging.folder.fd,
-                    draft,
-                    &self.folder.fd,
-                    name,
-                    AtFlags::empty(),
-                ) {
+                match rustix::fs::linkat(drafts, &draft, &self.folder.fd, name, AtFlags::empty()) {
                     Ok(()) => Ok(true),
                     Err(Errno::EXIST) => Ok(false),
                     Err(errno) if !is_refused(&errno.into()) => Err(failed(errno)),
                     Err(_) if self.folder.stat(name)?.is_some() => Ok(false),
-                    Err(_) => rustix::fs::renameat(&self.staging.folder.fd, draft, &self.folder.fd, name)
-                        .map(|()| true)
-                        .map_err(failed),
+                    Err(_) => {
+                        let renamed = rustix::fs::renameat(drafts, draft, &self.folder.fd, name);
+                        renamed.map(|()| true).map_err(failed)
+                    }
                 }
             }
             Err(errno) => Err(failed(errno)),
         }
     }
 
-    /// Renames a draft to the file, or exchanges the two.
-    fn place(&self, draft: &str, name: &str, flags: RenameFlags) -> Result<(), Errno> {
+    /// Renames the draft of a file to it, or exchanges the two.
+    fn place(&self, name: &str, flags: RenameFlags) -> Result<(), Errno> {
+        let draft = self.staging.draft_of(name);
         rustix::fs::renameat_with(&self.staging.folder.fd, draft, &self.folder.fd, name, flags)
     }
 
-    /// What the file has, or the link, that has come to the place of a draft.
-    fn content_of(&self, draft: &str) -> Result<Option<BlobId>, StoreError> {
-        Ok(match holds(&self.staging.folder, draft)? {
+    /// What the file has, or the link, that has come to the place of the draft of a file.
+    fn content_of_draft(&self, name: &str) -> Result<Option<BlobId>, StoreError> {
+        Ok(match holds(&self.staging.folder, &self.staging.draft_of(name))? {
             Holds::File(oid, _) | Holds::Link(oid) => Some(oid),
             Holds::Nothing | Holds::Other => None,
         })
