@@ -109,7 +109,7 @@ impl GitJournal {
             layout,
         };
         if serves {
-            journal.writer.packs.mend_left(&journal.writer.barrier)?;
+            journal.writer.packs.mend_left()?;
         }
         journal.check()?;
         if serves {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, remove_if_there};
+use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::odb::inflate::Inflater;
@@ -39,11 +39,7 @@ const LOOSE_BYTES_MAX: usize = 32 << 20;
 type Loose = (Oid, PathBuf);
 
 /// Packs loose objects, at most as many as fit into one pack; answers whether there were enough.
-pub(crate) fn pack_loose(
-    packs: &Arc<Packs>,
-    barrier: &Barrier,
-    stop: &AtomicBool,
-) -> Result<bool, StoreError> {
+pub(crate) fn pack_loose(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool, StoreError> {
     let loose = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
     if loose.len() < LOOSE_LEN_MIN {
         return Ok(false);
@@ -53,7 +49,7 @@ pub(crate) fn pack_loose(
         return Ok(false);
     }
     let pack = pack.finish();
-    drop(packs.write(&pack, &[], barrier)?);
+    drop(packs.write(&pack, &[])?);
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
         return Ok(false);

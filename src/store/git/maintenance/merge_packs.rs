@@ -17,17 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::repack::merge;
 use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, PackSize, chosen, objects_of};
 use crate::store::git::packs::store::{PACKS_MAX, Packs};
 
 /// Merges small packs of ours once, if there are too many; answers whether that was done.
-pub(crate) fn merge_small(
-    packs: &Arc<Packs>,
-    barrier: &Barrier,
-    stop: &AtomicBool,
-) -> Result<bool, StoreError> {
+pub(crate) fn merge_small(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool, StoreError> {
     if packs.small_len.load(Ordering::Relaxed) <= PACKS_MAX {
         return Ok(false);
     }
@@ -39,7 +34,7 @@ pub(crate) fn merge_small(
     let parts = chosen(&sized);
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
     let Some(merged) = merge(packs.reader(), &files, &packs.parts, stop)? else { return Ok(false) };
-    let whole = packs.write(&merged, &[], barrier)?;
+    let whole = packs.write(&merged, &[])?;
     packs.small_len.fetch_sub(parts.len(), Ordering::Relaxed);
     packs.obsolete().add(parts, &whole.name);
     Ok(true)

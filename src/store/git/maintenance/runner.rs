@@ -227,7 +227,7 @@ impl Shared {
             Task::Mend => {
                 // Once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
-                self.note_packs(tell(self.packs.mend(&self.barrier)));
+                self.note_packs(tell(self.packs.mend()));
                 if is_collecting {
                     self.due().plan(Task::Mend, Instant::now());
                 }
@@ -241,9 +241,9 @@ impl Shared {
         let is_long_ago = |at: Option<Instant>| at.is_none_or(|at| at.elapsed() >= LOOK_WAIT);
         let mut is_tidier = false;
         if !self.graph.layout().keeps_objects {
-            is_tidier = tell(merge_small(&self.packs, &self.barrier, &self.stop)) == Some(true);
+            is_tidier = tell(merge_small(&self.packs, &self.stop)) == Some(true);
             if is_long_ago(rounds.loose_looked_at) && !self.packs.are_a_crowd() {
-                let packed = tell(pack_loose(&self.packs, &self.barrier, &self.stop)) == Some(true);
+                let packed = tell(pack_loose(&self.packs, &self.stop)) == Some(true);
                 rounds.loose_looked_at = (!packed).then(Instant::now);
                 self.note_packs(Some(packed));
                 is_tidier |= packed;

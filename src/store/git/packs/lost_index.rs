@@ -20,17 +20,17 @@ use std::sync::{MutexGuard, PoisonError};
 use git2::{ErrorClass, Indexer};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
+use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
 use crate::store::git::packs::store::{Packs, is_ours};
 
 impl Packs {
     /// Mends what was left by whoever was here before, also packs that were in the making.
     /// Only for the holder of the service lock.
-    pub(crate) fn mend_left(&self, barrier: &Barrier) -> Result<(), StoreError> {
+    pub(crate) fn mend_left(&self) -> Result<(), StoreError> {
         for name in self.without_index() {
             let is_marked = self.keep_files.is_ours(&name);
             let is_ours = is_marked || is_ours(&name);
-            if is_ours && !self.index_anew(&name, barrier)? && !is_marked {
+            if is_ours && !self.index_anew(&name)? && !is_marked {
                 self.tell_damaged(&name);
             }
         }
@@ -38,7 +38,7 @@ impl Packs {
     }
 
     /// Mends packs of ours that are not in the making; answers whether there were any.
-    pub(crate) fn mend(&self, barrier: &Barrier) -> Result<bool, StoreError> {
+    pub(crate) fn mend(&self) -> Result<bool, StoreError> {
         let mut is_mended = false;
         for name in self.without_index() {
             // In this order: an index has its name when the mark goes.
@@ -49,7 +49,7 @@ impl Packs {
             if !is_lost {
                 continue;
             }
-            if self.index_anew(&name, barrier)? {
+            if self.index_anew(&name)? {
                 is_mended = true;
             } else {
                 self.tell_damaged(&name);
@@ -64,7 +64,7 @@ impl Packs {
     }
 
     /// Makes the index of a pack, durably, unless the pack is damaged or gone; answers whether it did.
-    fn index_anew(&self, name: &str, barrier: &Barrier) -> Result<bool, StoreError> {
+    fn index_anew(&self, name: &str) -> Result<bool, StoreError> {
         let pack = self.file(name, "pack");
         let index = match self.index_of(&pack) {
             Ok(index) => index,
@@ -72,9 +72,9 @@ impl Packs {
             Err(source) => return Err(StoreError::at("make the index of", &pack, source)),
         };
         let draft = Unflushed::write(self.draft_path(name, "idx"), &index)?;
-        barrier.files(&[&draft])?;
+        self.barrier.files(&[&draft])?;
         self.give_name(&draft, name, "idx")?;
-        barrier.folder(self.folder())?;
+        self.barrier.folder(self.folder())?;
         if !pack.exists() {
             // Git has tidied it away meanwhile, its index first.
             remove_if_there(&self.file(name, "idx"))?;

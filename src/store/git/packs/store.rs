@@ -66,6 +66,7 @@ const NAME_PREFIX: &str = "pack-c011ec70";
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
+    pub(super) barrier: Barrier,
     pub(super) keep_files: KeepFiles,
     /// A folder of our own for an index in the making, for a moment.
     pub(super) scratch: PathBuf,
@@ -85,6 +86,7 @@ impl Packs {
         let obsolete = ObsoletePacks::read(StateFile::new(&state, "spare-packs", barrier));
         let obsolete_len = obsolete.len();
         let packs = Self {
+            barrier: barrier.clone(),
             keep_files: KeepFiles::new(layout, barrier),
             scratch: state.join("scratch-index"),
             obsolete: Mutex::new(obsolete),
@@ -185,37 +187,31 @@ impl Packs {
         Ok(packs)
     }
 
-    /// Puts a pack on disk, and flushes `others` with its files. What it answers with keeps
+    /// Puts a pack on disk, durably, since only what can be found after a power cut may be named by what may survive
+    /// one, and flushes `others` with its files. What it answers with keeps
     /// the pack until the branch refers to it; nobody needs that of a pack whose objects are elsewhere as well.
     pub(crate) fn write(
         self: &Arc<Self>,
         pack: &Pack,
         others: &[&Unflushed],
-        barrier: &Barrier,
     ) -> Result<KeepFile, StoreError> {
-        barrier.make_folder(self.objects(), &self.folder)?;
+        self.barrier.make_folder(self.objects(), &self.folder)?;
         let name = new_name();
         // A full disk must not stay full because of us.
-        self.put(&name, pack, others, barrier).inspect_err(|_| self.drop_unfinished(&name))?;
+        self.put(&name, pack, others).inspect_err(|_| self.drop_unfinished(&name))?;
         self.small_len.fetch_add(1, Ordering::Relaxed);
         Ok(KeepFile { packs: Arc::clone(self), name })
     }
 
-    fn put(
-        &self,
-        name: &str,
-        pack: &Pack,
-        others: &[&Unflushed],
-        barrier: &Barrier,
-    ) -> Result<(), StoreError> {
+    fn put(&self, name: &str, pack: &Pack, others: &[&Unflushed]) -> Result<(), StoreError> {
         let write = |ending, bytes| Unflushed::write(self.draft_path(name, ending), bytes);
         let (content, index) = (write("pack", &pack.pack)?, write("idx", &pack.index)?);
-        barrier.files(&[&[&content, &index], others].concat())?;
+        self.barrier.files(&[&[&content, &index], others].concat())?;
         // The mark is there before the pack, and the pack before the index, for which readers look first.
         self.keep_files.put(name)?;
         self.give_name(&content, name, "pack")?;
         self.give_name(&index, name, "idx")?;
-        barrier.folder(&self.folder)
+        self.barrier.folder(&self.folder)
     }
 
     /// Gives a file of a pack its name.

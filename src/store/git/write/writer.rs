@@ -14,7 +14,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
-use crate::store::git::disk::barrier::{Barrier, Unflushed};
+use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::LockDraft;
 use crate::store::git::packs::store::{KeepFile, Packs};
@@ -84,7 +84,7 @@ impl Writer {
         let step = self.step(before, &steps, at);
         self.begin(before)?;
         let draft = step.draft(&self.branch.layout)?;
-        let keep_file = self.put_with(group, &[draft.content()])?;
+        let keep_file = self.packs.write(&group.pack, &[draft.content()])?;
         prepare(keep_file).and_then(|()| self.move_branch(&step, draft))?;
         self.durable.set(Some(group.trees.revision));
         Ok(())
@@ -93,7 +93,7 @@ impl Writer {
     /// Puts a group on disk, and leaves the branch where it is.
     pub(crate) fn put(&self, before: Option<Revision>, group: &CommitGroup) -> Result<(), StoreError> {
         self.begin(before)?;
-        drop(self.put_with(group, &[])?);
+        drop(self.packs.write(&group.pack, &[])?);
         self.durable.set(Some(group.trees.revision));
         Ok(())
     }
@@ -125,12 +125,6 @@ impl Writer {
     /// Makes what is there durable; until something new is, and after trouble, nothing is known of the disk.
     fn begin(&self, head: Option<Revision>) -> Result<(), StoreError> {
         self.make_durable(head).map(|()| self.forget())
-    }
-
-    /// Puts the pack of a group on disk, durably: only what can be found after a power cut may be named by what may
-    /// survive one.
-    fn put_with(&self, group: &CommitGroup, others: &[&Unflushed]) -> Result<KeepFile, StoreError> {
-        self.packs.write(&group.pack, others, &self.barrier)
     }
 
     fn step<'a>(

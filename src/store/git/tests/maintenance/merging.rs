@@ -64,9 +64,9 @@ fn only_whole_packs_are_left(repo: &Repo) {
 fn parts_of_a_merged_pack_stay_for_who_reads_them_and_go_at_the_end_or_the_next_start() {
     let (repo, journal) = crowded();
     let before = repo.packs().len();
-    assert!(merge_small(&journal.writer.packs, &journal.writer.barrier, &AtomicBool::new(false)).unwrap());
+    assert!(merge_small(&journal.writer.packs, &AtomicBool::new(false)).unwrap());
     assert_eq!(repo.packs().len(), before + 1);
-    assert!(!merge_small(&journal.writer.packs, &journal.writer.barrier, &AtomicBool::new(false)).unwrap());
+    assert!(!merge_small(&journal.writer.packs, &AtomicBool::new(false)).unwrap());
     drop(repo.open_to_read());
     assert_eq!(repo.packs().len(), before + 1, "who only reads removes nothing");
     let folder = tempfile::tempdir().unwrap();
