@@ -188,9 +188,7 @@ pub(crate) fn release_left(state: &Path, target: &Path) -> Result<(), StoreError
 }
 
 pub(crate) fn lock_of(target: &Path) -> PathBuf {
-    let mut path = target.as_os_str().to_owned();
-    path.push(".lock");
-    PathBuf::from(path)
+    target.with_added_extension("lock")
 }
 
 fn private(state: &Path, target: &Path) -> PathBuf {

@@ -34,7 +34,7 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::others::others_between;
 use crate::store::git::worktree::apply::update::{Occasion, is_known};
 use crate::store::git::worktree::scan::status;
-use crate::store::{Commits as _, FileChange, StoreError, TreeEntry};
+use crate::store::{Commits as _, StoreError, TreeEntry};
 
 /// How many commits are looked through for what we made of a file. Everything is flushed every few dozen
 /// commits, so there are that many only when others moved the branch; what is older is kept as if a person
@@ -187,7 +187,8 @@ fn changes_since(
     let mut changes = changes_between(reader, old, Some(new))?;
     let trees = reader.load_trees(Some(new))?;
     for commit in reader.between(old, new, JUDGED_COMMITS_MAX)? {
-        for passed in changes_of(reader, commit)? {
+        let parent = reader.objects.commit(commit, |commit| commit.parents.first().copied())?;
+        for passed in reader.differences(parent, Some(commit))? {
             let there = match changes.entry(passed.name) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(slot) => {
@@ -200,11 +201,6 @@ fn changes_since(
         }
     }
     Ok(changes)
-}
-
-fn changes_of(reader: &mut Reader, commit: Revision) -> Result<Vec<FileChange>, StoreError> {
-    let parent = reader.objects.commit(commit, |commit| commit.parents.first().copied())?;
-    reader.differences(parent, Some(commit))
 }
 
 /// A change of a file; what is or was none is a person's to check out.
