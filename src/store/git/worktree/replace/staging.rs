@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::object::tree::{EXECUTABLE, LINK, Pointer};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
@@ -101,9 +100,14 @@ impl Staging {
         })
     }
 
-    /// Keeps what is in the place of the draft of a file, since a person saved it and it has no other place.
+    /// Keeps what is in the place of the draft of a file, since a person saved it and it has no other place, under a
+    /// name that says so; one that nobody serves where the drafts are, too.
     pub(crate) fn keep(&self, name: &str) -> Result<(), StoreError> {
-        keep(&self.folder.path.join(self.draft_of(name)), &self.folder.path, &self.prefix, name)
+        let dot = if self.prefix.starts_with('.') { "." } else { "" };
+        let kept = free_name(&self.folder.path, &format!("{dot}kept-file-{name}"));
+        tracing::warn!(path = %kept.display(), "kept a file that was saved in the instant in which it was replaced; look at it, then remove it");
+        let draft = self.folder.path.join(self.draft_of(name));
+        fs::rename(&draft, &kept).at("keep", &draft)
     }
 
     /// Removes the draft of a file, or what has changed places with it.
@@ -113,6 +117,20 @@ impl Staging {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.folder.failed("remove", draft, errno)),
         }
+    }
+
+    /// Removes all drafts, and keeps those whose content git does not have.
+    fn sweep(&self, objects: &mut Objects) -> Result<(), StoreError> {
+        let entries = fs::read_dir(&self.folder.path).at("read", &self.folder.path)?;
+        for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+            let Some(name) = draft.strip_prefix(&self.prefix) else { continue };
+            let content = self.folder.read(&draft)?.filter(|content| !content.bytes.is_empty());
+            match content {
+                Some(content) if !objects.has(content.oid.as_bytes()) => self.keep(name)?,
+                _ => self.remove(name)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -133,33 +151,10 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
 /// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
 /// that happens when the kill came between an exchange and the look after it.
 pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
-    let state = Folder::open(&layout.work_tree_state())?;
-    sweep(&state, DRAFT_PREFIX, &state.path, |blob| objects.has(blob.as_bytes()))?;
+    let own = Folder::open(&layout.work_tree_state())?;
+    Staging { folder: own, prefix: DRAFT_PREFIX.to_owned() }.sweep(objects)?;
     let FoundFolder::Folder(folder) = Folder::collections(layout, false)? else { return Ok(()) };
-    match neighbour_prefix(&state, &folder)? {
-        Some(prefix) => sweep(&folder, &prefix, &folder.path, |blob| objects.has(blob.as_bytes())),
-        None => Ok(()),
-    }
-}
-
-/// Removes the drafts in a folder; one whose content is not known goes to `kept`.
-fn sweep(
-    folder: &Folder,
-    prefix: &str,
-    kept: &Path,
-    mut is_known: impl FnMut(&BlobId) -> bool,
-) -> Result<(), StoreError> {
-    let entries = fs::read_dir(&folder.path).at("read", &folder.path)?;
-    for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-        let Some(name) = draft.strip_prefix(prefix) else { continue };
-        match folder.read(&draft)? {
-            Some(content) if !is_known(&content.oid) && !content.bytes.is_empty() => {
-                keep(&folder.path.join(&draft), kept, prefix, name)?;
-            }
-            _ => remove_if_there(&folder.path.join(&draft))?,
-        }
-    }
-    Ok(())
+    Staging::near(layout, &folder)?.sweep(objects)
 }
 
 /// Whether this is what a power cut makes of a file that was not flushed, and nothing to be kept.
@@ -179,14 +174,6 @@ pub(crate) fn keep_aside(path: &Path, state: &Path) -> Result<(), StoreError> {
     let kept = free_name(state, &format!("kept-{name}"));
     tracing::warn!(path = %kept.display(), "kept what a power cut has made of a file; look at it, then remove it");
     fs::copy(path, &kept).map(drop).at("keep", path)
-}
-
-/// Keeps what a person saved under a name that says so; one that nobody serves where the drafts are, too.
-fn keep(draft: &Path, folder: &Path, prefix: &str, name: &str) -> Result<(), StoreError> {
-    let dot = if prefix.starts_with('.') { "." } else { "" };
-    let kept = free_name(folder, &format!("{dot}kept-file-{name}"));
-    tracing::warn!(path = %kept.display(), "kept a file that was saved in the instant in which it was replaced; look at it, then remove it");
-    fs::rename(draft, &kept).at("keep", draft)
 }
 
 /// The first of `name`, `name-1`, `name-2` and so on that nothing has yet.
