@@ -18,6 +18,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::git::object::encoding;
+use crate::store::git::object::id::unhex;
 use crate::store::{Commit, RawSignature, TreeId};
 
 /// How the header with the signature begins.
@@ -80,16 +81,18 @@ impl<'a> RawCommit<'a> {
         let (header, message) =
             split(bytes).or((!is_cut).then_some((bytes, &b""[..]))).ok_or("its header is too long")?;
         let mut lines = header.split(|byte| *byte == b'\n').peekable();
-        let tree = lines.next().and_then(|line| id(line.strip_prefix(b"tree ")?)).ok_or("it has no tree")?;
+        let tree =
+            lines.next().and_then(|line| unhex(line.strip_prefix(b"tree ")?)).ok_or("it has no tree")?;
         let mut parents = Vec::new();
         while let Some(parent) = lines.peek().and_then(|line| line.strip_prefix(b"parent ")) {
-            parents.push(id(parent).ok_or("it has a parent that makes no sense")?);
+            let parent = unhex(parent).ok_or("it has a parent that makes no sense")?;
+            parents.push(Revision::new(parent));
             lines.next();
         }
         let rest: Vec<_> = lines.collect();
         let of = |role: &[u8]| rest.iter().find_map(|line| line.strip_prefix(role)).unwrap_or_default();
         Ok(Self {
-            tree: TreeId::new(*tree.as_bytes()),
+            tree: TreeId::new(tree),
             parents,
             flaw: flaw(&rest),
             is_signed: rest.iter().any(|line| line.starts_with(SIGNATURE)),
@@ -134,10 +137,6 @@ fn flaw(rest: &[&[u8]]) -> Option<&'static str> {
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = bytes.windows(2).position(|pair| pair == b"\n\n")?;
     Some((&bytes[..at], &bytes[at + 2..]))
-}
-
-fn id(hex: &[u8]) -> Option<Revision> {
-    std::str::from_utf8(hex).ok()?.parse().ok()
 }
 
 /// `NAME <EMAIL> SECONDS ZONE`, as leniently as git reads it (`split_ident_line` in `ident.c`):

@@ -26,12 +26,6 @@ impl Default for NewRepository<'_> {
     }
 }
 
-impl NewRepository<'_> {
-    fn git_dir(self, path: &Path) -> PathBuf {
-        if self.is_bare { path.to_owned() } else { path.join(".git") }
-    }
-}
-
 /// Makes a repository at `path` when nothing is there, and answers whether it did.
 ///
 /// # Errors
@@ -40,7 +34,7 @@ impl NewRepository<'_> {
 pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Result<bool, StoreError> {
     const MAKE: &str = "make a repository at";
     let path = &std::path::absolute(path).at(MAKE, path)?;
-    let git_dir = new.git_dir(path);
+    let git_dir = if new.is_bare { path.clone() } else { path.join(".git") };
     if !is_unfinished(path, &git_dir) {
         if path.join(".git").exists() || Layout::find(path, ".").is_ok() {
             return Ok(false);
