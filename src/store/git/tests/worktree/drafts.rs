@@ -1,7 +1,8 @@
 //! Files on their way into the work tree, and what a person does meanwhile.
 
 use std::fs::{self, File, FileTimes};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use crate::store::BlobId;
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
@@ -47,6 +48,19 @@ fn what_a_person_saved_right_before_a_kill_is_kept() {
         ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(state.join(name)).unwrap());
     assert_eq!(kept, ["by hand\n", "by hand, too\n"]);
     assert_eq!(repo.saved("a.yaml"), "a1\n");
+}
+
+#[test]
+fn a_link_that_a_person_made_right_before_a_kill_is_kept() {
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let state = repo.path().join(".git/collectory");
+    for target in ["by hand", "a1\n"] {
+        symlink(target, state.join("file-a.yaml")).unwrap();
+        drop(repo.open());
+    }
+    assert_eq!(fs::read_link(state.join("kept-file-a.yaml")).unwrap(), Path::new("by hand"));
+    assert_eq!(drafts(&repo).len(), 1, "git has the other one");
 }
 
 #[test]

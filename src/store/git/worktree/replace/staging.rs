@@ -124,11 +124,12 @@ impl Staging {
         let entries = fs::read_dir(&self.folder.path).at("read", &self.folder.path)?;
         for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             let Some(name) = draft.strip_prefix(&self.prefix) else { continue };
-            let content = self.folder.read(&draft)?.filter(|content| !content.bytes.is_empty());
-            match content {
-                Some(content) if !objects.has(content.oid.as_bytes()) => self.keep(name)?,
-                _ => self.remove(name)?,
-            }
+            let is_saved = match self.folder.read(&draft)? {
+                Some(content) => !content.bytes.is_empty() && !objects.has(content.oid.as_bytes()),
+                // A link may be a draft too; what else can't be read is none.
+                None => self.folder.link(&draft)?.is_none_or(|target| !objects.has(target.as_bytes())),
+            };
+            if is_saved { self.keep(name)? } else { self.remove(name)? }
         }
         Ok(())
     }
