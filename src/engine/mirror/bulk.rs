@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::domain::Key;
 use crate::domain::file_name::{Ending, key_of, names_of, twin};
-use crate::engine::mirror::{Mirror, Moved, Readings};
+use crate::engine::mirror::{Mirror, Step};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{FileChange, StoreError, TreeEntry};
 use crate::telemetry::Progress;
@@ -25,15 +25,15 @@ impl Mirror {
         &mut self,
         changes: Vec<FileChange>,
         next: &mut Snapshot,
-    ) -> Result<(Moved, Readings), StoreError> {
+    ) -> Result<Step, StoreError> {
         let twins = twins(&changes);
         let mut progress = Progress::begin("collections", changes.len());
         let mut changes = changes.into_iter();
-        let (mut moved, mut readings) = (Moved::new(), Readings::new());
+        let mut step = Step::default();
         loop {
             let share: Vec<FileChange> = changes.by_ref().take(SHARE_LEN).collect();
             if share.is_empty() {
-                return Ok((moved, readings));
+                return Ok(step);
             }
             let read = self.read_all(&share)?;
             progress.advance(share.len());
@@ -52,9 +52,9 @@ impl Mirror {
                     }
                     (reading, after) => {
                         if let (Some(reading), Some(TreeEntry::File(blob))) = (reading, after) {
-                            readings.insert(name.clone(), (blob, reading));
+                            step.readings.insert(name.clone(), (blob, reading));
                         }
-                        moved.insert(name, after);
+                        step.moved.insert(name, after);
                     }
                 }
             }

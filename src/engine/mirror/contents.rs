@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use crate::domain::file_name::{key_of, names_of};
-use crate::domain::{Collection, Event, Key};
+use crate::domain::{Collection, Event, Key, Revision};
 use crate::engine::layers::{FileContent, Good, damage};
 use crate::engine::mirror::provenance::{CollectionFiles, Provenances, provenance};
-use crate::engine::mirror::{Believed, Mirror, Moved, Reading, Readings};
+use crate::engine::mirror::{Believed, Mirror, Reading, Step};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
 
@@ -36,9 +36,9 @@ impl Mirror {
                 Some(Some(FileContent::Good(good))) => return Ok(Some(Ok(Arc::clone(&good.collection)))),
                 Some(Some(FileContent::Broken(_) | FileContent::Special(_))) => return Ok(Some(Err(Broken))),
                 Some(None) => {}
-                None => match self.committed(&Moved::new(), &name) {
+                None => match self.at_head(&name) {
                     Some(TreeEntry::File(blob)) => {
-                        let read = self.read_one(key, &name, blob, &Readings::new())?;
+                        let read = self.read_one(key, &name, blob, &Step::default())?;
                         return Ok(Some(read.map(|good| good.collection).map_err(|_| Broken)));
                     }
                     Some(TreeEntry::Special(_)) => return Ok(Some(Err(Broken))),
@@ -52,24 +52,40 @@ impl Mirror {
     /// The collection as it stands at the head, in its last good version where the file there is broken: what
     /// events compare with.
     fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
-        let files = names_of(key).map(|name| {
-            let committed = self.committed(&Moved::new(), &name);
-            (name, committed)
-        });
-        let is_there = files.iter().any(|(_, committed)| committed.is_some());
-        let mut good = self.last_committed(key, &Moved::new(), &Readings::new(), &Provenances::default())?;
-        if let (None, true, Some(head)) = (&good, is_there, self.snapshot.revision) {
-            let provenances = provenance(&mut *self.journal, head, vec![CollectionFiles::new(files)])?;
-            good = self.last_committed(key, &Moved::new(), &Readings::new(), &provenances)?;
+        let mut step = Step::default();
+        let mut good = self.last_committed(key, &step)?;
+        if good.is_none() {
+            let files = CollectionFiles::new(self.files_committed(key, &step));
+            step.provenances = self.trace(self.snapshot.revision, vec![files])?;
+            good = self.last_committed(key, &step)?;
         }
         Ok(good.map(|last| last.good.collection))
     }
 
+    /// Where the present contents of committed files come from, in one walk through the history of a head.
+    pub(crate) fn trace(
+        &mut self,
+        head: Option<Revision>,
+        files: Vec<CollectionFiles>,
+    ) -> Result<Provenances, StoreError> {
+        head.map_or_else(|| Ok(Provenances::default()), |head| provenance(&mut *self.journal, head, files))
+    }
+
+    /// What the next head has under a name.
+    pub(crate) fn committed(&self, step: &Step, name: &str) -> Option<TreeEntry> {
+        step.moved.get(name).copied().unwrap_or_else(|| self.at_head(name))
+    }
+
+    /// What it has under the two names of a key.
+    pub(crate) fn files_committed(&self, key: &Key, step: &Step) -> [(String, Option<TreeEntry>); 2] {
+        names_of(key).map(|name| {
+            let committed = self.committed(step, &name);
+            (name, committed)
+        })
+    }
+
     /// What the head has under a name.
-    pub(crate) fn committed(&self, moved: &Moved, name: &str) -> Option<TreeEntry> {
-        if let Some(now) = moved.get(name) {
-            return *now;
-        }
+    pub(crate) fn at_head(&self, name: &str) -> Option<TreeEntry> {
         if let Some(entry) = self.aside.get(name) {
             return Some(*entry);
         }
@@ -79,7 +95,7 @@ impl Mirror {
 
     /// The id of what the head has under a name, if that is a regular file.
     pub(crate) fn committed_blob(&self, name: &str) -> Option<BlobId> {
-        self.committed(&Moved::new(), name).and_then(TreeEntry::blob)
+        self.at_head(name).and_then(TreeEntry::blob)
     }
 
     /// The versions of collections that these tags name and that are in their history, if they are valid: as
@@ -115,7 +131,7 @@ impl Mirror {
         })?;
         let mut versions = Bases::new();
         for (it, name, blob) in found {
-            if let Ok(good) = self.read_one(&it.0, &name, blob, &Readings::new())? {
+            if let Ok(good) = self.read_one(&it.0, &name, blob, &Step::default())? {
                 versions.insert(it, good.collection);
             }
         }
@@ -161,9 +177,9 @@ impl Mirror {
         key: &Key,
         name: &str,
         blob: BlobId,
-        readings: &Readings,
+        step: &Step,
     ) -> Result<Result<Good, Vec<Fault>>, StoreError> {
-        if let Some((read, reading)) = readings.get(name)
+        if let Some((read, reading)) = step.readings.get(name)
             && *read == blob
         {
             return Ok(reading.clone());

@@ -29,6 +29,7 @@ use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{FileContent, Good};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
+use crate::engine::mirror::provenance::Provenances;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::signal::{Hint, Hints};
 use crate::format::{Fault, message};
@@ -52,14 +53,19 @@ struct Suspect {
     since: Instant,
 }
 
-/// What the committed file of a name is now, for names that moved.
-type Moved = BTreeMap<String, Option<TreeEntry>>;
-
 /// What a file was read as.
 type Reading = Result<Good, Vec<Fault>>;
 
-/// What readings of committed files are at hand, by name.
-type Readings = HashMap<String, (BlobId, Reading)>;
+/// What is known of the committed files on the way to the next snapshot, beyond what the picture has.
+#[derive(Default)]
+pub(crate) struct Step {
+    /// What the files are now whose names moved.
+    moved: BTreeMap<String, Option<TreeEntry>>,
+    /// What was read of them, by name.
+    readings: HashMap<String, (BlobId, Reading)>,
+    /// Where those come from that are broken.
+    provenances: Provenances,
+}
 
 /// The writer's picture of the repository.
 pub(crate) struct Mirror {
@@ -212,11 +218,11 @@ impl Mirror {
             // The last good version of a file that stays broken may have come with it.
             looked_at.extend(self.aside.keys().cloned());
         }
-        let (moved, readings) = self.take_plain(changes, &mut next)?;
+        let step = self.take_plain(changes, &mut next)?;
         for name in &committed {
             self.work_tree.edits.remove(name);
         }
-        self.rebuild(next, moved, looked_at, readings, &Catalog::default())?;
+        self.rebuild(next, step, looked_at, &Catalog::default())?;
         self.unbuilt.clear();
         Ok(())
     }
@@ -280,13 +286,13 @@ impl Mirror {
         catalog: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-        let mut readings = Readings::new();
+        let mut step = Step::default();
         for (name, blob) in &files {
             if let (Some(blob), Some(key)) = (blob, key_of(name))
                 && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == *blob)
                 && let Some(good) = Good::of_entry(entry)
             {
-                readings.insert(name.clone(), (*blob, Ok(good)));
+                step.readings.insert(name.clone(), (*blob, Ok(good)));
             }
         }
         let edited: Vec<String> =
@@ -295,9 +301,9 @@ impl Mirror {
             self.work_tree.edits.remove(name);
             self.work_tree.suspects.remove(name);
         }
-        let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
+        step.moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
         let before = self.snapshot.revision;
-        self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
+        self.rebuild(self.next(Some(head)), step, BTreeSet::new(), catalog)?;
         self.went_on(before, head);
         self.look_at_own(before, head);
         if !edited.is_empty() {

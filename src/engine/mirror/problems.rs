@@ -6,39 +6,28 @@ use chrono::{DateTime, Utc};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
-use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::layers::{BrokenFile, Resolved};
-use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances, provenance};
+use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances};
 use crate::engine::mirror::rebuild::Rebuild;
-use crate::engine::mirror::{Mirror, Moved, Readings};
+use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::format::Fault;
 use crate::store::{StoreError, TreeEntry};
 
 impl Mirror {
     /// Looks up in the history, in one walk, where every broken committed file comes from.
-    pub(crate) fn trace_broken(
-        &mut self,
-        work: &Rebuild<'_>,
-        moved: &Moved,
-        readings: &Readings,
-        head: Option<Revision>,
-    ) -> Result<Provenances, StoreError> {
-        let Some(head) = head else { return Ok(Provenances::default()) };
+    pub(crate) fn trace_broken(&mut self, work: &Rebuild<'_>) -> Result<Provenances, StoreError> {
         let mut broken = Vec::new();
         for key in &work.queue {
-            let files = names_of(key).map(|name| {
-                let committed = self.committed(moved, &name);
-                (name, committed)
-            });
+            let files = self.files_committed(key, &work.step);
             let mut is_broken = files.iter().all(|(_, committed)| committed.is_some());
             for (name, committed) in &files {
                 is_broken |= match committed {
                     None => false,
                     Some(TreeEntry::Special(_)) => true,
                     Some(TreeEntry::File(blob)) => {
-                        !self.read_one(key, name, *blob, readings)?.is_ok_and(|good| good.lacking.is_empty())
+                        !self.read_one(key, name, *blob, &work.step)?.is_ok_and(|good| good.lacking.is_empty())
                     }
                 };
             }
@@ -46,7 +35,7 @@ impl Mirror {
                 broken.push(CollectionFiles::new(files));
             }
         }
-        provenance(&mut *self.journal, head, broken)
+        self.trace(work.next.revision, broken)
     }
 
     pub(crate) fn problems(

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::domain::file_name::{Ending, FileName, key_of, names_of};
-use crate::domain::{Catalog, Key, Revision};
+use crate::domain::{Catalog, Key};
 use crate::engine::layers::{
     BrokenFile, Claim, FileContent, Good, KeyFile, LastGood, hidden_by_other_case, resolve,
 };
 use crate::engine::memo::SmallMemo;
-use crate::engine::mirror::provenance::{CollectionFiles, Earlier, Provenances, provenance};
-use crate::engine::mirror::{Mirror, Moved, Readings};
+use crate::engine::mirror::provenance::{CollectionFiles, Earlier};
+use crate::engine::mirror::{Mirror, Step};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
@@ -25,29 +25,27 @@ impl Mirror {
     pub(crate) fn rebuild(
         &mut self,
         next: Snapshot,
-        moved: Moved,
+        step: Step,
         edited: BTreeSet<String>,
-        readings: Readings,
         ready: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
-        let head = next.revision;
+        let names: BTreeSet<String> = step.moved.keys().cloned().chain(edited).collect();
         let problems = self.snapshot.problems.clone();
-        let mut work = Rebuild { next, problems, queue: VecDeque::new(), ready };
-        let names: BTreeSet<String> = moved.keys().cloned().chain(edited).collect();
+        let mut work = Rebuild { next, problems, queue: VecDeque::new(), step, ready };
         let mut keys = BTreeSet::new();
         for name in &names {
             match FileName::parse(name) {
                 FileName::Collection(key) => {
                     keys.insert(key);
                 }
-                FileName::BadKey(why) => self.rebuild_bad_key(name, &why, &moved, &mut work, head)?,
+                FileName::BadKey(why) => self.rebuild_bad_key(name, &why, &mut work)?,
                 FileName::Other => {}
             }
         }
         work.queue.extend(keys);
-        let provenances = self.trace_broken(&work, &moved, &readings, head)?;
+        work.step.provenances = self.trace_broken(&work)?;
         while let Some(key) = work.queue.pop_front() {
-            self.rebuild_key(&key, &moved, &readings, &provenances, &mut work)?;
+            self.rebuild_key(&key, &mut work)?;
         }
         let Rebuild { mut next, problems, .. } = work;
         self.tell(&problems);
@@ -58,12 +56,7 @@ impl Mirror {
     }
 
     /// The two files of a key as they count now.
-    pub(crate) fn files(
-        &mut self,
-        key: &Key,
-        moved: &Moved,
-        readings: &Readings,
-    ) -> Result<[Option<KeyFile>; 2], StoreError> {
+    fn files(&mut self, key: &Key, step: &Step) -> Result<[Option<KeyFile>; 2], StoreError> {
         let mut files = [None, None];
         let mut is_uncovered = false;
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
@@ -72,10 +65,10 @@ impl Mirror {
                 *slot = edit.content.clone().map(|content| KeyFile { name, content, uncommitted: true });
                 continue;
             }
-            let content = match self.committed(moved, &name) {
+            let content = match self.committed(step, &name) {
                 None => continue,
                 Some(TreeEntry::Special(what)) => FileContent::Special(what),
-                Some(TreeEntry::File(blob)) => match self.read_one(key, &name, blob, readings)? {
+                Some(TreeEntry::File(blob)) => match self.read_one(key, &name, blob, step)? {
                     Ok(good) => FileContent::Good(good),
                     Err(faults) => FileContent::Broken(faults),
                 },
@@ -86,19 +79,12 @@ impl Mirror {
         Ok(files)
     }
 
-    pub(crate) fn rebuild_key(
-        &mut self,
-        key: &Key,
-        moved: &Moved,
-        readings: &Readings,
-        provenances: &Provenances,
-        work: &mut Rebuild<'_>,
-    ) -> Result<(), StoreError> {
-        let [yaml, yml] = self.files(key, moved, readings)?;
+    fn rebuild_key(&mut self, key: &Key, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
+        let [yaml, yml] = self.files(key, &work.step)?;
         let main = yaml.as_ref().or(yml.as_ref());
         let last_good = match main {
             Some(KeyFile { content: FileContent::Broken(_) | FileContent::Special(_), .. }) => {
-                self.last_good(key, moved, readings, provenances)?
+                self.last_good(key, &work.step)?
             }
             Some(KeyFile { content: FileContent::Good(_), .. }) | None => None,
         };
@@ -106,7 +92,7 @@ impl Mirror {
         for name in names_of(key) {
             work.problems.remove(&self.path(&name));
         }
-        let problems = self.problems(key, &resolved, provenances);
+        let problems = self.problems(key, &resolved, &work.step.provenances);
         for problem in &problems {
             work.problems.insert(problem.path.clone(), Arc::clone(problem));
         }
@@ -126,14 +112,13 @@ impl Mirror {
                 .cloned()
                 .unwrap_or_else(|| Arc::new(entry))
         });
-        self.note_aside(key, entry.as_deref(), moved);
-        self.place(key, entry, moved, work)
+        self.note_aside(key, entry.as_deref(), &work.step);
+        self.place(key, entry, work)
     }
 
     /// Keeps in mind the committed files that the entry alone does not tell of.
-    pub(crate) fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, moved: &Moved) {
-        for name in names_of(key) {
-            let committed = self.committed(moved, &name);
+    fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, step: &Step) {
+        for (name, committed) in self.files_committed(key, step) {
             let plain = entry.is_some_and(|entry| {
                 entry.is_in(&name)
                     && entry.is_as_committed()
@@ -148,11 +133,10 @@ impl Mirror {
 
     /// Puts the entry into the snapshot, unless another key that differs in letter case only is
     /// there and was there first.
-    pub(crate) fn place(
+    fn place(
         &mut self,
         key: &Key,
         entry: Option<Arc<Entry>>,
-        moved: &Moved,
         work: &mut Rebuild<'_>,
     ) -> Result<(), StoreError> {
         let Some(entry) = entry else {
@@ -164,7 +148,7 @@ impl Mirror {
             work.next.insert(entry);
             return Ok(());
         };
-        if self.was_first(&there, &entry, moved, work.next.revision)? {
+        if self.was_first(&there, &entry, work)? {
             work.next.remove(key.as_str());
             return self.hide(&entry, work);
         }
@@ -176,15 +160,10 @@ impl Mirror {
     /// Tells of a collection that is not served, since another one whose key differs in letter case only is.
     fn hide(&mut self, hidden: &Entry, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
         let (key, name) = (hidden.collection.key(), hidden.file());
-        let provenances = match work.next.revision.filter(|_| hidden.is_as_committed()) {
-            Some(head) => {
-                let committed = TreeEntry::File(hidden.blob);
-                self.aside.insert(name.clone(), committed);
-                let files = CollectionFiles::new([(name.clone(), Some(committed))]);
-                provenance(&mut *self.journal, head, vec![files])?
-            }
-            None => Provenances::default(),
-        };
+        let committed = hidden.is_as_committed().then_some(TreeEntry::File(hidden.blob));
+        self.aside.extend(committed.map(|committed| (name.clone(), committed)));
+        let files = CollectionFiles::new([(name.clone(), committed)]);
+        let provenances = self.trace(work.next.revision, vec![files])?;
         let wrong =
             BrokenFile { name, faults: vec![hidden_by_other_case(key)], uncommitted: hidden.uncommitted };
         let problem = self.problem(Some(key), &wrong, Serving::Nothing, provenances.get(&wrong.name));
@@ -193,25 +172,16 @@ impl Mirror {
     }
 
     /// Whether `one` has more right to a name than `two`, which differs in letter case only, by their claims.
-    pub(crate) fn was_first(
-        &mut self,
-        one: &Entry,
-        two: &Entry,
-        moved: &Moved,
-        head: Option<Revision>,
-    ) -> Result<bool, StoreError> {
+    fn was_first(&mut self, one: &Entry, two: &Entry, work: &Rebuild<'_>) -> Result<bool, StoreError> {
         let files = [one, two].map(|it| {
-            names_of(it.collection.key()).map(|name| {
+            self.files_committed(it.collection.key(), &work.step).map(|(name, committed)| {
                 let served = (!it.uncommitted && it.is_in(&name)).then_some(TreeEntry::File(it.blob));
-                let committed = self.committed(moved, &name).or(served);
-                (name, committed)
+                (name, committed.or(served))
             })
         });
         let are_new = files.each_ref().map(|files| files.iter().all(|(_, committed)| committed.is_none()));
-        let provenances = match head.filter(|_| are_new == [false, false]) {
-            Some(head) => provenance(&mut *self.journal, head, files.map(CollectionFiles::new).into())?,
-            None => Provenances::default(),
-        };
+        let head = work.next.revision.filter(|_| are_new == [false, false]);
+        let provenances = self.trace(head, files.map(CollectionFiles::new).into())?;
         let claim = |it: &Entry, is_new: bool| Claim {
             is_new,
             since: Reverse(provenances.age(&names_of(it.collection.key())[0])),
@@ -220,15 +190,13 @@ impl Mirror {
         Ok(claim(one, are_new[0]) < claim(two, are_new[1]))
     }
 
-    pub(crate) fn rebuild_bad_key(
+    fn rebuild_bad_key(
         &mut self,
         name: &str,
         why: &str,
-        moved: &Moved,
         work: &mut Rebuild<'_>,
-        head: Option<Revision>,
     ) -> Result<(), StoreError> {
-        let committed = self.committed(moved, name);
+        let committed = self.committed(&work.step, name);
         match committed {
             Some(committed) => self.aside.insert(name.to_owned(), committed),
             None => self.aside.remove(name),
@@ -241,14 +209,8 @@ impl Mirror {
             work.problems.remove(&path);
             return Ok(());
         }
-        let provenances = match head {
-            Some(head) if !uncommitted => provenance(
-                &mut *self.journal,
-                head,
-                vec![CollectionFiles::new([(name.to_owned(), committed)])],
-            )?,
-            Some(_) | None => Provenances::default(),
-        };
+        let files = CollectionFiles::new([(name.to_owned(), committed.filter(|_| !uncommitted))]);
+        let provenances = self.trace(work.next.revision, vec![files])?;
         let wrong = BrokenFile { name: name.to_owned(), faults: vec![Fault::at_start(why)], uncommitted };
         let problem = self.problem(None, &wrong, Serving::Nothing, provenances.get(name));
         work.problems.insert(path, problem);
@@ -257,36 +219,25 @@ impl Mirror {
 
     /// The version to serve in place of a broken file: an edit that was being served, else the
     /// head's, else the newest valid version in the history.
-    pub(crate) fn last_good(
-        &mut self,
-        key: &Key,
-        moved: &Moved,
-        readings: &Readings,
-        provenances: &Provenances,
-    ) -> Result<Option<LastGood>, StoreError> {
+    fn last_good(&mut self, key: &Key, step: &Step) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let (blob, collection) = (entry.blob, Arc::clone(&entry.collection));
             // The broken file is told, not what the one before it lacked.
             let good = Good { blob, collection, lacking: Vec::new() };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
-        self.last_committed(key, moved, readings, provenances)
+        self.last_committed(key, step)
     }
 
     /// The head's version, else the newest valid one in the history as far as this tells of it.
     pub(crate) fn last_committed(
         &mut self,
         key: &Key,
-        moved: &Moved,
-        readings: &Readings,
-        provenances: &Provenances,
+        step: &Step,
     ) -> Result<Option<LastGood>, StoreError> {
-        let committed = names_of(key).into_iter().find_map(|name| {
-            let entry = self.committed(moved, &name)?;
-            Some((name, entry))
-        });
-        if let Some((name, TreeEntry::File(blob))) = committed {
-            if let Ok(good) = self.read_one(key, &name, blob, readings)? {
+        let mut files = self.files_committed(key, step).into_iter();
+        if let Some((name, TreeEntry::File(blob))) = files.find_map(|(name, entry)| Some((name, entry?))) {
+            if let Ok(good) = self.read_one(key, &name, blob, step)? {
                 return Ok(Some(LastGood { name, good, uncommitted: false }));
             }
             // The file may be intact though the repository has lost its content.
@@ -297,7 +248,7 @@ impl Mirror {
             }
         }
         let [first, _] = names_of(key);
-        for earlier in provenances.earlier(&first) {
+        for earlier in step.provenances.earlier(&first) {
             let versions = match earlier {
                 Earlier::Files(files) => {
                     let version = files.version().map(|(name, blob)| Some((name.to_owned(), blob)));
@@ -307,7 +258,7 @@ impl Mirror {
             };
             for version in versions {
                 let Some((name, blob)) = version else { return Ok(None) };
-                if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
+                if let Ok(good) = self.read_one(key, &name, blob, &Step::default())? {
                     return Ok(Some(LastGood { name, good, uncommitted: false }));
                 }
             }
@@ -363,6 +314,7 @@ pub(crate) struct Rebuild<'a> {
     pub(crate) next: Snapshot,
     pub(crate) problems: OrdMap<String, Arc<Problem>>,
     pub(crate) queue: VecDeque<Key>,
+    pub(crate) step: Step,
     /// Entries that somebody has made already and that may be shared.
     pub(crate) ready: &'a Catalog<Arc<Entry>>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::Key;
 use crate::domain::file_name::{is_of, key_of};
-use crate::engine::mirror::{Mirror, Moved};
+use crate::engine::mirror::Mirror;
 use crate::store::Saved;
 
 impl Mirror {
@@ -20,7 +20,7 @@ impl Mirror {
 
     /// Whether the head has something under this name.
     pub(crate) fn is_committed(&self, name: &str) -> bool {
-        self.committed(&Moved::new(), name).is_some()
+        self.at_head(name).is_some()
     }
 
     /// Whether something stands under this name where it counts: in the work tree if that is
