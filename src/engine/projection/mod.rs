@@ -223,9 +223,9 @@ impl Snapshot {
     }
 
     /// What was served at a revision.
-    pub(crate) fn of_the_past(revision: Revision, entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub(crate) fn of_the_past(revision: Revision, entries: impl Iterator<Item = Arc<Entry>>) -> Self {
         let mut snapshot = Self { revision: Some(revision), ..Self::default() };
-        entries.into_iter().for_each(|entry| snapshot.insert(Arc::new(entry)));
+        entries.for_each(|entry| snapshot.insert(entry));
         snapshot
     }
 

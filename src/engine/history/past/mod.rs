@@ -14,14 +14,14 @@ use std::sync::{Arc, OnceLock};
 use chrono::{DateTime, Utc};
 
 use crate::domain::file_name::{self, Ending};
-use crate::domain::{Collection, Key, Revision};
+use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View};
 use crate::engine::layers::{Claim, FileContent, KeyFile, LastGood, hidden_by_other_case, resolve};
-use crate::engine::projection::problem::{Problem, Serving};
+use crate::engine::projection::problem::Problem;
 use crate::engine::projection::{Entry, Snapshot};
-use crate::store::{BlobId, StoreError};
+use crate::store::StoreError;
 
 /// How many commits off the first parents are read at a time in search of a good version.
 const SEARCH_LEN: usize = 64;
@@ -32,28 +32,13 @@ pub struct AsOf {
     /// The revision that is shown.
     pub revision: Revision,
     /// The collections by key. Uncommitted edits of that time are nowhere.
-    pub entries: BTreeMap<Key, PastEntry>,
+    pub entries: BTreeMap<Key, Arc<Entry>>,
     /// What was wrong, by path.
     pub problems: BTreeMap<String, PastFault>,
     /// What is not shown since the repository has lost it, by key.
     lost: BTreeMap<Key, PastFault>,
-    /// The collections in the form of what is served now, made when somebody first asks for them.
+    /// The collections as a list, made when somebody first asks for it.
     snapshot: OnceLock<Arc<Snapshot>>,
-}
-
-/// One collection as it was.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PastEntry {
-    /// The collection.
-    pub collection: Arc<Collection>,
-    /// The file's name inside the collections folder.
-    pub file: String,
-    /// The id of the bytes that it was read from.
-    pub blob: BlobId,
-    /// What was wrong with the file or beside it, and what was served all the same.
-    pub problem: Option<(PastFault, Serving)>,
-    /// Whether the file itself was broken, so that this is its last good version then.
-    pub stale: bool,
 }
 
 impl View {
@@ -68,6 +53,7 @@ impl View {
         }
         let files = self.shared.counting(revision, &|_| true)?;
         let readings = self.read_all(&files)?;
+        let moment = (revision, self.time_of(revision)?);
         let mut past = AsOf {
             revision,
             entries: BTreeMap::new(),
@@ -79,7 +65,7 @@ impl View {
         let mut entries = Vec::with_capacity(files.len());
         for (file, reading) in files.into_iter().zip(readings) {
             let lost = reading.lost().cloned();
-            let (entry, faults) = self.entry(revision, &file, reading)?;
+            let (entry, faults) = self.entry(moment, &file, reading)?;
             if let (None, Some(fault)) = (&entry, lost) {
                 past.lost.insert(file.key.clone(), fault);
             }
@@ -101,23 +87,26 @@ impl View {
         self.shared.catalogs.get(&(self.index.oldest(), revision))
     }
 
-    /// One collection as it was. Of the folder only the files are read whose names can mean this
+    /// One collection as it was, in the form of what is served now. What is wrong is known since that revision's time
+    /// at the latest. Of the folder only the files are read whose names can mean this
     /// key, or one that hides it since it differs in letter case only.
     ///
     /// # Errors
     ///
     /// [`HistoryError::UnknownKey`] when there was none, [`HistoryError::Lost`] when what there was is lost.
-    pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
+    pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
         if let Some(past) = self.known_as_of(revision) {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| file_name::is_of(name, key);
+        let files = self.shared.counting(revision, &is_wanted)?;
+        let moment = (revision, self.time_of(revision)?);
         let mut entries = BTreeMap::new();
-        for file in self.shared.counting(revision, &is_wanted)? {
+        for file in files {
             let reading = self.shared.read(&file.key, file.version)?;
             let lost = reading.lost().cloned().filter(|_| file.key == *key);
-            let (entry, _) = self.entry(revision, &file, reading)?;
+            let (entry, _) = self.entry(moment, &file, reading)?;
             if let (None, Some(fault)) = (&entry, lost) {
                 return Err(HistoryError::Lost(fault));
             }
@@ -127,21 +116,6 @@ impl View {
             return Err(unknown());
         }
         entries.remove(key).ok_or_else(unknown)
-    }
-
-    /// One collection as it was, in the form of what is served now.
-    ///
-    /// # Errors
-    ///
-    /// As [`collection_as_of`](Self::collection_as_of).
-    pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
-        let known = self.known_as_of(revision);
-        let known = known.as_ref().and_then(|past| past.snapshot.get()?.get(key.as_str()).cloned());
-        if let Some(entry) = known {
-            return Ok(entry);
-        }
-        let entry = self.collection_as_of(revision, key)?;
-        Ok(Arc::new(entry.served(key, self.time_of(revision)?)))
     }
 
     /// When a commit was made.
@@ -154,8 +128,7 @@ impl View {
         Ok(commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?.at)
     }
 
-    /// What was served at a revision, in the form of what is served now. What is wrong is known
-    /// since that revision's time at the latest.
+    /// What was served at a revision, in the form of what is served now.
     ///
     /// # Errors
     ///
@@ -169,19 +142,17 @@ impl View {
         if let Some(fault) = past.lost(&|_| true) {
             return Err(HistoryError::Lost(fault.clone()));
         }
-        let at = self.time_of(revision)?;
-        let entries = past.entries.iter().map(|(key, entry)| entry.served(key, at));
-        let snapshot = Snapshot::of_the_past(revision, entries);
-        Ok(Arc::clone(past.snapshot.get_or_init(|| Arc::new(snapshot))))
+        let snapshot = || Arc::new(Snapshot::of_the_past(revision, past.entries.values().cloned()));
+        Ok(Arc::clone(past.snapshot.get_or_init(snapshot)))
     }
 
     /// What was served for a key whose counting file was read, and what was wrong with its files.
     fn entry(
         &self,
-        revision: Revision,
+        (revision, at): (Revision, DateTime<Utc>),
         Counting { key, version, twin }: &Counting,
         reading: PastReading,
-    ) -> Result<(Option<PastEntry>, Vec<PastFault>), HistoryError> {
+    ) -> Result<(Option<Arc<Entry>>, Vec<PastFault>), HistoryError> {
         let (content, last_good) = match reading {
             PastReading::Good(good) => (FileContent::Good(good), None),
             PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
@@ -205,12 +176,19 @@ impl View {
             .into_iter()
             .map(|wrong| self.shared.first_fault(&wrong.name, wrong.faults))
             .collect();
-        let entry = resolved.served.map(|(file, good)| PastEntry {
-            collection: good.collection,
-            file,
-            blob: good.blob,
-            problem: faults.first().cloned().zip(serving),
-            stale: resolved.stale,
+        let problem = faults.first().cloned().zip(serving).map(|(fault, serving)| {
+            Arc::new(Problem {
+                path: fault.path.clone(),
+                faults: vec![fault.into_format()],
+                collection: Some(key.clone()),
+                serving,
+                since: at,
+                committed: None,
+            })
+        });
+        let entry = resolved.served.map(|(file, good)| {
+            let entry = Entry::of_file(good.collection, &file, good.blob);
+            Arc::new(Entry { problem, stale: resolved.stale, ..entry })
         });
         Ok((entry, faults))
     }
@@ -222,15 +200,15 @@ impl View {
         if folded.is_empty() {
             return Ok(());
         }
-        let mut rivals: BTreeMap<Key, BTreeMap<Key, PastEntry>> = BTreeMap::new();
+        let mut rivals: BTreeMap<Key, BTreeMap<Key, Arc<Entry>>> = BTreeMap::new();
         for (key, entry) in past.entries.iter().filter(|(key, _)| folded.contains(&key.folded())) {
-            rivals.entry(key.folded()).or_default().insert(key.clone(), entry.clone());
+            rivals.entry(key.folded()).or_default().insert(key.clone(), Arc::clone(entry));
         }
         for mut rivals in rivals.into_values().filter(|rivals| rivals.len() > 1) {
             let winner = self.winner(past.revision, &rivals)?;
             rivals.remove(&winner);
             for (loser, entry) in rivals {
-                let fault = self.shared.first_fault(&entry.file, vec![hidden_by_other_case(&loser)]);
+                let fault = self.shared.first_fault(&entry.file(), vec![hidden_by_other_case(&loser)]);
                 past.problems.insert(fault.path.clone(), fault);
                 past.entries.remove(&loser);
             }
@@ -239,7 +217,7 @@ impl View {
     }
 
     /// Which of keys that differ in letter case only was served.
-    fn winner(&self, revision: Revision, rivals: &BTreeMap<Key, PastEntry>) -> Result<Key, HistoryError> {
+    fn winner(&self, revision: Revision, rivals: &BTreeMap<Key, Arc<Entry>>) -> Result<Key, HistoryError> {
         let claims = rivals.keys().map(|key| {
             let since = self.since(revision, key)?;
             Ok(Claim { is_new: false, since, key: key.clone() })
@@ -306,23 +284,5 @@ impl AsOf {
     /// Why one of the collections that are wanted can't be shown, if one is lost.
     pub(crate) fn lost(&self, wanted: &dyn Fn(&Key) -> bool) -> Option<&PastFault> {
         self.lost.iter().find(|(key, _)| wanted(key)).map(|(_, fault)| fault)
-    }
-}
-
-impl PastEntry {
-    /// The entry in the form of what is served now; `at` is when what is wrong is known since.
-    fn served(&self, key: &Key, at: DateTime<Utc>) -> Entry {
-        let problem = self.problem.as_ref().map(|(fault, serving)| {
-            Arc::new(Problem {
-                path: fault.path.clone(),
-                faults: vec![fault.clone().into_format()],
-                collection: Some(key.clone()),
-                serving: *serving,
-                since: at,
-                committed: None,
-            })
-        });
-        let collection = Arc::clone(&self.collection);
-        Entry { problem, stale: self.stale, ..Entry::of_file(collection, &self.file, self.blob) }
     }
 }

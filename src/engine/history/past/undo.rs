@@ -136,20 +136,20 @@ impl View {
         revision: Revision,
         snapshot: &Snapshot,
     ) -> Result<Command, UndoRefusal> {
-        let past = self.collection_as_of(revision, key)?;
+        let past = self.entry_as_of(revision, key)?;
         let served = snapshot.get(key.as_str());
         let present = self.index.present(key);
         let file = match (served, present) {
             (Some(entry), _) => entry.file(),
             (None, Some(version)) => version.name(key),
-            (None, None) => past.file,
+            (None, None) => past.file(),
         };
         let bytes = self.shared.archive.content(past.blob)?;
         let exact = Exact { file, bytes: bytes.into(), over: blob_of(present) };
         let restore = Restore {
             key: key.clone(),
             seen: served.map(|entry| Arc::clone(&entry.collection)),
-            to: Some(past.collection),
+            to: Some(Arc::clone(&past.collection)),
             exact: Some(exact),
             reverses: Reverses::Since(revision),
         };

@@ -66,7 +66,7 @@ fn document(attributes: &str) -> String {
 
 fn served(view: &View, revision: Revision) -> Followed {
     let entries = view.as_of(revision).unwrap();
-    let attributes = |entry: &crate::engine::history::past::PastEntry| {
+    let attributes = |entry: &crate::engine::Entry| {
         let all = changes(None, Some(&entry.collection));
         all.into_iter().map(|it| (it.attribute, it.to.unwrap())).collect()
     };

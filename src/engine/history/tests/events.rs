@@ -68,7 +68,7 @@ fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
     ];
     assert_eq!(told(&view), expected);
     let past = view.as_of(doubled).unwrap();
-    assert_eq!(past.entries[&key("posts")].problem.as_ref().unwrap().0.path, "collections/posts.yml");
+    assert_eq!(past.entries[&key("posts")].problem.as_ref().unwrap().path, "collections/posts.yml");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_version_that_is_broken_on_a_side_branch_shows_the_last_good_one_there() {
     let main = repo.add_commit(&[("posts.yaml", &named("main"))], "main");
     let merge = make(&[main, still], &named("main"));
     repo.point("refs/heads/main", merge);
-    let entry = read(&repo).collection_as_of(still, &key("posts")).unwrap();
+    let entry = read(&repo).entry_as_of(still, &key("posts")).unwrap();
     assert!(entry.stale);
     assert_eq!(entry.collection.get(&crate::domain::Attribute::Name), Some(&"side".into()));
 }

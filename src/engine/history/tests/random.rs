@@ -112,7 +112,7 @@ fn check_past(repo: &Repo, view: &View) {
         for event in view.events_of(*revision).unwrap() {
             fold(&mut folded, &event);
         }
-        let alone = keys().map(|key| view.collection_as_of(*revision, &key).ok());
+        let alone = keys().map(|key| view.entry_as_of(*revision, &key).ok());
         let past = view.as_of(*revision).unwrap();
         for (key, alone) in keys().into_iter().zip(alone) {
             assert_eq!(alone.as_ref(), past.entries.get(&key), "{key} alone as of {revision}");
