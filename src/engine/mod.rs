@@ -59,7 +59,7 @@ pub use crate::engine::pacing::Paced;
 pub use crate::engine::plan::three_way::Collections;
 pub use crate::engine::projection::problem::{Conflict, Conflicted, Gone, Problem, Rewritten, Serving};
 pub use crate::engine::projection::{Entry, Projection, PublishedHead, Snapshot};
-pub use crate::engine::remote::{Decision, Remote, Undecided};
+pub use crate::engine::remote::{Decision, Remote, RemoteError};
 pub use crate::engine::signal::{Hint, Signal};
 pub use crate::engine::submission::answer::{Outcome, Preview, Written};
 pub use crate::engine::submission::error::{Clash, SubmitError};

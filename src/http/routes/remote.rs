@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use warp::http::StatusCode;
 
 use crate::domain::Revision;
-use crate::engine::{Decision, Projection, Remote, SubmitError, Undecided};
+use crate::engine::{Decision, Projection, Remote, RemoteError, SubmitError};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::{document, query};
@@ -69,11 +69,16 @@ pub(crate) async fn restore(call: &Call<'_>) -> Result<Reply, ApiError> {
 async fn decide(call: &Call<'_>, decision: Decision) -> Result<Reply, ApiError> {
     let Some(shared) = &call.context.remote else { return Err(no_remote()) };
     let revision = shared.remote.decide(decision).await.map_err(|error| match error {
-        Undecided::Away => SubmitError::RemoteUnreachable.into(),
-        Undecided::Refused(why) => SubmitError::RemoteRefused { why }.into(),
-        Undecided::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() }.into(),
-        error @ Undecided::KeepsMoving => ApiError::keeps_moving(error.to_string()),
-        Undecided::Senseless(why) => ApiError::new(Code::CONFLICT, why),
+        RemoteError::Unreachable(_)
+        | RemoteError::Unsound(_)
+        | RemoteError::Lagging
+        | RemoteError::Pending => SubmitError::RemoteUnreachable.into(),
+        RemoteError::Refused(why) => SubmitError::RemoteRefused { why }.into(),
+        RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() }.into(),
+        RemoteError::KeepsMoving => ApiError::keeps_moving(error.to_string()),
+        RemoteError::Stopped(_) | RemoteError::FarAhead { .. } => {
+            ApiError::new(Code::CONFLICT, error.to_string())
+        }
     })?;
     let meta = document::meta(&json!({"revision": revision.to_string()}));
     Ok(Reply::document(StatusCode::OK, meta).of_revision(Some(revision)))
