@@ -29,18 +29,15 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let [writes, edits_committed, saved, committed] = std::array::from_fn(|_| Histogram::of_times());
-        let (commits_by_git, commits_by_command, commits_by_merge) = Default::default();
-        let groups = Histogram::of_counts();
         Self {
-            writes,
-            edits_committed,
-            groups,
-            saved,
-            committed,
-            commits_by_git,
-            commits_by_command,
-            commits_by_merge,
+            writes: Histogram::default(),
+            edits_committed: Histogram::default(),
+            groups: Histogram::of_counts(),
+            saved: Histogram::default(),
+            committed: Histogram::default(),
+            commits_by_git: Counter::default(),
+            commits_by_command: Counter::default(),
+            commits_by_merge: Counter::default(),
         }
     }
 }

@@ -3,7 +3,6 @@
 //! Every route, method and class of status has its numbers from the start on, found by position, so that to count
 //! a request is a few additions. Where nobody looks at the numbers there are none, and nothing is done.
 
-use std::array;
 use std::time::Duration;
 
 use warp::http::{Method, StatusCode};
@@ -36,17 +35,11 @@ pub struct Metrics {
 }
 
 /// The requests of one route and method.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Requests {
     in_flight: Gauge,
     /// How long those took that were answered, by the class of their status.
     answered: [Histogram; CLASSES.len()],
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Self { in_flight: Gauge::default(), answered: array::from_fn(|_| Histogram::of_times()) }
-    }
 }
 
 /// Numbers of one route, method and class of status.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
@@ -187,12 +186,11 @@ fn remote(page: &mut Scrape<'_>, link: &Link) {
         }
     });
     page.histogram("collectory_remote_fetch_duration_seconds", "Time that fetches took.", &counters.fetches);
-    let races = counters.races.load(Ordering::Relaxed);
-    page.counter("collectory_remote_races", "Pushes that others were faster than.", races);
-    let rewrites = counters.rewrites.load(Ordering::Relaxed);
+    page.counter("collectory_remote_races", "Pushes that others were faster than.", counters.races.get());
+    let rewrites = counters.rewrites.get();
     page.counter("collectory_remote_rewrites", "How often the remote was rewritten.", rewrites);
     let help = "Changes of others that stood against ours when both were merged.";
-    page.counter("collectory_remote_conflicts", help, counters.conflicts.load(Ordering::Relaxed));
+    page.counter("collectory_remote_conflicts", help, counters.conflicts.get());
     let help = "Time from when others made a commit until it was here.";
     page.histogram("collectory_remote_propagation_seconds", help, &counters.propagation);
 }

@@ -3,7 +3,7 @@
 use crate::telemetry::metrics::{Counter, Histogram};
 
 /// What the store counts, for whoever looks at it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metrics {
     /// Flushes of the contents of a file.
     pub files_flushed: Histogram,
@@ -13,12 +13,4 @@ pub struct Metrics {
     pub file_systems_flushed: Histogram,
     /// Tasks of the housekeeping that were carried out.
     pub maintenance_runs: Counter,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        let [files_flushed, folders_flushed, file_systems_flushed] =
-            std::array::from_fn(|_| Histogram::of_times());
-        Self { files_flushed, folders_flushed, file_systems_flushed, maintenance_runs: Counter::default() }
-    }
 }

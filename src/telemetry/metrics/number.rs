@@ -96,13 +96,14 @@ static TIMES: &[u64] = &[
 /// From one to as many as share a flush.
 static COUNTS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-impl Histogram {
-    /// Of durations, shown in seconds.
-    #[must_use]
-    pub fn of_times() -> Self {
+/// Of durations, shown in seconds.
+impl Default for Histogram {
+    fn default() -> Self {
         Self::new(TIMES, 1e9)
     }
+}
 
+impl Histogram {
     /// Of small numbers.
     #[must_use]
     pub fn of_counts() -> Self {
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn durations_are_shown_in_seconds() {
-        let histogram = Histogram::of_times();
+        let histogram = Histogram::default();
         histogram.observe(Duration::from_millis(1_500));
         assert!((histogram.sum() - 1.5).abs() < 1e-9);
         assert!(histogram.buckets().contains(&(5.0, 1)));

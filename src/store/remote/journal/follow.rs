@@ -1,7 +1,6 @@
 //! How the branch here goes on to what the remote has: followed, merged, or what is here pushed to it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
@@ -249,7 +248,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.link.stop(LinkState::Stopped, why);
             return Ok(Some(local));
         }
-        self.link.counters.rewrites.fetch_add(1, Ordering::Relaxed);
+        self.link.counters.rewrites.add_one();
         tracing::warn!(from = %local, to = %head, "the remote was rewritten, and the branch here follows it");
         if let Some(ahead) = self.is_ahead(Some(local))? {
             // What the remote never had it has not rewritten.

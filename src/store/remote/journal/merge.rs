@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::domain::{Revision, file_name};
 use crate::store::remote::journal::RemoteJournal;
@@ -74,7 +73,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             at: link.now(),
         };
         let merge = self.inner.join([theirs, ours], tree, &draft)?;
-        link.counters.conflicts.fetch_add(decision.conflicts as u64, Ordering::Relaxed);
+        link.counters.conflicts.add(decision.conflicts as u64);
         tracing::info!(
             %merge, %theirs, %ours, commits = sides.commits, conflicts = decision.conflicts,
             "what is here was merged with what the remote has"

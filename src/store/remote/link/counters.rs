@@ -1,20 +1,19 @@
 //! How often what has happened with a remote.
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::store::remote::transport::pushed::Pushed;
-use crate::telemetry::metrics::{Gauge, Histogram};
+use crate::telemetry::metrics::{Counter, Gauge, Histogram};
 
 /// How often what has happened, for whoever counts it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counters {
     /// Pushes that lost a race.
-    pub races: AtomicU64,
+    pub races: Counter,
     /// How often the remote was rewritten.
-    pub rewrites: AtomicU64,
+    pub rewrites: Counter,
     /// What both sides of a merge had changed in different ways.
-    pub conflicts: AtomicU64,
+    pub conflicts: Counter,
     /// When the remote was asked last, in seconds since 1970.
     pub attempted_at: Gauge,
     /// How long pushes took: those that were accepted, lost a race, were refused, and had no answer.
@@ -23,15 +22,6 @@ pub struct Counters {
     pub fetches: Histogram,
     /// How long others' commits took to come here, from when they were made.
     pub propagation: Histogram,
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        let (races, rewrites, conflicts, attempted_at) = Default::default();
-        let [fetches, propagation] = std::array::from_fn(|_| Histogram::of_times());
-        let pushes = std::array::from_fn(|_| Histogram::of_times());
-        Self { races, rewrites, conflicts, attempted_at, pushes, fetches, propagation }
-    }
 }
 
 impl Counters {

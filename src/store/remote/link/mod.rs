@@ -8,7 +8,6 @@ mod settings;
 mod sightings;
 mod standing;
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -276,7 +275,7 @@ impl Link {
     }
 
     pub(crate) fn lost_a_race(&self) {
-        self.counters.races.fetch_add(1, Ordering::Relaxed);
+        self.counters.races.add_one();
     }
 }
 
