@@ -1,6 +1,7 @@
 //! Siblings that are told after each push, so that they need not wait for their next poll; best effort, and never
 //! waited for.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -16,35 +17,16 @@ use crate::http::{Clock, NoticeSecret};
 /// How long one sibling may take to be told.
 const TOLD_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Who is told, and how.
-#[derive(Debug)]
-pub(crate) struct Peers {
-    pub(crate) urls: Vec<String>,
-    pub(crate) secret: Option<NoticeSecret>,
-}
-
-impl Peers {
-    /// Starts a thread for each of them, so that one that hangs holds up no other, and one that hands out what they are
-    /// to tell; they end with the sender.
-    pub(crate) fn start(self) -> std::io::Result<Sender<Revision>> {
+/// Starts a thread for each of them, so that one that hangs holds up no other; they end with the senders.
+pub(crate) fn start(urls: &[String], secret: Option<NoticeSecret>) -> io::Result<Vec<Sender<Revision>>> {
+    let secret = Arc::new(secret);
+    let start = |url: &String| {
         let (tell, told) = channel();
-        let (urls, secret) = (self.urls, Arc::new(self.secret));
-        let mut peers = Vec::with_capacity(urls.len());
-        for url in urls {
-            let (tell, told) = channel();
-            let peer = Peer { url, secret: Arc::clone(&secret) };
-            thread::Builder::new().name("peer".into()).spawn(move || peer.run(&told))?;
-            peers.push(tell);
-        }
-        thread::Builder::new().name("peers".into()).spawn(move || {
-            for revision in told {
-                for peer in &peers {
-                    let _ended = peer.send(revision);
-                }
-            }
-        })?;
+        let peer = Peer { url: url.clone(), secret: Arc::clone(&secret) };
+        thread::Builder::new().name("peer".into()).spawn(move || peer.run(&told))?;
         Ok(tell)
-    }
+    };
+    urls.iter().map(start).collect()
 }
 
 /// One of the siblings that are told after each push.

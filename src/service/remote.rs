@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::config::{RemoteAccess, RemoteAck, RemoteConfig, Rewrite, ServeConfig, read_named};
@@ -10,7 +9,7 @@ use crate::domain::{Actor, Revision};
 use crate::engine::{Collections, Remote};
 use crate::http::{Clock, NoticeSecret, SharedBranch};
 use crate::service::StartError;
-use crate::service::peers::Peers;
+use crate::service::peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository, is_branch_name};
 use crate::store::remote::{
@@ -131,20 +130,11 @@ pub(crate) fn link(
         follow_rewrites: remote.rewrite == Rewrite::Follow,
         committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
         is_follower: remote.follow,
-        told: notifier(remote)?,
+        told: peers::start(&remote.siblings.peers, notice_secret(remote)?).map_err(StartError::Thread)?,
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch = git.branch(), "sharing the branch with a remote");
     Ok(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now()))))
-}
-
-/// Where what was pushed is told to siblings, if there are any.
-fn notifier(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartError> {
-    if remote.siblings.peers.is_empty() {
-        return Ok(None);
-    }
-    let peers = Peers { urls: remote.siblings.peers.clone(), secret: notice_secret(remote)? };
-    peers.start().map(Some).map_err(StartError::Thread)
 }
 
 /// What notices are signed with.

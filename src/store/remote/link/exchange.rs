@@ -60,8 +60,10 @@ impl Link {
 
     /// Has siblings told what the remote has got from here.
     pub(crate) fn tell(&self, tip: Revision) {
-        // Nobody listens while the service ends.
-        let _told = self.settings.told.as_ref().map(|told| told.send(tip));
+        for sibling in &self.settings.told {
+            // Nobody listens while the service ends.
+            let _told = sibling.send(tip);
+        }
     }
 
     /// Fetches and notes what was seen.

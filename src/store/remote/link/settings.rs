@@ -50,8 +50,8 @@ pub struct RemoteSettings {
     pub committer: Actor,
     /// Whether nothing is ever pushed.
     pub is_follower: bool,
-    /// Where what was pushed is told.
-    pub told: Option<Sender<Revision>>,
+    /// Siblings, which are told what was pushed.
+    pub told: Vec<Sender<Revision>>,
 }
 
 impl RemoteSettings {
