@@ -8,9 +8,9 @@ use imbl::ordmap::DiffItem;
 
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::layers::{BrokenFile, Resolved};
+use crate::engine::mirror::Mirror;
 use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances};
 use crate::engine::mirror::rebuild::Rebuild;
-use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::format::Fault;
 use crate::store::{StoreError, TreeEntry};
@@ -26,9 +26,9 @@ impl Mirror {
                 is_broken |= match committed {
                     None => false,
                     Some(TreeEntry::Special(_)) => true,
-                    Some(TreeEntry::File(blob)) => {
-                        !self.read_one(key, name, *blob, &work.step)?.is_ok_and(|good| good.lacking.is_empty())
-                    }
+                    Some(TreeEntry::File(blob)) => !self
+                        .read_one(key, name, *blob, &work.step)?
+                        .is_ok_and(|good| good.lacking.is_empty()),
                 };
             }
             if is_broken {

@@ -190,12 +190,7 @@ impl Mirror {
         Ok(claim(one, are_new[0]) < claim(two, are_new[1]))
     }
 
-    fn rebuild_bad_key(
-        &mut self,
-        name: &str,
-        why: &str,
-        work: &mut Rebuild<'_>,
-    ) -> Result<(), StoreError> {
+    fn rebuild_bad_key(&mut self, name: &str, why: &str, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
         let committed = self.committed(&work.step, name);
         match committed {
             Some(committed) => self.aside.insert(name.to_owned(), committed),
@@ -230,11 +225,7 @@ impl Mirror {
     }
 
     /// The head's version, else the newest valid one in the history as far as this tells of it.
-    pub(crate) fn last_committed(
-        &mut self,
-        key: &Key,
-        step: &Step,
-    ) -> Result<Option<LastGood>, StoreError> {
+    pub(crate) fn last_committed(&mut self, key: &Key, step: &Step) -> Result<Option<LastGood>, StoreError> {
         let mut files = self.files_committed(key, step).into_iter();
         if let Some((name, TreeEntry::File(blob))) = files.find_map(|(name, entry)| Some((name, entry?))) {
             if let Ok(good) = self.read_one(key, &name, blob, step)? {

@@ -26,7 +26,7 @@ pub use crate::store::remote::decision::Decision;
 pub use crate::store::remote::error::RemoteError;
 pub use crate::store::remote::journal::RemoteJournal;
 pub use crate::store::remote::link::poll::Poll;
-pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus, RemoteSettings, Since};
+pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, RemoteSettings};
 pub use crate::store::remote::merger::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
 pub use crate::store::remote::transport::access::{RemoteSecrets, askpass};
 pub use crate::store::remote::transport::branch::default_branch;
