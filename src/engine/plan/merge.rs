@@ -1,7 +1,5 @@
 //! Merging an update of an older version into the present one, attribute by attribute.
 
-use std::collections::BTreeMap;
-
 use crate::domain::{Change, Collection, Patch, Value, Violation, changes};
 use crate::engine::submission::error::Clash;
 
@@ -26,26 +24,18 @@ pub(crate) fn merged(
     theirs: &Collection,
 ) -> Result<Merged, Vec<Violation>> {
     let yours = changes(Some(base), Some(&base.patched(patch)?));
-    let others: BTreeMap<String, Option<Value>> = changes(Some(base), Some(theirs))
-        .into_iter()
-        .map(|Change { attribute, to, .. }| (attribute, to))
-        .collect();
-    let clashes: Vec<Clash> = yours
-        .iter()
-        .filter_map(|Change { attribute, from, to }| {
-            let theirs = others.get(attribute).filter(|theirs| *theirs != to)?;
-            Some(Clash {
-                attribute: attribute.clone(),
-                base: from.clone(),
-                yours: to.clone(),
-                theirs: theirs.clone(),
-            })
-        })
-        .collect();
+    let (mut written, mut clashes) = (Vec::with_capacity(yours.len()), Vec::new());
+    for Change { attribute, from, to } in yours {
+        let theirs = theirs.by_name(&attribute);
+        if theirs == from.as_ref() || theirs == to.as_ref() {
+            written.push((attribute, to.unwrap_or(Value::Null)));
+        } else {
+            clashes.push(Clash { attribute, base: from, yours: to, theirs: theirs.cloned() });
+        }
+    }
     if !clashes.is_empty() {
         return Ok(Merged::Clashing(clashes));
     }
-    let written = yours.into_iter().map(|change| (change.attribute, change.to.unwrap_or(Value::Null)));
     Ok(Merged::Clean(Patch::new(written)))
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::file_name::{self, Ending, FileName};
-use crate::domain::{Attribute, Collection, Key, Patch, Value, changes};
+use crate::domain::{Change, Collection, Key, Patch, Value, changes};
 use crate::format::message::{Conflict, Joined, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
 use crate::store::remote::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
@@ -193,15 +193,13 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
         return (Resolution::Theirs, Some(vec!["type".to_owned()]));
     }
     let (mut taken, mut conflicts) = (Vec::new(), Vec::new());
-    for attribute in attributes(was, mine, other) {
-        let [old, here, there] =
-            [was, Some(mine), Some(other)].map(|it| it.and_then(|it| it.get(&attribute)));
-        if here == there || here == old {
-            continue;
-        }
-        match there == old {
-            true => taken.push((attribute.as_str().to_owned(), here.cloned().unwrap_or(Value::Null))),
-            false => conflicts.push(attribute.as_str().to_owned()),
+    for Change { attribute, from, to } in changes(was, Some(mine)) {
+        match other.by_name(&attribute) {
+            // Both are of one kind.
+            _ if attribute == "type" => {}
+            there if there == to.as_ref() => {}
+            there if there == from.as_ref() => taken.push((attribute, to.unwrap_or(Value::Null))),
+            _ => conflicts.push(attribute),
         }
     }
     let names: Vec<String> = taken.iter().map(|(name, _)| name.clone()).collect();
@@ -230,16 +228,6 @@ fn loses_comments(key: &Key, sides: &FileSides) -> bool {
 /// Whether a side has changed nothing but values, so that comments and order are what they were.
 fn has_only_new_values((bytes, was): &Version, side: &Version) -> bool {
     was.kind() == side.1.kind() && format::edit(bytes, was, &side.1).bytes == side.0
-}
-
-/// The attributes that any side has, each once.
-fn attributes(base: Option<&Collection>, ours: &Collection, theirs: &Collection) -> Vec<Attribute> {
-    let sides = base.into_iter().chain([ours, theirs]);
-    let mut all: Vec<Attribute> =
-        sides.flat_map(|side| side.attributes().iter().map(|(attribute, _)| attribute.clone())).collect();
-    all.sort();
-    all.dedup();
-    all
 }
 
 /// The file of what was merged, made from the one side whose author has changed more than values, so that comments
