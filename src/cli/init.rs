@@ -21,6 +21,7 @@ use crate::domain::{Event, Key};
 use crate::format::{self, message};
 use crate::http::Clock;
 use crate::store::git::{Access, GitJournal, Options, hooks_folder};
+use crate::store::git_command::quoted;
 use crate::store::signature::SigningKey;
 use crate::store::{Draft, Journal as _};
 
@@ -187,11 +188,6 @@ fn arguments(folder: &str) -> String {
         FOLDER_DEFAULT => "check --staged .".to_owned(),
         _ => format!("check --staged --path {} .", quoted(folder)),
     }
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

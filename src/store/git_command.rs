@@ -38,6 +38,9 @@ const READS_ONLY: [&str; 4] = [
     "log.showSignature=false",
 ];
 
+/// The oldest git that knows `core.fsync`, which a remote can't do without.
+pub(crate) const VERSION_MIN: (u32, u32) = (2, 36);
+
 /// Git, for no repository yet, whatever our own environment says.
 pub(crate) fn git() -> Command {
     let mut command = Command::new("git");
@@ -56,6 +59,17 @@ pub(crate) fn git_reading(git_dir: &Path) -> Command {
         command.args(["-c", setting]);
     }
     command
+}
+
+/// Which git it is, from what `git --version` says.
+pub(crate) fn version(said: &str) -> Option<(u32, u32)> {
+    let mut numbers = said.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next().unwrap_or(0)))
+}
+
+/// A text as one word for the shell.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`; `None` when nothing is called so.

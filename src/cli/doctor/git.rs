@@ -6,10 +6,7 @@ use anyhow::{Context as _, bail};
 
 use crate::cli::doctor::{Finding, Repo};
 use crate::store::git::staged;
-use crate::store::git_command::git_reading;
-
-/// The oldest git that a shared branch can do with: it knows `core.fsync`.
-const VERSION_MIN: (u32, u32) = (2, 36);
+use crate::store::git_command::{VERSION_MIN, git_reading, version};
 
 /// How much of what `git fsck` says is told.
 const LINES_MAX: usize = 20;
@@ -34,9 +31,9 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
             let why = "without it there is no backup, no commit-graph and no shared branch, and nothing here was checked by it";
             return findings.push(Finding::wrong("git", format!("{error:#}"), why, fix));
         }
-        Ok(version) if older(&version) => {
+        Ok(said) if is_old(&said) => {
             let fix = "install git 2.36 or newer";
-            findings.push(Finding::hint("git", version.trim_end(), "--remote needs a newer one", fix));
+            findings.push(Finding::hint("git", said.trim_end(), "--remote needs a newer one", fix));
         }
         Ok(_) => {}
     }
@@ -64,12 +61,8 @@ pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
 }
 
 /// Whether `git --version` tells of one that is too old; one that can't be read is not.
-fn older(version: &str) -> bool {
-    let mut numbers = version.split_whitespace().nth(2).unwrap_or_default().split('.').map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < VERSION_MIN,
-        _ => false,
-    }
+fn is_old(said: &str) -> bool {
+    version(said).is_some_and(|version| version < VERSION_MIN)
 }
 
 #[cfg(test)]
@@ -78,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_git_is_as_old_as_it_says() {
-        assert!(older("git version 2.35.9\n") && older("git version 1.8.3.1"));
-        assert!(!older("git version 2.36.0") && !older("git version 3.0.rc1") && !older("gitoxide"));
+        assert!(is_old("git version 2.35.9\n") && is_old("git version 1.8.3.1"));
+        assert!(!is_old("git version 2.36.0") && !is_old("git version 3.0.rc1") && !is_old("gitoxide"));
     }
 }

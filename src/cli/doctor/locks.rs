@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cli::doctor::ours::{named, states};
 use crate::cli::doctor::{Finding, Fix, Repo};
 
 const CHECK: &str = "locks";
@@ -22,7 +23,9 @@ pub(super) fn is_served(common_dir: &Path) -> bool {
 }
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
-    let ours: BTreeSet<_> = private_names(repo).iter().filter_map(|path| inode(path)).collect();
+    // The files that the service links its locks to, so that they can be told from git's.
+    let ours = named(&states(repo), |name| name.starts_with("lock-"));
+    let ours: BTreeSet<_> = ours.iter().filter_map(|path| inode(path)).collect();
     for lock in locks(repo) {
         let Some(inode) = inode(&lock) else { continue };
         let name = lock.display();
@@ -82,16 +85,6 @@ fn collect(folder: &Path, depth: usize, locks: &mut Vec<PathBuf>) {
             locks.push(path);
         }
     }
-}
-
-/// The files that the service links its locks to, so that they can be told from git's.
-fn private_names(repo: &Repo) -> Vec<PathBuf> {
-    let folders = [repo.state(), repo.git_dir.join("collectory")];
-    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-    entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with("lock-"))
-        .map(|entry| entry.path())
-        .collect()
 }
 
 /// How it is known that nobody holds a lock; `None` where somebody may.

@@ -118,13 +118,13 @@ fn packs(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-fn states(repo: &Repo) -> Vec<PathBuf> {
+pub(super) fn states(repo: &Repo) -> Vec<PathBuf> {
     let mut folders = vec![repo.state(), repo.git_dir.join("collectory")];
     folders.dedup();
     folders
 }
 
-fn named(folders: &[PathBuf], is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+pub(super) fn named(folders: &[PathBuf], is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
     let mut found: Vec<PathBuf> = entries
         .filter(|entry| is_meant(&entry.file_name().to_string_lossy()))

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::cli::past::{Done, Failure, SHORT_LEN, Screen, Source, Style, shown};
@@ -161,8 +161,7 @@ fn is_kept(view: &View, revision: &str) -> bool {
 }
 
 fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
-    fs::read(path)
-        .map_err(|error| anyhow!(error).context(format!("cannot read the {what} {}", path.display())))
+    fs::read(path).with_context(|| format!("cannot read the {what} {}", path.display()))
 }
 
 fn sides(range: &str) -> (Option<&str>, Option<&str>) {

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::store::git_command::quoted;
 use crate::store::remote::transport::url::{RemoteUrl, Transport, origin_of};
 use crate::store::remote::transport::words::without_userinfo;
 
@@ -143,11 +144,6 @@ fn asks_for(prompt: &str) -> Option<String> {
     let (scheme, authority) = origin_of(url).split_once("://")?;
     let host = authority.rsplit('@').next()?;
     Some(format!("{scheme}://{host}"))
-}
-
-/// One word for the shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

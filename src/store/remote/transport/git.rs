@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::git::REMOTE_FOLDER;
-use crate::store::git_command;
+use crate::store::git_command::{self, VERSION_MIN};
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::access::RemoteSecrets;
 use crate::store::remote::transport::branch::BranchName;
@@ -24,9 +24,6 @@ use crate::store::remote::transport::process::{Ended, Processes};
 use crate::store::remote::transport::pushed::{Pushed, status_of};
 use crate::store::remote::transport::url::RemoteUrl;
 use crate::store::remote::transport::words::{advised, sentence, unsound};
-
-/// The oldest git that knows `core.fsync`.
-const VERSION_MIN: (u32, u32) = (2, 36);
 
 /// What holds for every command, over what the operator has configured.
 const SETTINGS: [&str; 12] = [
@@ -347,10 +344,8 @@ pub fn check_version() -> Result<(), RemoteError> {
     let wanted = format!("{}.{} or newer has to be installed", VERSION_MIN.0, VERSION_MIN.1);
     let said = git_command::git().arg("version").output();
     let said = said.map_err(|error| RemoteError::Unreachable(format!("git {wanted}: {error}")))?;
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let mut numbers = text.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    match version >= VERSION_MIN {
+    let text = String::from_utf8_lossy(&said.stdout);
+    match git_command::version(&text).is_some_and(|version| version >= VERSION_MIN) {
         true => Ok(()),
         false => Err(RemoteError::Unreachable(format!("git {wanted}, this is {}", text.trim()))),
     }
