@@ -250,12 +250,6 @@ impl Limits {
         policy: PolicyLimits::DEFAULT,
         shutdown_grace_ms: 10_000,
     };
-
-    /// [`shutdown_grace_ms`](Self::shutdown_grace_ms) as a duration.
-    #[must_use]
-    pub const fn shutdown_grace(&self) -> Duration {
-        Duration::from_millis(self.shutdown_grace_ms)
-    }
 }
 
 impl WriteLimits {
@@ -272,12 +266,6 @@ impl WriteLimits {
         idempotency_bytes_max: 16 * 1_024 * 1_024,
         writer_busy_ms_max: 5_000,
     };
-
-    /// [`lock_wait_ms_max`](Self::lock_wait_ms_max) as a duration.
-    #[must_use]
-    pub const fn lock_wait_max(&self) -> Duration {
-        Duration::from_millis(self.lock_wait_ms_max)
-    }
 }
 
 impl RequestLimits {
@@ -330,12 +318,6 @@ impl AnswerLimits {
 impl HandEditLimits {
     /// What holds unless something else is set.
     pub const DEFAULT: Self = Self { tick_ms: 5_000, settle_quiet_ms: 20, settle_patience_ms: 100 };
-
-    /// [`tick_ms`](Self::tick_ms) as a duration.
-    #[must_use]
-    pub const fn tick(&self) -> Duration {
-        Duration::from_millis(self.tick_ms)
-    }
 }
 
 impl PolicyLimits {
@@ -347,12 +329,6 @@ impl PolicyLimits {
     #[must_use]
     pub const fn policy_age_max(&self) -> Duration {
         Duration::from_millis(self.policy_age_ms_max)
-    }
-
-    /// [`policy_quiet_ms`](Self::policy_quiet_ms) as a duration.
-    #[must_use]
-    pub const fn policy_quiet(&self) -> Duration {
-        Duration::from_millis(self.policy_quiet_ms)
     }
 }
 

@@ -220,12 +220,6 @@ impl RemoteTimes {
     pub const fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
-
-    /// [`push_interval_ms`](Self::push_interval_ms) as a duration.
-    #[must_use]
-    pub const fn push_interval(&self) -> Duration {
-        Duration::from_millis(self.push_interval_ms)
-    }
 }
 
 impl SiblingConfig {

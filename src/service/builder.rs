@@ -5,6 +5,7 @@ use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::{Limits, ListenConfig, Origin, ServeConfig, WebPages};
 use crate::engine::history::{self, History};
@@ -265,7 +266,7 @@ impl ServiceBuilder<Guarded> {
         answer(server, begin, routes, &config.limits, &reached, &shutdown);
         Ok(Service {
             bound,
-            shutdown_grace: config.limits.shutdown_grace(),
+            shutdown_grace: Duration::from_millis(config.limits.shutdown_grace_ms),
             reached,
             shutdown,
             tls,

@@ -85,7 +85,7 @@ pub(crate) fn watch_options(config: &ServeConfig) -> watch::Options {
     watch::Options {
         quiet: Duration::from_millis(limits.hand_edits.settle_quiet_ms),
         quiet_unclosed: Duration::from_millis(limits.hand_edits.settle_patience_ms),
-        tick: limits.hand_edits.tick(),
+        tick: Duration::from_millis(limits.hand_edits.tick_ms),
         notices: config.repository.watch == Watching::System,
     }
 }

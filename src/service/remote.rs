@@ -126,7 +126,7 @@ pub(crate) fn link(
         merger: Box::new(Collections::new(&config.repository.folder)),
         poll: remote.times.poll(),
         timeout: remote.times.timeout(),
-        push_interval: remote.times.push_interval(),
+        push_interval: Duration::from_millis(remote.times.push_interval_ms),
         follow_rewrites: remote.rewrite == Rewrite::Follow,
         committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
         is_follower: remote.follow,

@@ -119,7 +119,7 @@ impl PolicyFile {
         let file = Self {
             path,
             read,
-            quiet: limits.policy_quiet(),
+            quiet: Duration::from_millis(limits.policy_quiet_ms),
             age_max: limits.policy_age_max(),
             clock,
             stamp: Some(stamp),
