@@ -125,15 +125,8 @@ impl How {
     }
 
     async fn take_back(&self, offline: &Offline, what: What) -> Result<ChangeReport, Failure> {
-        let undoer = Undoer {
-            author: offline.person.clone(),
-            reason: self.message.clone(),
-            request_id: None,
-            by_command: true,
-            condition: Condition::default(),
-            dry_run: false,
-            once: None,
-        };
+        let asked = offline.submission(Vec::new(), self.message.clone());
+        let undoer = Undoer { asked, condition: Condition::default() };
         let (history, engine) = (&offline.history, offline.engine());
         let view = history.ready().await?;
         let written = match what {

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::domain::{Actor, Command, Key, Revision};
+use crate::domain::{Command, Key, Revision};
 use crate::engine::handle::Handle;
 use crate::engine::history::{History, HistoryError, UndoRefusal, View};
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::refuse::unavailable;
 use crate::engine::submission::answer::Written;
 use crate::engine::submission::error::SubmitError;
-use crate::engine::submission::once::Once;
 use crate::engine::submission::{Condition, ConditionalCommand, Submission};
 
 /// How often a plan is made again after the collection changed under it.
@@ -24,20 +23,10 @@ const RACES_MAX: usize = 8;
 /// Who takes something back, and under which condition.
 #[derive(Debug, Clone)]
 pub struct Undoer {
-    /// The author of the commit.
-    pub author: Actor,
-    /// Why, in the caller's words.
-    pub reason: Option<String>,
-    /// The request that asks.
-    pub request_id: Option<String>,
-    /// Whether the command line asks.
-    pub by_command: bool,
+    /// Everything that the commit has to say but for the change, which is yet to be planned.
+    pub asked: Submission,
     /// What the caller believes the collection to be.
     pub condition: Condition,
-    /// Whether to do everything short of the commit, and tell what it would be.
-    pub dry_run: bool,
-    /// The name under which the caller asks, to have it done once however often it asks.
-    pub once: Option<Once>,
 }
 
 /// What is to be taken back.
@@ -111,15 +100,8 @@ impl Undoer {
     }
 
     fn submission(&self, command: Command) -> Submission {
-        Submission {
-            changes: vec![ConditionalCommand { command, condition: self.condition.clone() }],
-            author: self.author.clone(),
-            reason: self.reason.clone(),
-            request_id: self.request_id.clone(),
-            by_command: self.by_command,
-            dry_run: self.dry_run,
-            once: self.once.clone(),
-        }
+        let change = ConditionalCommand { command, condition: self.condition.clone() };
+        Submission { changes: vec![change], ..self.asked.clone() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use crate::config::ServeConfig;
 use crate::domain::Actor;
 use crate::engine::history::History;
-use crate::engine::{self, Engine, Handle, Projection, Signal};
+use crate::engine::{self, ConditionalCommand, Engine, Handle, Projection, Signal, Submission};
 use crate::service::StartError;
 use crate::service::options::{engine_options, history_options, journal_options};
 use crate::store::Journal as _;
@@ -19,7 +19,7 @@ pub(crate) struct Offline {
     pub(crate) history: History,
     follower: JoinHandle<()>,
     /// Who git says commits by hand.
-    pub(crate) person: Actor,
+    person: Actor,
     /// What of the history is not here, in one sentence.
     pub(crate) incomplete: Option<&'static str>,
 }
@@ -48,6 +48,19 @@ impl Offline {
     /// Where changes are submitted, and read.
     pub(crate) const fn engine(&self) -> (&Handle, &Projection) {
         (&self.engine.handle, &self.engine.projection)
+    }
+
+    /// Changes as the person asks for them on the command line.
+    pub(crate) fn submission(&self, changes: Vec<ConditionalCommand>, reason: Option<String>) -> Submission {
+        Submission {
+            changes,
+            author: self.person.clone(),
+            reason,
+            request_id: None,
+            by_command: true,
+            dry_run: false,
+            once: None,
+        }
     }
 
     /// Lets go of the repository when the last change is finished.

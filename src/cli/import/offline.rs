@@ -9,7 +9,7 @@ use super::Target;
 use crate::cli::{Failure, check, note, offline};
 use crate::config::ServeConfig;
 use crate::domain::{Command, Revision};
-use crate::engine::{Condition, ConditionalCommand, Problem, Snapshot, Submission, SubmitError, Tags};
+use crate::engine::{Condition, ConditionalCommand, Problem, Snapshot, SubmitError, Tags};
 use crate::exchange::There;
 use crate::store::git::{Access, GitJournal, Options};
 
@@ -61,16 +61,7 @@ impl Target {
             ready()?;
             let changes = changes(commands, planned_on);
             let keys: Vec<_> = changes.iter().map(|change| change.command.key().clone()).collect();
-            let submission = Submission {
-                changes,
-                author: offline.person.clone(),
-                reason: self.reason.clone(),
-                request_id: None,
-                by_command: true,
-                dry_run: false,
-                once: None,
-            };
-            let written = offline.engine().0.submit(submission).await;
+            let written = offline.engine().0.submit(offline.submission(changes, self.reason.clone())).await;
             let written = written.map_err(|error| refused(error, |index| keys[index].to_string()))?;
             Ok(written.revision)
         })

@@ -37,17 +37,25 @@ pub(crate) async fn submit(
     author: Actor,
     terms: WriteTerms,
 ) -> Result<Written, SubmitError> {
-    let request_id = Some(call.id.as_str().to_owned());
-    let WriteTerms { reason, preferences, once } = terms;
-    let dry_run = preferences.dry_run;
-    let submission = Submission { changes, author, reason, request_id, by_command: false, dry_run, once };
-    match call.context.handle.submit(submission).await {
+    match call.context.handle.submit(submission(call, changes, author, terms)).await {
         Err(error) => Err(discreet(call, error).await),
         Ok(mut written) => {
             hide_what_was_committed(call, written.preview.as_deref_mut().unwrap_or_default()).await;
             Ok(written)
         }
     }
+}
+
+/// What the writer is asked for.
+pub(crate) fn submission(
+    call: &Call<'_>,
+    changes: Vec<ConditionalCommand>,
+    author: Actor,
+    terms: WriteTerms,
+) -> Submission {
+    let WriteTerms { reason, preferences: Preferences { dry_run, .. }, once } = terms;
+    let request_id = Some(call.id.as_str().to_owned());
+    Submission { changes, author, reason, request_id, by_command: false, dry_run, once }
 }
 
 /// Hand edits that a write would commit first are told to everybody who may write; what they have replaced is the

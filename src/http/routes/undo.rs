@@ -6,7 +6,7 @@ use warp::http::StatusCode;
 use crate::domain::{Key, Value};
 use crate::engine::Undoer;
 use crate::engine::history::UndoRefusal;
-use crate::engine::{Handle, Projection, Written};
+use crate::engine::{Handle, Projection, Submission, Written};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
@@ -21,7 +21,7 @@ use crate::http::request::prefer::Preferences;
 use crate::http::routes::collections::{check_write, terms_of, written};
 use crate::http::routes::path::EventId;
 use crate::http::routes::submit;
-use crate::http::routes::submit::WriteTerms;
+use crate::http::routes::submit::submission;
 
 /// The resource type that a restoration is asked for with.
 const RESTORE: &str = "restore";
@@ -117,19 +117,10 @@ impl<'a> Request<'a> {
         if !faults.is_empty() {
             return Err(faults.into());
         }
-        let WriteTerms { reason, once, preferences } = terms;
         // What comes back is as it was: there is nothing to merge.
-        let preferences = Preferences { merge_attributes: false, ..preferences };
-        let undoer = Undoer {
-            author: allowed.actor,
-            reason,
-            request_id: Some(call.id.as_str().to_owned()),
-            by_command: false,
-            condition,
-            dry_run: preferences.dry_run,
-            once,
-        };
-        Ok(Self { call, key, undoer, preferences, fields })
+        let preferences = Preferences { merge_attributes: false, ..terms.preferences };
+        let asked = submission(call, Vec::new(), allowed.actor, terms);
+        Ok(Self { call, key, undoer: Undoer { asked, condition }, preferences, fields })
     }
 
     fn engine(&self) -> (&'a Handle, &'a Projection) {
@@ -156,7 +147,7 @@ impl<'a> Request<'a> {
     }
 
     async fn replayed(&self) -> Result<Option<Written>, ApiError> {
-        let Undoer { author, once, dry_run, condition, .. } = &self.undoer;
+        let Undoer { asked: Submission { author, once, dry_run, .. }, condition } = &self.undoer;
         let Some(once) = once.as_ref().filter(|_| !dry_run) else { return Ok(None) };
         let replayed = self.call.context.handle.replay(author, once, &self.key).await;
         replayed.map_err(|error| submit::refused(error, condition))

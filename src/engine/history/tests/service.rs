@@ -92,15 +92,8 @@ fn engine_options() -> EngineOptions {
 }
 
 fn undoer() -> Undoer {
-    Undoer {
-        author: Actor::new("Ada", "ada@example.org"),
-        reason: Some("Oh".into()),
-        request_id: None,
-        by_command: false,
-        condition: Condition::default(),
-        dry_run: false,
-        once: None,
-    }
+    let asked = Submission::of(Actor::new("Ada", "ada@example.org"), []);
+    Undoer { asked: Submission { reason: Some("Oh".into()), ..asked }, condition: Condition::default() }
 }
 
 const FILE: &str = "# Ask Mara before renaming.\ntype: document\nname: Posts   # short\nrecursive: true\n";
