@@ -228,10 +228,7 @@ impl Ledger {
 
     /// Notes that it is known now what became of all of them.
     pub(crate) fn all_known(&self) {
-        let mut records = self.records();
-        if !records.unknown.is_empty() {
-            records.unknown.clear();
-        }
+        self.records().unknown.clear();
     }
 
     /// Forgets a record whose commit is gone from the branch.

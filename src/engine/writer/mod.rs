@@ -284,7 +284,7 @@ impl Writer {
     fn commit(&mut self, mut jobs: VecDeque<Job>) {
         loop {
             let large = self.carry_out(jobs.into(), &mut EditProgress::default());
-            self.waiting.add_large(large, self.options.writer.queue_len_max);
+            waiting::add(&mut self.waiting.large, large, self.options.writer.queue_len_max);
             self.go_on();
             if !self.is_ending || self.waiting.is_empty() {
                 break;
@@ -310,7 +310,7 @@ impl Writer {
                 self.waiting.progress = progress;
             }
         }
-        self.waiting.add_large(unfinished, self.options.writer.queue_len_max);
+        waiting::add(&mut self.waiting.large, unfinished, self.options.writer.queue_len_max);
     }
 
     /// Whether a large job has been read and edited anew so often, since others kept changing what it builds on, that
@@ -343,7 +343,7 @@ impl Writer {
             inbox: &mut self.inbox,
         };
         self.untended += usize::from(group.carry_out(jobs));
-        self.waiting.hold(held, self.options.writer.queue_len_max);
+        waiting::add(&mut self.waiting.held, held, self.options.writer.queue_len_max);
         unfinished
     }
 

@@ -44,16 +44,6 @@ impl Waiting {
         }
         jobs
     }
-
-    /// Takes jobs that are carried out when the branch may go on, as many as may wait.
-    pub(crate) fn hold(&mut self, jobs: Vec<Job>, len_max: usize) {
-        add(&mut self.held, jobs, len_max);
-    }
-
-    /// Takes jobs that are too large for a turn, as many as may wait.
-    pub(crate) fn add_large(&mut self, jobs: impl IntoIterator<Item = Job>, len_max: usize) {
-        add(&mut self.large, jobs, len_max);
-    }
 }
 
 /// The first job of each author, then the second of each, and so on: who asks for much is waited for by nobody else
@@ -70,7 +60,8 @@ fn in_turns(jobs: impl Iterator<Item = Job>) -> impl Iterator<Item = Job> {
     counted.into_iter().map(|(_, job)| job)
 }
 
-fn add(waiting: &mut VecDeque<Job>, jobs: impl IntoIterator<Item = Job>, len_max: usize) {
+/// Has jobs wait, as many as may.
+pub(crate) fn add(waiting: &mut VecDeque<Job>, jobs: impl IntoIterator<Item = Job>, len_max: usize) {
     for job in jobs {
         if waiting.len() < len_max {
             waiting.push_back(job);

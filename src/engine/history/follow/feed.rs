@@ -210,8 +210,7 @@ impl Subscription {
     pub fn caught_up(&self) -> Option<Revision> {
         match self.at {
             Place::After(Position { revision, seen: None }) if self.ready.is_empty() => {
-                let head = self.state.borrow().index.as_ref().and_then(|index| index.head());
-                head.filter(|head| *head == revision)
+                self.head().filter(|head| *head == revision)
             }
             Place::After(_) | Place::Beside { .. } | Place::Now | Place::Start => None,
         }

@@ -28,7 +28,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::domain::{Catalog, Key, Kind, Revision};
+use crate::domain::{Catalog, Key, Kind, Revision, unhex};
 use crate::engine::history::HistoryError;
 use crate::engine::projection::{Entry, Snapshot};
 
@@ -212,8 +212,7 @@ impl FromStr for SyncToken {
 
 /// A number in the 32 digits that it is written with.
 fn digits(text: &str) -> Option<u128> {
-    let is_written_so = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_written_so.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+    unhex(text).map(u128::from_be_bytes)
 }
 
 /// What became of a collection between two moments.
