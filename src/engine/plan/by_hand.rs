@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Key, Refusal};
-use crate::engine::plan::fold::FoldedCommit;
+use crate::engine::plan::HandEdit;
 use crate::engine::plan::state::PlanState;
-use crate::engine::plan::{HandEdit, PlanInput};
 use crate::engine::submission::error::SubmitError;
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
@@ -34,60 +33,42 @@ pub(crate) struct RivalFile {
     pub(crate) stands: bool,
 }
 
-impl PlanState {
+impl PlanState<'_> {
     /// Commits what a person saved for this key, as the person's own commit, before ours; and before
     /// that, that a file of a key in other letter case was removed.
-    pub(crate) fn commit_by_hand(
-        &mut self,
-        input: &PlanInput<'_>,
-        index: usize,
-        key: &Key,
-    ) -> Result<(), SubmitError> {
-        self.commit_removed_rivals(input, key);
-        let Some(edit) = input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
+    pub(crate) fn commit_by_hand(&mut self, index: usize, key: &Key) -> Result<(), SubmitError> {
+        self.commit_removed_rivals(key);
+        let Some(edit) = self.input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
             return Ok(());
         };
         if !edit.committable {
             let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
-            return Err(SubmitError::EditedByHand { index, path: input.path(&name) });
+            return Err(SubmitError::EditedByHand { index, path: self.input.path(&name) });
         }
         if let Some(name) = &edit.filtered {
-            return Err(SubmitError::Filtered { index, path: input.path(name) });
+            return Err(SubmitError::Filtered { index, path: self.input.path(name) });
         }
         if let Some(name) = &edit.unread {
-            let (path, bytes_max) = (input.path(name), FILE_BYTES_READ_MAX);
+            let (path, bytes_max) = (self.input.path(name), FILE_BYTES_READ_MAX);
             return Err(SubmitError::UnreadEdit { index, path, bytes_max });
         }
-        let is_new = !names_of(key).iter().any(|name| self.is_in_head(input, name));
+        let is_new = !names_of(key).iter().any(|name| self.is_in_head(name));
         if edit.adds_files() && is_new {
-            self.refuse_rival(input, key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
+            self.refuse_rival(key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
                 .map_err(|refusal| SubmitError::Refused { index, refusal })?;
         }
-        self.draft_by_hand(input, key, edit);
+        self.draft_by_hand(key, edit);
         Ok(())
     }
 
     /// Refuses a new collection where one stands whose key differs in letter case only, be it one
     /// that can't be read.
-    pub(crate) fn refuse_beside_rival(
-        &self,
-        input: &PlanInput<'_>,
-        key: &Key,
-        commit: &FoldedCommit,
-    ) -> Result<(), Refusal> {
-        self.refuse_rival(input, key, |file| {
-            let made = commit.files.get(&file.name).map(Option::is_some);
-            made.or_else(|| self.is_drafted(&file.name)).unwrap_or(file.stands)
-        })
+    pub(crate) fn refuse_beside_rival(&self, key: &Key) -> Result<(), Refusal> {
+        self.refuse_rival(key, |file| self.is_made(&file.name).unwrap_or(file.stands))
     }
 
-    fn refuse_rival(
-        &self,
-        input: &PlanInput<'_>,
-        key: &Key,
-        is_there: impl Fn(&RivalFile) -> bool,
-    ) -> Result<(), Refusal> {
-        let mut rivals = input.files.rivals.get(key).into_iter().flatten();
+    fn refuse_rival(&self, key: &Key, is_there: impl Fn(&RivalFile) -> bool) -> Result<(), Refusal> {
+        let mut rivals = self.input.files.rivals.get(key).into_iter().flatten();
         match rivals.find(|rival| rival.files.iter().any(&is_there)) {
             Some(Rival { key: existing, .. }) => {
                 Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() })
@@ -97,41 +78,40 @@ impl PlanState {
     }
 
     /// Commits that a person removed the files of keys that differ from this one in letter case only.
-    fn commit_removed_rivals(&mut self, input: &PlanInput<'_>, key: &Key) {
-        for rival in input.files.rivals.get(key).into_iter().flatten() {
+    fn commit_removed_rivals(&mut self, key: &Key) {
+        for rival in self.input.files.rivals.get(key).into_iter().flatten() {
             if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
                 continue;
             }
             let removal = |edit: &&HandEdit| edit.committable && !edit.adds_files();
-            if let Some(edit) = input.files.by_hand.get(&rival.key).filter(removal) {
-                self.draft_by_hand(input, &rival.key, edit);
+            if let Some(edit) = self.input.files.by_hand.get(&rival.key).filter(removal) {
+                self.draft_by_hand(&rival.key, edit);
                 self.settled.insert(rival.key.clone());
             }
         }
     }
 
-    fn draft_by_hand(&mut self, input: &PlanInput<'_>, key: &Key, edit: &HandEdit) {
+    fn draft_by_hand(&mut self, key: &Key, edit: &HandEdit) {
         // Of a key's two files the first that stands counts. The other may come or go beside it: the collection is the
         // same before and after, and has no event.
         let names = names_of(key);
-        let before = names.iter().find(|name| self.is_in_head(input, name));
-        let after =
-            names.iter().find(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(input, name)));
+        let before = names.iter().find(|name| self.is_in_head(name));
+        let after = names.iter().find(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(name)));
         let what = match (before, after) {
             (_, None) => ByHand::Delete,
             (None, Some(_)) => ByHand::Create,
             (Some(_), Some(_)) => ByHand::Edit,
         };
         let counts = before != after || after.is_some_and(|name| edit.leaves(name).is_some());
-        let id = counts.then(input.new_id);
+        let id = counts.then(self.input.new_id);
         let events: Vec<_> =
             id.into_iter().flat_map(|id| edit.event.iter().map(move |event| (id, event))).collect();
         let about = message::About { by_hand: Some((key, what, id)), ..message::About::default() };
         self.drafts.push(Draft {
             files: edit.files.clone(),
             message: message::compose(&events, &about),
-            author: input.person.clone(),
-            at: input.now,
+            author: self.input.person.clone(),
+            at: self.input.now,
         });
         for (name, bytes) in &edit.files {
             self.drafted.insert(name.clone(), bytes.as_deref().map(BlobId::of));
@@ -146,9 +126,15 @@ impl PlanState {
         self.drafted.get(name).map(Option::is_some)
     }
 
+    /// Whether the commit in the making, with the drafts before it, leaves something under this name; `None` if they do
+    /// not touch it.
+    pub(super) fn is_made(&self, name: &str) -> Option<bool> {
+        self.commit.files.get(name).map(Option::is_some).or_else(|| self.is_drafted(name))
+    }
+
     /// Whether the head, with the drafts so far, has a file under this name.
-    fn is_in_head(&self, input: &PlanInput<'_>, name: &str) -> bool {
-        self.is_drafted(name).unwrap_or_else(|| input.files.blobs.contains_key(name))
+    fn is_in_head(&self, name: &str) -> bool {
+        self.is_drafted(name).unwrap_or_else(|| self.input.files.blobs.contains_key(name))
     }
 }
 
@@ -174,7 +160,7 @@ mod tests {
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
     use crate::engine::plan::edits::{EditSources, Edits};
-    use crate::engine::plan::{Plan, PlanFiles, plan};
+    use crate::engine::plan::{Plan, PlanFiles, PlanInput, plan};
     use crate::engine::projection::Snapshot;
     use crate::engine::submission::Submission;
 

@@ -16,7 +16,7 @@ use crate::store::BlobId;
 pub(crate) type FileOutcome = Option<(BlobId, Vec<u8>)>;
 
 /// The files and events of a commit in the making.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct FoldedCommit {
     /// What becomes of each file, by name.
     pub(crate) files: BTreeMap<String, FileOutcome>,

@@ -156,7 +156,7 @@ pub(crate) fn plan<'s>(
             continue;
         }
         let mut attempt = state.clone();
-        let granted = attempt.carry_out(input, submission, edits).and_then(|outcomes| {
+        let granted = attempt.carry_out(submission, edits).and_then(|outcomes| {
             if submission.dry_run {
                 let preview = preview::of(input, &plan.drafts, submission, &attempt.drafts)?;
                 return Ok(Granted { outcomes, preview: Some(preview), draft: None });

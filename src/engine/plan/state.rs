@@ -34,7 +34,8 @@ struct Update {
 /// The state that a submission is decided against; cheap to clone, so that a refused one leaves
 /// nothing behind.
 #[derive(Clone)]
-pub(super) struct PlanState {
+pub(super) struct PlanState<'i> {
+    pub(super) input: &'i PlanInput<'i>,
     pub(super) catalog: Catalog<Arc<Entry>>,
     /// The contents that drafts of this batch gave to files.
     pub(super) written: SharedMap<String, Arc<Vec<u8>>>,
@@ -47,11 +48,14 @@ pub(super) struct PlanState {
     pub(super) fallbacks: Vec<(Key, String)>,
     /// What the submission at hand updates: however often it does, each file is edited once.
     updated: BTreeMap<Key, Update>,
+    /// The commit that it makes.
+    pub(super) commit: FoldedCommit,
 }
 
-impl PlanState {
-    pub(super) fn new(input: &PlanInput<'_>) -> Self {
+impl<'i> PlanState<'i> {
+    pub(super) fn new(input: &'i PlanInput<'i>) -> Self {
         Self {
+            input,
             catalog: input.snapshot.catalog().clone(),
             written: SharedMap::new(),
             drafted: SharedMap::new(),
@@ -59,38 +63,39 @@ impl PlanState {
             drafts: Vec::new(),
             fallbacks: Vec::new(),
             updated: BTreeMap::new(),
+            commit: FoldedCommit::default(),
         }
     }
 
     pub(super) fn carry_out(
         &mut self,
-        input: &PlanInput<'_>,
         submission: &Submission,
         edits: &mut Edits,
     ) -> Result<Vec<Outcome>, Halt> {
-        let (mut commit, before) = (FoldedCommit::default(), self.catalog.clone());
+        let before = self.catalog.clone();
         let changes = submission.changes.iter().enumerate();
         let granted: Result<Vec<_>, _> =
-            changes.map(|(index, change)| self.grant(input, &before, index, change, &mut commit)).collect();
+            changes.map(|(index, change)| self.grant(&before, index, change)).collect();
         // Known of what has been read, so that no more of it is than may be.
-        self.refuse_too_much(input.built_on_bytes_max)?;
+        self.refuse_too_much()?;
         let mut outcomes = granted?;
         for (key, update) in std::mem::take(&mut self.updated) {
-            let [standing, edited] = self.edit(input, &key, &update, edits, &mut commit)?;
+            let [standing, edited] = self.edit(&key, &update, edits)?;
             let entries = outcomes.iter_mut().filter_map(Outcome::entry_mut);
             let standing = entries.filter(|entry| Arc::ptr_eq(entry, &standing));
             standing.for_each(|entry| *entry = Arc::clone(&edited));
         }
+        let mut commit = std::mem::take(&mut self.commit);
         commit.fold(|name| match self.drafted.get(name) {
             Some(drafted) => *drafted,
-            None => input.files.blobs.get(name).copied(),
+            None => self.input.files.blobs.get(name).copied(),
         });
         if commit.files.is_empty() {
             // A hand edit is committed for the sake of what is written over it.
             self.drafts.clear();
         } else {
-            let events: Vec<_> = commit.events.iter().map(|event| ((input.new_id)(), event)).collect();
-            let unread: Vec<_> = commit.unread.drain(..).map(|key| ((input.new_id)(), key)).collect();
+            let events: Vec<_> = commit.events.iter().map(|event| ((self.input.new_id)(), event)).collect();
+            let unread: Vec<_> = commit.unread.drain(..).map(|key| ((self.input.new_id)(), key)).collect();
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
@@ -107,7 +112,7 @@ impl PlanState {
                 self.drafted.insert(name.clone(), blob);
                 files.push((name, bytes));
             }
-            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: input.now });
+            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: self.input.now });
         }
         Ok(outcomes)
     }
@@ -116,22 +121,19 @@ impl PlanState {
     /// what its own changes have made of a collection nobody has a tag.
     fn grant(
         &mut self,
-        input: &PlanInput<'_>,
         before: &Catalog<Arc<Entry>>,
         index: usize,
         change: &ConditionalCommand,
-        commit: &mut FoldedCommit,
     ) -> Result<Outcome, Halt> {
         let key = change.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
         let known = before.get(key.as_str()).filter(|_| current.is_some());
-        let merged = self.over_older(input, index, change, known, current.as_ref())?;
+        let merged = self.over_older(index, change, known, current.as_ref())?;
         let change = merged.as_ref().unwrap_or(change);
-        self.refuse_broken(input, index, &change.command)?;
+        self.refuse_broken(index, &change.command)?;
         let restore = restore(&change.command);
-        if restore.is_some_and(|restore| {
-            !is_as_seen(restore, current.as_deref()) || self.overwrites(input, restore)
-        }) {
+        if restore.is_some_and(|restore| !is_as_seen(restore, current.as_deref()) || self.overwrites(restore))
+        {
             return Err(SubmitError::Condition { index, current: known.cloned() }.into());
         }
         let deletes = match &change.command {
@@ -139,11 +141,11 @@ impl PlanState {
             Command::Restore(restore) => restore.to.is_none(),
             Command::Create(_) | Command::Update { .. } => false,
         };
-        if current.is_none() && deletes && self.is_unread(input, key) {
-            self.commit_by_hand(input, index, key)?;
-            self.delete(input, key, commit);
+        if current.is_none() && deletes && self.is_unread(key) {
+            self.commit_by_hand(index, key)?;
+            self.delete(key);
             self.settled.insert(key.clone());
-            commit.unread.push(key.clone());
+            self.commit.unread.push(key.clone());
             return Ok(Outcome::Deleted);
         }
         // What was never committed is served in place of a broken file, and the history will not tell of it.
@@ -163,14 +165,14 @@ impl PlanState {
             }
         };
         if matches!(event, Event::Created(_)) {
-            self.refuse_beside_rival(input, key, commit).map_err(refused)?;
+            self.refuse_beside_rival(key).map_err(refused)?;
         }
-        self.commit_by_hand(input, index, key)?;
-        let outcome = self.write(input, index, &event, exact, commit)?;
+        self.commit_by_hand(index, key)?;
+        let outcome = self.write(index, &event, exact)?;
         self.settled.insert(key.clone());
         match is_untold {
-            true => commit.unread.push(key.clone()),
-            false => commit.events.push(event),
+            true => self.commit.unread.push(key.clone()),
+            false => self.commit.events.push(event),
         }
         Ok(outcome)
     }
@@ -179,7 +181,6 @@ impl PlanState {
     /// it for the present one.
     fn over_older(
         &self,
-        input: &PlanInput<'_>,
         index: usize,
         change: &ConditionalCommand,
         known: Option<&Arc<Entry>>,
@@ -189,7 +190,8 @@ impl PlanState {
             return Ok(None);
         }
         let tags = change.condition.mergeable(known.map(AsRef::as_ref)).unwrap_or_default();
-        let base = tags.iter().find_map(|tag| input.bases.get(&(change.command.key().clone(), tag.clone())));
+        let base =
+            tags.iter().find_map(|tag| self.input.bases.get(&(change.command.key().clone(), tag.clone())));
         let (Some(base), Some(known), Some(current), Command::Update { key, kind, patch }) =
             (base.cloned(), known, current, &change.command)
         else {
@@ -212,39 +214,34 @@ impl PlanState {
     }
 
     /// Whether an undo that brings a file back would do so over what somebody has saved since it was planned.
-    fn overwrites(&self, input: &PlanInput<'_>, restore: &Restore) -> bool {
-        let is_saved = || input.files.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
+    fn overwrites(&self, restore: &Restore) -> bool {
+        let is_saved = || self.input.files.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
         let is_undo = matches!(restore.reverses, Reverses::Event(_));
         is_undo && restore.exact.is_some() && !self.settled.contains(&restore.key) && is_saved()
     }
 
     /// Whether there is a file for this key that is not served and never was.
-    fn is_unread(&self, input: &PlanInput<'_>, key: &Key) -> bool {
-        !self.settled.contains(key) && input.snapshot.problem_of(key.as_str()).is_some()
+    fn is_unread(&self, key: &Key) -> bool {
+        !self.settled.contains(key) && self.input.snapshot.problem_of(key.as_str()).is_some()
     }
 
     /// A broken file gives an update nothing to build on, and a creation nothing to replace. A deletion needs
     /// nothing, but what is no file it leaves to a person: a folder may hold anything.
-    fn refuse_broken(
-        &self,
-        input: &PlanInput<'_>,
-        index: usize,
-        command: &Command,
-    ) -> Result<(), SubmitError> {
+    fn refuse_broken(&self, index: usize, command: &Command) -> Result<(), SubmitError> {
         let key = command.key();
         let replaces = match command {
             Command::Delete { .. } => true,
             Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
             Command::Create(_) | Command::Update { .. } => false,
         };
-        let is_special = input.files.special.contains(key);
+        let is_special = self.input.files.special.contains(key);
         if self.settled.contains(key) || (replaces && !is_special) {
             return Ok(());
         }
         let problem = match self.catalog.get(key.as_str()) {
             Some(entry) if entry.stale || is_special => entry.problem.as_ref(),
             Some(_) => None,
-            None => input.snapshot.problem_of(key.as_str()),
+            None => self.input.snapshot.problem_of(key.as_str()),
         };
         match problem.cloned() {
             Some(problem) if replaces => Err(SubmitError::NoFile { index, problem }),
@@ -254,29 +251,22 @@ impl PlanState {
     }
 
     /// Puts what an event does to the files into the commit, and its collection on the state.
-    fn write(
-        &mut self,
-        input: &PlanInput<'_>,
-        index: usize,
-        event: &Event,
-        exact: Option<&Exact>,
-        commit: &mut FoldedCommit,
-    ) -> Result<Outcome, Halt> {
+    fn write(&mut self, index: usize, event: &Event, exact: Option<&Exact>) -> Result<Outcome, Halt> {
         let (file, bytes, collection) = match (event, exact) {
             (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
                 self.updated.remove(after.key());
-                self.clear_for(input, after.key(), exact, commit);
+                self.clear_for(after.key(), exact);
                 (exact.file.clone(), exact.bytes.to_vec(), after)
             }
             (Event::Created(after), None) => (file_name::of_new(after.key()), format::write(after), after),
-            (Event::Updated { before, after }, None) => return self.update(input, index, before, after),
+            (Event::Updated { before, after }, None) => return self.update(index, before, after),
             (Event::Deleted(before), _) => {
                 self.updated.remove(before.key());
-                self.delete(input, before.key(), commit);
+                self.delete(before.key());
                 return Ok(Outcome::Deleted);
             }
         };
-        let entry = self.put(input, index, collection, file, bytes, commit)?;
+        let entry = self.put(index, collection, file, bytes)?;
         Ok(match event {
             Event::Created(_) => Outcome::Created(entry),
             Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
@@ -286,12 +276,10 @@ impl PlanState {
     /// Puts the file of a collection into the commit.
     fn put(
         &mut self,
-        input: &PlanInput<'_>,
         index: usize,
         collection: &Arc<Collection>,
         file: String,
         bytes: Vec<u8>,
-        commit: &mut FoldedCommit,
     ) -> Result<Arc<Entry>, SubmitError> {
         if bytes.len() > format::FILE_BYTES_MAX {
             let key = collection.key().clone();
@@ -300,36 +288,26 @@ impl PlanState {
         }
         let blob = BlobId::of(&bytes);
         let mut entry = Entry::of_file(Arc::clone(collection), &file, blob);
-        entry.problem = self.problem(input, &entry, &bytes, commit);
+        entry.problem = self.problem(&entry, &bytes);
         let entry = Arc::new(entry);
         self.catalog.insert(Arc::clone(&entry));
         self.written.insert(file.clone(), Arc::new(bytes.clone()));
-        commit.files.insert(file, Some((blob, bytes)));
+        self.commit.files.insert(file, Some((blob, bytes)));
         Ok(entry)
     }
 
     /// What will be wrong with a written file or beside it, so that the answer to the write tells what every
     /// reading will.
-    fn problem(
-        &self,
-        input: &PlanInput<'_>,
-        written: &Entry,
-        bytes: &[u8],
-        commit: &FoldedCommit,
-    ) -> Option<Arc<Problem>> {
+    fn problem(&self, written: &Entry, bytes: &[u8]) -> Option<Arc<Problem>> {
         let Entry { collection, blob, .. } = written;
         let key = collection.key();
-        let stands = |name: &String| {
-            let made = commit.files.get(name).map(Option::is_some);
-            let drafted = || self.drafted.get(name).map(Option::is_some);
-            made.or_else(drafted)
-                .unwrap_or_else(|| input.files.of.get(key).is_some_and(|files| files.contains(name)))
-        };
+        let stands_here =
+            |name: &String| self.input.files.of.get(key).is_some_and(|files| files.contains(name));
         let [yaml, yml] = names_of(key).map(|name| {
             let content = if written.is_in(&name) {
                 let lacking = format::lacking(collection, bytes);
                 FileContent::Good(Good { blob: *blob, collection: Arc::clone(collection), lacking })
-            } else if stands(&name) {
+            } else if self.is_made(&name).unwrap_or_else(|| stands_here(&name)) {
                 // It is not read, since it does not count.
                 FileContent::Broken(Vec::new())
             } else {
@@ -340,11 +318,11 @@ impl PlanState {
         let resolved = resolve(key, yaml, yml, || None);
         let wrong = resolved.wrong.first()?;
         Some(Arc::new(Problem {
-            path: input.path(&wrong.name),
+            path: self.input.path(&wrong.name),
             faults: wrong.faults.clone(),
             collection: Some(key.clone()),
             serving: resolved.serving(wrong),
-            since: input.now,
+            since: self.input.now,
             committed: None,
         }))
     }
@@ -353,7 +331,6 @@ impl PlanState {
     /// entry has an id that no content has, so that no condition names it.
     fn update(
         &mut self,
-        input: &PlanInput<'_>,
         index: usize,
         before: &Arc<Collection>,
         after: &Arc<Collection>,
@@ -364,7 +341,7 @@ impl PlanState {
         if let Some(update) = self.updated.get_mut(key) {
             update.index = index;
         } else {
-            let content = self.written.get(&file).or_else(|| input.sources.get(standing.blob));
+            let content = self.written.get(&file).or_else(|| self.input.sources.get(standing.blob));
             let source = (standing.blob, Arc::clone(content.ok_or(Halt::Unfinished)?));
             self.updated.insert(key.clone(), Update { before: Arc::clone(before), source, index });
         }
@@ -374,7 +351,8 @@ impl PlanState {
     }
 
     /// Refuses what builds on more than one submission may build on.
-    fn refuse_too_much(&self, bytes_max: usize) -> Result<(), SubmitError> {
+    fn refuse_too_much(&self) -> Result<(), SubmitError> {
+        let bytes_max = self.input.built_on_bytes_max;
         let mut updates: Vec<&Update> = self.updated.values().collect();
         updates.sort_by_key(|update| update.index);
         let mut bytes = 0;
@@ -388,14 +366,7 @@ impl PlanState {
     }
 
     /// Edits the file of an updated collection; answers the entry that stood for it, and the one that does now.
-    fn edit(
-        &mut self,
-        input: &PlanInput<'_>,
-        key: &Key,
-        update: &Update,
-        edits: &mut Edits,
-        commit: &mut FoldedCommit,
-    ) -> Result<[Arc<Entry>; 2], Halt> {
+    fn edit(&mut self, key: &Key, update: &Update, edits: &mut Edits) -> Result<[Arc<Entry>; 2], Halt> {
         let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
         let (standing, file) = (Arc::clone(standing), standing.file());
         let (source, old) = &update.source;
@@ -406,19 +377,19 @@ impl PlanState {
         }
         // Not the collection that was asked for: its maps may have another order than those of the file.
         let collection = Arc::new(edited.collection);
-        let entry = self.put(input, update.index, &collection, file, edited.bytes, commit)?;
+        let entry = self.put(update.index, &collection, file, edited.bytes)?;
         Ok([standing, entry])
     }
 
     /// Removes what would stand in the way of a file that comes back: the file that it replaces
     /// under the other name, and a `.yaml` one that would win over it.
-    fn clear_for(&mut self, input: &PlanInput<'_>, key: &Key, exact: &Exact, commit: &mut FoldedCommit) {
+    fn clear_for(&mut self, key: &Key, exact: &Exact) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
         if served.is_some_and(|entry| entry.is_in(&exact.file)) {
             return;
         }
-        self.delete(input, key, commit);
-        commit.files.remove(&exact.file);
+        self.delete(key);
+        self.commit.files.remove(&exact.file);
     }
 
     /// What became of a change of a submission that comes to nothing: the entry that stands here.
@@ -433,11 +404,11 @@ impl PlanState {
     }
 
     /// Removes every file that stands for the key; those that are gone already drop out of the commit.
-    fn delete(&mut self, input: &PlanInput<'_>, key: &Key, commit: &mut FoldedCommit) {
+    fn delete(&mut self, key: &Key) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
-        let spare = input.files.of.get(key).into_iter().flatten().cloned();
+        let spare = self.input.files.of.get(key).into_iter().flatten().cloned();
         for name in served.into_iter().chain(spare) {
-            commit.files.insert(name, None);
+            self.commit.files.insert(name, None);
         }
     }
 }
