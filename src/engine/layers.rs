@@ -26,21 +26,13 @@ pub(crate) struct KeyFile {
     /// The name inside the collections folder.
     pub(crate) name: String,
     /// What it holds.
-    pub(crate) content: FileContent,
+    pub(crate) content: Reading,
     /// Whether it stands, or counts, in the work tree only.
     pub(crate) uncommitted: bool,
 }
 
-/// What a file holds.
-#[derive(Debug, Clone)]
-pub(crate) enum FileContent {
-    /// A collection.
-    Good(Good),
-    /// Something that can't be read as one.
-    Broken(Vec<Fault>),
-    /// Not a regular file.
-    Special(Special),
-}
+/// What a file was read as, or why it can't be read as a collection.
+pub(crate) type Reading = Result<Good, Vec<Fault>>;
 
 /// A version of a collection that could be read.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +45,7 @@ pub(crate) struct Good {
 
 impl Good {
     /// Reads what a file holds.
-    pub(crate) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Self, Vec<Fault>> {
+    pub(crate) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Reading {
         let collection = format::read(key, bytes)?;
         let lacking = format::lacking(&collection, bytes);
         Ok(Self { blob, collection: Arc::new(collection), lacking })
@@ -136,7 +128,7 @@ pub(crate) fn resolve(
         return Resolved { served: None, uncommitted: false, stale: false, wrong };
     };
     let faults = match file.content {
-        FileContent::Good(good) => {
+        Ok(good) => {
             if !good.lacking.is_empty() {
                 let faults = good.lacking.clone();
                 wrong
@@ -145,8 +137,7 @@ pub(crate) fn resolve(
             let served = Some((file.name, good));
             return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
         }
-        FileContent::Broken(faults) => faults,
-        FileContent::Special(what) => vec![not_read(what)],
+        Err(faults) => faults,
     };
     wrong.insert(0, BrokenFile { name: file.name, faults, uncommitted: file.uncommitted });
     match last_good() {
@@ -178,7 +169,7 @@ pub(crate) fn hidden_by_other_case(key: &Key) -> Fault {
 }
 
 /// The fault of what can't be read as a file.
-fn not_read(what: Special) -> Fault {
+pub(crate) fn not_read(what: Special) -> Fault {
     const UNREADABLE: &str = "this file can't be read now; let the service's user read it, with `chmod u+r` or `chown`, \
                               and if it may, see whether the disk is well";
     match what {
@@ -221,33 +212,32 @@ mod tests {
         Good { blob: BlobId::of(name.as_bytes()), collection, lacking: Vec::new() }
     }
 
-    fn file(name: &str, content: FileContent, uncommitted: bool) -> Option<KeyFile> {
+    fn file(name: &str, content: Reading, uncommitted: bool) -> Option<KeyFile> {
         Some(KeyFile { name: name.to_owned(), content, uncommitted })
     }
 
-    fn broken() -> FileContent {
-        FileContent::Broken(vec![Fault { line: 2, column: 3, message: "bad".into() }])
+    fn broken() -> Reading {
+        Err(vec![Fault { line: 2, column: 3, message: "bad".into() }])
     }
 
     #[test]
     fn a_valid_file_is_served_as_it_is() {
-        let resolved =
-            resolve(&key(), None, file("posts.yml", FileContent::Good(good("a")), true), || panic!());
+        let resolved = resolve(&key(), None, file("posts.yml", Ok(good("a")), true), || panic!());
         assert_eq!(resolved.served, Some(("posts.yml".into(), good("a"))));
         assert!(resolved.uncommitted && !resolved.stale && resolved.wrong.is_empty());
     }
 
     #[test]
     fn of_two_files_the_yaml_one_is_served_and_the_other_is_a_problem() {
-        let yaml = file("posts.yaml", FileContent::Good(good("a")), false);
-        let yml = file("posts.yml", FileContent::Good(good("b")), true);
+        let yaml = file("posts.yaml", Ok(good("a")), false);
+        let yml = file("posts.yml", Ok(good("b")), true);
         let resolved = resolve(&key(), yaml, yml, || panic!());
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("a"))));
         assert!(!resolved.stale, "the file that counts is fine");
         assert_eq!(resolved.wrong[0].name, "posts.yml");
         assert!(resolved.wrong[0].uncommitted);
-        let yaml = file("posts.yaml", FileContent::Good(good("a")), true);
-        let yml = file("posts.yml", FileContent::Good(good("b")), false);
+        let yaml = file("posts.yaml", Ok(good("a")), true);
+        let yml = file("posts.yml", Ok(good("b")), false);
         let resolved = resolve(&key(), yaml, yml, || panic!());
         assert!(resolved.wrong[0].uncommitted, "the commit has one file only");
     }
@@ -263,7 +253,7 @@ mod tests {
 
     #[test]
     fn of_a_file_that_may_not_be_read_it_is_told_what_to_do() {
-        let unreadable = file("posts.yaml", FileContent::Special(Special::Unreadable), true);
+        let unreadable = file("posts.yaml", Err(vec![not_read(Special::Unreadable)]), true);
         let told = resolve(&key(), unreadable, None, || None).wrong.remove(0).faults.remove(0).message;
         assert!(told.contains("can't be read") && told.contains("chmod"), "{told}");
         assert!(!told.contains("only regular files"), "it may well be one: {told}");
@@ -271,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_file_that_never_was_good_is_a_problem_and_nothing_else() {
-        for content in [broken(), FileContent::Special(Special::Link)] {
+        for content in [broken(), Err(vec![not_read(Special::Link)])] {
             let resolved = resolve(&key(), file("posts.yaml", content, false), None, || None);
             assert_eq!(resolved.served, None);
             assert_eq!(resolved.wrong.len(), 1);

@@ -5,17 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Collection, Event, Key, Revision};
-use crate::engine::layers::{FileContent, Good, damage};
+use crate::engine::layers::{Good, Reading, damage, not_read};
 use crate::engine::mirror::provenance::{CollectionFiles, Provenances, provenance};
-use crate::engine::mirror::{Believed, Mirror, Reading, Step};
+use crate::engine::mirror::{Believed, Mirror, Step};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
 
 /// Older versions of collections by the tags that name them.
 pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
-
-/// A file that can't be read as a collection.
-struct Broken;
 
 impl Mirror {
     /// What committing the saved files of this key would mean, an update without a change where only
@@ -23,27 +20,21 @@ impl Mirror {
     pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
         match self.file_after(key)?.transpose() {
-            Ok(after) => Ok(Event::between(before, after)),
-            Err(Broken) => Ok(None),
+            Ok(after) => Ok(Event::between(before, after.map(|good| good.collection))),
+            Err(_) => Ok(None),
         }
     }
 
     /// The file that counts for this key once its saved files are committed: the first that stands of the two
     /// that it can have; `None` if none does.
-    fn file_after(&mut self, key: &Key) -> Result<Option<Result<Arc<Collection>, Broken>>, StoreError> {
+    fn file_after(&mut self, key: &Key) -> Result<Option<Reading>, StoreError> {
         for name in names_of(key) {
-            match self.work_tree.edits.get(&name).map(|edit| &edit.content) {
-                Some(Some(FileContent::Good(good))) => return Ok(Some(Ok(Arc::clone(&good.collection)))),
-                Some(Some(FileContent::Broken(_) | FileContent::Special(_))) => return Ok(Some(Err(Broken))),
-                Some(None) => {}
-                None => match self.at_head(&name) {
-                    Some(TreeEntry::File(blob)) => {
-                        let read = self.read_one(key, &name, blob, &Step::default())?;
-                        return Ok(Some(read.map(|good| good.collection).map_err(|_| Broken)));
-                    }
-                    Some(TreeEntry::Special(_)) => return Ok(Some(Err(Broken))),
-                    None => {}
-                },
+            let standing = match self.work_tree.edits.get(&name) {
+                Some(edit) => edit.content.clone(),
+                None => self.read_committed(key, &name, &Step::default())?,
+            };
+            if standing.is_some() {
+                return Ok(standing);
             }
         }
         Ok(None)
@@ -172,13 +163,27 @@ impl Mirror {
         Ok(fault)
     }
 
+    /// Reads what the next head has under a name of a key, if anything.
+    pub(crate) fn read_committed(
+        &mut self,
+        key: &Key,
+        name: &str,
+        step: &Step,
+    ) -> Result<Option<Reading>, StoreError> {
+        Ok(match self.committed(step, name) {
+            None => None,
+            Some(TreeEntry::Special(what)) => Some(Err(vec![not_read(what)])),
+            Some(TreeEntry::File(blob)) => Some(self.read_one(key, name, blob, step)?),
+        })
+    }
+
     pub(crate) fn read_one(
         &mut self,
         key: &Key,
         name: &str,
         blob: BlobId,
         step: &Step,
-    ) -> Result<Result<Good, Vec<Fault>>, StoreError> {
+    ) -> Result<Reading, StoreError> {
         if let Some((read, reading)) = step.readings.get(name)
             && *read == blob
         {

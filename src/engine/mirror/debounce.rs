@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::file_name::{FileName, is_of};
 use crate::domain::{Key, Revision};
-use crate::engine::layers::{FileContent, Good, not_a_file};
+use crate::engine::layers::{Good, Reading, not_a_file, not_read};
 use crate::engine::mirror::{Believed, Busy, Mirror, Suspect, WorkTreeView};
 use crate::engine::signal::{Hint, Hints};
 use crate::store::{Edit, GitLocks, Paths, Saved, StoreError, WorkTree};
@@ -165,7 +165,7 @@ impl Mirror {
             return false;
         }
         let found = now.as_ref().map(|saved| read_saved(name, saved));
-        let is_good = found.as_ref().is_none_or(|(content, _)| matches!(content, Some(FileContent::Good(_))));
+        let is_good = found.as_ref().is_none_or(|(content, _)| matches!(content, Some(Ok(_))));
         let is_doubtful = !is_good || unfinished.is_some();
         if is_doubtful && !self.is_patience_over(name, &now, unfinished.filter(|_| is_good)) {
             return false;
@@ -198,17 +198,14 @@ impl Mirror {
 /// How long to wait before looking again at a work tree that git is in the middle of changing.
 pub(super) const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
 
-fn read_saved(name: &str, saved: &Saved) -> (Option<FileContent>, Vec<u8>) {
+fn read_saved(name: &str, saved: &Saved) -> (Option<Reading>, Vec<u8>) {
     match saved {
         Saved::Gone => (None, Vec::new()),
-        Saved::Special(what) => (Some(FileContent::Special(*what)), Vec::new()),
+        Saved::Special(what) => (Some(Err(vec![not_read(*what)])), Vec::new()),
         Saved::File { blob, bytes } => {
             let content = match FileName::parse(name) {
-                FileName::Collection(key) => match Good::read(&key, *blob, bytes) {
-                    Ok(good) => FileContent::Good(good),
-                    Err(faults) => FileContent::Broken(faults),
-                },
-                FileName::BadKey(why) => FileContent::Broken(vec![not_a_file(why)]),
+                FileName::Collection(key) => Good::read(&key, *blob, bytes),
+                FileName::BadKey(why) => Err(vec![not_a_file(why)]),
                 FileName::Other => return (None, Vec::new()),
             };
             (Some(content), bytes.clone())

@@ -26,13 +26,13 @@ use std::time::Instant;
 
 use crate::domain::file_name::{key_of, names_of, path_in};
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::layers::{FileContent, Good};
+use crate::engine::layers::{Good, Reading};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
 use crate::engine::mirror::provenance::Provenances;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::signal::{Hint, Hints};
-use crate::format::{Fault, message};
+use crate::format::message;
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 pub use crate::engine::mirror::options::{Clock, MirrorOptions};
@@ -40,7 +40,8 @@ pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 /// A saved file that differs from the head, as far as it is believed.
 #[derive(Debug, Clone)]
 struct Believed {
-    content: Option<FileContent>,
+    /// What it was read as; nothing where no file of a key stands.
+    content: Option<Reading>,
     bytes: Arc<Vec<u8>>,
     saved: Saved,
 }
@@ -52,9 +53,6 @@ struct Suspect {
     saved: Option<Saved>,
     since: Instant,
 }
-
-/// What a file was read as.
-type Reading = Result<Good, Vec<Fault>>;
 
 /// What is known of the committed files on the way to the next snapshot, beyond what the picture has.
 #[derive(Default)]

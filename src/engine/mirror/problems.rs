@@ -13,7 +13,7 @@ use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances
 use crate::engine::mirror::rebuild::Rebuild;
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::format::Fault;
-use crate::store::{StoreError, TreeEntry};
+use crate::store::StoreError;
 
 impl Mirror {
     /// Looks up in the history, in one walk, where every broken committed file comes from.
@@ -22,14 +22,9 @@ impl Mirror {
         for key in &work.queue {
             let files = self.files_committed(key, &work.step);
             let mut is_broken = files.iter().all(|(_, committed)| committed.is_some());
-            for (name, committed) in &files {
-                is_broken |= match committed {
-                    None => false,
-                    Some(TreeEntry::Special(_)) => true,
-                    Some(TreeEntry::File(blob)) => !self
-                        .read_one(key, name, *blob, &work.step)?
-                        .is_ok_and(|good| good.lacking.is_empty()),
-                };
+            for (name, _) in &files {
+                let reading = self.read_committed(key, name, &work.step)?;
+                is_broken |= reading.is_some_and(|it| !it.is_ok_and(|good| good.lacking.is_empty()));
             }
             if is_broken {
                 broken.push(CollectionFiles::new(files));

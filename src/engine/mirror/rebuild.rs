@@ -6,12 +6,9 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::domain::file_name::{Ending, FileName, key_of, names_of};
+use crate::domain::file_name::{FileName, key_of, names_of};
 use crate::domain::{Catalog, Key};
-use crate::engine::layers::{
-    BrokenFile, Claim, FileContent, Good, KeyFile, LastGood, hidden_by_other_case, resolve,
-};
-use crate::engine::memo::SmallMemo;
+use crate::engine::layers::{BrokenFile, Claim, Good, KeyFile, LastGood, hidden_by_other_case, resolve};
 use crate::engine::mirror::provenance::{CollectionFiles, Earlier};
 use crate::engine::mirror::{Mirror, Step};
 use crate::engine::projection::problem::{Problem, Serving};
@@ -65,16 +62,10 @@ impl Mirror {
                 *slot = edit.content.clone().map(|content| KeyFile { name, content, uncommitted: true });
                 continue;
             }
-            let content = match self.committed(step, &name) {
-                None => continue,
-                Some(TreeEntry::Special(what)) => FileContent::Special(what),
-                Some(TreeEntry::File(blob)) => match self.read_one(key, &name, blob, step)? {
-                    Ok(good) => FileContent::Good(good),
-                    Err(faults) => FileContent::Broken(faults),
-                },
-            };
             // Where the file that comes before was deleted by hand, no commit shows this one.
-            *slot = Some(KeyFile { name, content, uncommitted: is_uncovered });
+            let uncommitted = is_uncovered;
+            let content = self.read_committed(key, &name, step)?;
+            *slot = content.map(|content| KeyFile { name, content, uncommitted });
         }
         Ok(files)
     }
@@ -83,10 +74,8 @@ impl Mirror {
         let [yaml, yml] = self.files(key, &work.step)?;
         let main = yaml.as_ref().or(yml.as_ref());
         let last_good = match main {
-            Some(KeyFile { content: FileContent::Broken(_) | FileContent::Special(_), .. }) => {
-                self.last_good(key, &work.step)?
-            }
-            Some(KeyFile { content: FileContent::Good(_), .. }) | None => None,
+            Some(KeyFile { content: Err(_), .. }) => self.last_good(key, &work.step)?,
+            Some(KeyFile { content: Ok(_), .. }) | None => None,
         };
         let resolved = resolve(key, yaml, yml, || last_good);
         for name in names_of(key) {
@@ -98,13 +87,10 @@ impl Mirror {
         }
         let entry = resolved.served.map(|(file, good)| {
             let entry = Entry {
-                collection: good.collection,
-                ending: Ending::of(&file),
-                blob: good.blob,
                 uncommitted: resolved.uncommitted,
                 problem: problems.first().cloned(),
                 stale: resolved.stale,
-                memo: SmallMemo::default(),
+                ..Entry::of_file(good.collection, &file, good.blob)
             };
             work.ready
                 .get(key.as_str())

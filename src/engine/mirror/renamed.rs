@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use crate::domain::file_name::twin;
-use crate::engine::layers::FileContent;
 use crate::engine::mirror::{Believed, Mirror};
 use crate::store::Saved;
 
@@ -25,7 +24,7 @@ impl Mirror {
 
     /// The name that a file had before, if it looks renamed.
     fn renamed_from(&self, name: &str) -> Option<String> {
-        let good = |edit: &&Believed| matches!(edit.content, Some(FileContent::Good(_)));
+        let good = |edit: &&Believed| matches!(edit.content, Some(Ok(_)));
         self.work_tree.edits.get(name).filter(good)?;
         let other = twin(name)?;
         self.work_tree

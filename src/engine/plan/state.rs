@@ -7,7 +7,7 @@ use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
-use crate::engine::layers::{FileContent, Good, KeyFile, resolve};
+use crate::engine::layers::{Good, KeyFile, resolve};
 use crate::engine::plan::edits::Edits;
 use crate::engine::plan::fold::FoldedCommit;
 use crate::engine::plan::merge::{self, Merged};
@@ -306,10 +306,10 @@ impl<'i> PlanState<'i> {
         let [yaml, yml] = names_of(key).map(|name| {
             let content = if written.is_in(&name) {
                 let lacking = format::lacking(collection, bytes);
-                FileContent::Good(Good { blob: *blob, collection: Arc::clone(collection), lacking })
+                Ok(Good { blob: *blob, collection: Arc::clone(collection), lacking })
             } else if self.is_made(&name).unwrap_or_else(|| stands_here(&name)) {
                 // It is not read, since it does not count.
-                FileContent::Broken(Vec::new())
+                Err(Vec::new())
             } else {
                 return None;
             };

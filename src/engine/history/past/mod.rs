@@ -18,7 +18,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View};
-use crate::engine::layers::{Claim, FileContent, KeyFile, LastGood, hidden_by_other_case, resolve};
+use crate::engine::layers::{Claim, KeyFile, LastGood, hidden_by_other_case, resolve};
 use crate::engine::projection::problem::Problem;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::StoreError;
@@ -154,16 +154,16 @@ impl View {
         reading: PastReading,
     ) -> Result<(Option<Arc<Entry>>, Vec<PastFault>), HistoryError> {
         let (content, last_good) = match reading {
-            PastReading::Good(good) => (FileContent::Good(good), None),
+            PastReading::Good(good) => (Ok(good), None),
             PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
-                (FileContent::Broken(vec![fault.into_format()]), self.last_good(revision, key)?)
+                (Err(vec![fault.into_format()]), self.last_good(revision, key)?)
             }
         };
         let committed = |name, content| KeyFile { name, content, uncommitted: false };
         let file = committed(version.name(key), content);
         let beside = twin.map(|_| {
             // It is not read, since it does not count.
-            committed(Ending::Yml.file_of(key), FileContent::Broken(Vec::new()))
+            committed(Ending::Yml.file_of(key), Err(Vec::new()))
         });
         let last_good = || {
             let Standing { version, good } = last_good?;
