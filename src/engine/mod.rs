@@ -66,7 +66,6 @@ pub use crate::engine::submission::error::{Clash, SubmitError};
 pub use crate::engine::submission::once::{Fingerprint, Once};
 pub use crate::engine::submission::{Condition, ConditionalCommand, Submission, Tags};
 pub use crate::engine::undo::Undoer;
-#[cfg(test)]
 pub(crate) use crate::format::Fault;
 pub use crate::format::attribute_lines;
 use crate::store::{Journal, StoreError};

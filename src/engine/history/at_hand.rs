@@ -51,7 +51,7 @@ impl EventRecord {
 
 impl PastFault {
     const fn bytes(&self) -> usize {
-        self.path.len() + self.message.len()
+        self.path.len() + self.fault.message.len()
     }
 }
 

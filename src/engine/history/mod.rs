@@ -70,7 +70,7 @@ pub use crate::engine::history::query::page::{EventPage, EventPageQuery, Filter,
 pub use crate::engine::history::query::time::TimeBound;
 use crate::engine::layers::{Good, damage, not_a_file};
 use crate::engine::pacing::Pacing;
-use crate::format;
+use crate::format::Fault;
 use crate::store::cache::SharedCache;
 pub use crate::store::signature::Signature;
 use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
@@ -198,14 +198,13 @@ impl SharedHistory {
         }
     }
 
-    fn fault(&self, key: &Key, version: Version, fault: format::Fault) -> PastFault {
+    fn fault(&self, key: &Key, version: Version, fault: Fault) -> PastFault {
         self.first_fault(&version.name(key), vec![fault])
     }
 
     /// The first of a file's faults, which is the one that the past tells.
-    fn first_fault(&self, name: &str, mut faults: Vec<format::Fault>) -> PastFault {
-        let format::Fault { line, column, message } = faults.swap_remove(0);
-        PastFault { path: self.path(name), line, column, message }
+    fn first_fault(&self, name: &str, mut faults: Vec<Fault>) -> PastFault {
+        PastFault { path: self.path(name), fault: faults.swap_remove(0) }
     }
 
     /// A file of the folder as a path inside the repository.

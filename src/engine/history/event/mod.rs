@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::domain::{Actor, Change, Key, Reverses, Revision};
 use crate::engine::memo::Memo;
-use crate::format;
+use crate::format::Fault;
 
 /// What happened to a collection: whether it has a file before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,26 +165,15 @@ pub enum Effect {
 pub struct PastFault {
     /// The path inside the repository.
     pub path: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-impl PastFault {
-    /// The fault without the path.
-    pub(crate) fn into_format(self) -> format::Fault {
-        let Self { line, column, message, .. } = self;
-        format::Fault { line, column, message }
-    }
+    /// Where in it, and what.
+    pub fault: Fault,
 }
 
 /// `path:line:column: message`, as editors and compilers write it.
 impl fmt::Display for PastFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.path, self.line, self.column, self.message)
+        let Self { path, fault: Fault { line, column, message } } = self;
+        write!(f, "{path}:{line}:{column}: {message}")
     }
 }
 

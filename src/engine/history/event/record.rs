@@ -12,6 +12,7 @@ use crate::engine::history::index::number;
 use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::{HistoryError, PastReading, View, collection_of};
 use crate::engine::memo::Memo;
+use crate::format::Fault;
 use crate::format::message::{self, Message};
 use crate::store::{SHALLOW, StoreError};
 
@@ -72,7 +73,7 @@ impl View {
             Some(problem) => {
                 let path =
                     self.shared.path(&row.after.map_or_else(|| format!("{key}.yaml"), |it| it.name(key)));
-                (Effect::Problem(PastFault { path, line: 1, column: 1, message: problem }), false)
+                (Effect::Problem(PastFault { path, fault: Fault::at_start(problem) }), false)
             }
         };
         let record = Arc::new(EventRecord {

@@ -156,7 +156,7 @@ impl View {
         let (content, last_good) = match reading {
             PastReading::Good(good) => (Ok(good), None),
             PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
-                (Err(vec![fault.into_format()]), self.last_good(revision, key)?)
+                (Err(vec![fault.fault]), self.last_good(revision, key)?)
             }
         };
         let committed = |name, content| KeyFile { name, content, uncommitted: false };
@@ -179,7 +179,7 @@ impl View {
         let problem = faults.first().cloned().zip(serving).map(|(fault, serving)| {
             Arc::new(Problem {
                 path: fault.path.clone(),
-                faults: vec![fault.into_format()],
+                faults: vec![fault.fault],
                 collection: Some(key.clone()),
                 serving,
                 since: at,

@@ -37,7 +37,7 @@ fn told(view: &View) -> Vec<String> {
 fn line(event: &EventRecord) -> String {
     let effect = match &event.effect {
         Effect::Changes(changes) => changes.iter().map(shown).collect::<Vec<_>>().join(", "),
-        Effect::Problem(fault) => format!("! {}:{}:{}", fault.path, fault.line, fault.column),
+        Effect::Problem(fault) => format!("! {}:{}:{}", fault.path, fault.fault.line, fault.fault.column),
     };
     format!("{} {} ({effect})", event.action.as_str(), event.key)
 }

@@ -87,7 +87,7 @@ fn perform(repo: &Repo, act: &Act, n: usize) -> Option<Revision> {
 fn parsed(repo: &Repo, revision: Revision, key: &Key) -> Option<Result<Collection, ()>> {
     let file = [format!("{key}.yaml"), format!("{key}.yml")];
     let bytes = file.iter().find_map(|name| repo.show(revision, name))?;
-    Some(format::read(key, &bytes).map_err(|_| ()))
+    Some(crate::format::read(key, &bytes).map_err(|_| ()))
 }
 
 /// What is served of a key along a line of commits, oldest first: the file, or what it was before

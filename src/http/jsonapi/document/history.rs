@@ -15,8 +15,8 @@ use chrono::SecondsFormat;
 use serde_json::json;
 
 use crate::domain::{Actor, Change, Key, Reverses};
-use crate::engine;
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, PastFault};
+use crate::engine::{self, Fault};
 use crate::http::authorize::Allowed;
 use crate::http::jsonapi::document::HEAD;
 use crate::http::jsonapi::json::{Members, write_list, write_object};
@@ -105,7 +105,7 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Fieldset>) -> 
         }
         match &record.effect {
             Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
-            Effect::Problem(PastFault { path, line, column, message }) => {
+            Effect::Problem(PastFault { path, fault: Fault { line, column, message } }) => {
                 let told = json!({"path": path, "line": line, "column": column, "message": message});
                 attributes.json("problem", told);
             }
@@ -284,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_broken_file_has_a_problem_in_place_of_changes() {
-        let fault = PastFault { path: "c/a.yaml".into(), line: 2, column: 3, message: "is wrong".into() };
+        let fault = Fault { line: 2, column: 3, message: "is wrong".into() };
+        let fault = PastFault { path: "c/a.yaml".into(), fault };
         let attributes = shown(&event(
             &record(Effect::Problem(fault)),
             &Fields::default(),

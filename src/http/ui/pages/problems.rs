@@ -7,7 +7,7 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::domain::{Key, Value};
-use crate::engine::history::View;
+use crate::engine::history::{PastFault, View};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -181,7 +181,7 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
             let past = view.as_of(revision)?;
             let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));
             let mut problems = Vec::new();
-            for (path, fault) in &past.problems {
+            for (path, PastFault { fault, .. }) in &past.problems {
                 let name = path.strip_prefix(&view.path("")).unwrap_or(path);
                 let key = name.rsplit_once('.').and_then(|(stem, _)| Key::parse(stem).ok());
                 if !sees(key.as_ref()) {
