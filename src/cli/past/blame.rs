@@ -27,7 +27,7 @@ impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.output.without_table()?;
         let view = self.source.place.view()?;
-        let blames = view.blame(&self.key, &|_| true)?;
+        let blames = view.blame(&self.key, None, &|_| true)?;
         shown(|screen| {
             for blame in &blames {
                 if self.source.output.is_json() {

@@ -129,7 +129,7 @@ pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     let query = call.query();
     call.answering(move || {
         let sees = |key: &Key| allowed.sees(key);
-        let blames = view.blame(&key, &sees)?;
+        let blames = view.blame(&key, None, &sees)?;
         let fields = query::fields(&query?, &[history::BLAME, history::EVENT])?;
         let resources = blames.iter().map(|blame| history::blame(&key, blame, &fields, &allowed));
         // What is blamed is committed; what is served may be a saved file that nobody has committed.

@@ -20,38 +20,20 @@ pub struct Blame {
 impl View {
     /// For each attribute of a collection, in canonical order, the event that gave it its present
     /// value: the last one since the collection was created that changed it, also under the key that it had
-    /// before its file was moved, as far as `sees` allows. Commits only; an uncommitted edit has no event.
+    /// before its file was moved, as far as `sees` allows. Commits only; an uncommitted edit has no event. With a
+    /// revision along the first parents, the same of what it was then.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::UnknownKey`] when there is no such collection at the head.
-    pub fn blame(&self, key: &Key, sees: &dyn Fn(&Key) -> bool) -> Result<Vec<Blame>, HistoryError> {
-        self.blame_until(key, u32::MAX, sees)
-    }
-
-    /// For each attribute of a collection, in canonical order, the event that gave it the value that it had at a
-    /// revision along the first parents; otherwise as [`blame`](Self::blame).
-    ///
-    /// # Errors
-    ///
-    /// [`HistoryError::UnknownKey`] when there was no such collection then, and
+    /// [`HistoryError::UnknownKey`] when there is no such collection, or was none then, and
     /// [`HistoryError::UnknownRevision`] for a revision elsewhere.
-    pub fn blame_as_of(
-        &self,
-        revision: Revision,
-        key: &Key,
-        sees: &dyn Fn(&Key) -> bool,
-    ) -> Result<Vec<Blame>, HistoryError> {
-        self.blame_until(key, self.commit_number(revision)?, sees)
-    }
-
-    /// As [`blame`](Self::blame), with the values that the attributes had at the commit with this number.
-    fn blame_until(
+    pub fn blame(
         &self,
         key: &Key,
-        commit: u32,
+        until: Option<Revision>,
         sees: &dyn Fn(&Key) -> bool,
     ) -> Result<Vec<Blame>, HistoryError> {
+        let commit = until.map_or(Ok(u32::MAX), |revision| self.commit_number(revision))?;
         let unknown = || HistoryError::UnknownKey(key.clone());
         let number = self.index.find_key(key.as_str()).ok_or_else(unknown)?;
         let mut open: Vec<Change> = Vec::new();

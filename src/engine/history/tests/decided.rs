@@ -111,7 +111,7 @@ fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same()
         told(&view),
         ["updated posts (name A B)", "updated posts (x-x - 1)", "created posts (type - document, name - A)"]
     );
-    let blamed = view.blame(&key("posts"), &|_| true).unwrap();
+    let blamed = view.blame(&key("posts"), None, &|_| true).unwrap();
     let by = |name: &str| blamed.iter().find(|it| it.attribute == name).unwrap().event.commit.revision;
     assert_eq!([by("name"), by("x-x"), by("type")], [merged.ours[0], merged.theirs[0], merged.base]);
     let last = view.last_change(&key("posts"), None).unwrap();
@@ -151,7 +151,7 @@ fn what_one_side_took_back_itself_is_told_for_who_hears_it_last() {
     // For who stood at C: B, then A again. In a list C gave it.
     let merged = Merged::of(Some(&a), &[Some(&b), Some(&a)], &[Some(&c)], Some(&c));
     assert_eq!(merged.told(), ["updated posts (name A C)"]);
-    let blamed = read(&merged.repo).blame(&key("posts"), &|_| true).unwrap();
+    let blamed = read(&merged.repo).blame(&key("posts"), None, &|_| true).unwrap();
     let name = blamed.iter().find(|it| it.attribute == "name").unwrap();
     assert_eq!(name.event.commit.revision, merged.ours[0]);
 }

@@ -59,7 +59,11 @@ fn a_value_is_blamed_on_who_gave_it_before_the_file_was_moved() {
     let (repo, made) = renamed();
     let view = read(&repo);
     let blamed = |sees: &dyn Fn(&Key) -> bool| -> Vec<Revision> {
-        view.blame(&key("texts"), sees).unwrap().iter().map(|blame| blame.event.commit.revision).collect()
+        view.blame(&key("texts"), None, sees)
+            .unwrap()
+            .iter()
+            .map(|blame| blame.event.commit.revision)
+            .collect()
     };
     assert_eq!(blamed(&|_| true), [made[0], made[1], made[3]]);
     assert_eq!(blamed(&|key| key.as_str() == "texts"), [made[4]; 3]);

@@ -196,13 +196,13 @@ fn git_applies_the_text_of_a_difference() {
 fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
     let (repo, revisions) = small();
     let blamed = |key_text: &str| -> Vec<(String, Revision)> {
-        let blames = read(&repo).blame(&key(key_text), &|_| true).unwrap();
+        let blames = read(&repo).blame(&key(key_text), None, &|_| true).unwrap();
         blames.into_iter().map(|it| (it.attribute, it.event.commit.revision)).collect()
     };
     let expected = [("type", 0), ("name", 2), ("recursive", 4)];
     assert_eq!(blamed("posts"), expected.map(|(name, at)| (name.to_owned(), revisions[at])));
     assert!(
-        matches!(read(&repo).blame(&key("pages"), &|_| true), Err(HistoryError::UnknownKey(_))),
+        matches!(read(&repo).blame(&key("pages"), None, &|_| true), Err(HistoryError::UnknownKey(_))),
         "it is gone"
     );
     repo.add_commit(&[("posts.yaml", "broken")], "six");
@@ -440,7 +440,7 @@ fn a_question_ends_when_nobody_waits_for_its_answer() {
     let names = Filter { attributes: vec!["name".into()], ..Filter::default() };
     assert!(matches!(view.as_of(first), Err(HistoryError::Left)));
     assert!(matches!(view.difference(first, second, &|_| true), Err(HistoryError::Left)));
-    assert!(matches!(view.blame(&key("posts"), &|_| true), Err(HistoryError::Left)));
+    assert!(matches!(view.blame(&key("posts"), None, &|_| true), Err(HistoryError::Left)));
     assert!(matches!(view.events(&names, &EventPageQuery::first(9)), Err(HistoryError::Left)));
     let text = view.text_difference(Some(first), Some(second), &|_| true, in_an_hour());
     assert!(matches!(text, Err(HistoryError::Left)));

@@ -116,12 +116,8 @@ fn committed(
 fn blamed(view: &View, as_of: Option<Revision>, key: &Key, blaming: Option<&Allowed>) -> Vec<Blame> {
     let Some(allowed) = blaming else { return Vec::new() };
     let sees = |key: &Key| allowed.sees(key);
-    let blames = match as_of {
-        None => view.blame(key, &sees),
-        Some(revision) => view.blame_as_of(revision, key, &sees),
-    };
     // A collection that was never committed, or a revision off the first parents, has nobody to name.
-    blames.unwrap_or_default()
+    view.blame(key, as_of, &sees).unwrap_or_default()
 }
 
 fn lines(bytes: &[u8], blames: &[Blame], blaming: Option<&Allowed>) -> Vec<Line> {
