@@ -203,7 +203,7 @@ async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -
 }
 
 fn read_policy(bytes: &[u8]) -> Result<Vec<Token>, String> {
-    format::policy::read(bytes).map_err(|fault| format!("{}:{}: {}", fault.line, fault.column, fault.message))
+    format::policy::read(bytes).map_err(|fault| fault.to_string())
 }
 
 #[cfg(test)]

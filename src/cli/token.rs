@@ -88,8 +88,7 @@ fn add(file: &PolicyFile, new: NewTokenArgs) -> Result<Done, Failure> {
 
 fn list(file: &PolicyFile) -> Result<Done, Failure> {
     let text = file.read()?.ok_or_else(|| anyhow!("there is no {file}"))?;
-    let tokens = policy::read(text.as_bytes())
-        .map_err(|fault| anyhow!("{file}:{}:{}: {}", fault.line, fault.column, fault.message))?;
+    let tokens = policy::read(text.as_bytes()).map_err(|fault| anyhow!("{file}:{fault}"))?;
     for token in &tokens {
         answer(&shown(token)).context("cannot write the list")?;
     }

@@ -89,8 +89,9 @@ pub const FILE_BYTES_MAX: usize = 64 * 1024;
 /// The most faults of one file that are told.
 pub const PROBLEMS_PER_FILE_MAX: usize = 20;
 
-/// What is wrong with a file, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is wrong with a file, and where; it tells the place as editors and compilers do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
 pub struct Fault {
     /// The line, from 1.
     pub line: usize,

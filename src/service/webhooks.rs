@@ -51,8 +51,7 @@ pub(super) fn for_api(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
 fn read(path: &Path) -> Result<Vec<Receiver>, String> {
     let shown = path.display();
     let bytes = read_named(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let receivers = format::webhooks::read(&bytes)
-        .map_err(|fault| format!("{shown}:{}:{}: {}", fault.line, fault.column, fault.message))?;
+    let receivers = format::webhooks::read(&bytes).map_err(|fault| format!("{shown}:{fault}"))?;
     checked(&receivers).map_err(|fault| format!("{shown}: {fault}"))?;
     Ok(receivers)
 }

@@ -38,7 +38,7 @@ pub(super) fn policy(path: &Path, findings: &mut Vec<Finding>) {
         findings.push(Finding::hint("policy", what, why, format!("chmod o-r '{shown}'")));
     }
     if let Err(fault) = format::policy::read(&bytes) {
-        let what = format!("{shown}:{}:{}: {}", fault.line, fault.column, fault.message);
+        let what = format!("{shown}:{fault}");
         let why = "a service that runs keeps the last good one, and none starts with it";
         findings.push(Finding::wrong("policy", what, why, "mend the line that is named"));
     }

@@ -13,7 +13,7 @@ const HEADING: &str = "\
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The file is broken as it is.
-    #[error("{}:{}: {}", .0.line, .0.column, .0.message)]
+    #[error("{0}")]
     Broken(Fault),
     /// The name or the e-mail address can't be an author's.
     #[error("{0}")]

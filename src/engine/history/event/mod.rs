@@ -172,8 +172,7 @@ pub struct PastFault {
 /// `path:line:column: message`, as editors and compilers write it.
 impl fmt::Display for PastFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, fault: Fault { line, column, message } } = self;
-        write!(f, "{path}:{line}:{column}: {message}")
+        write!(f, "{}:{}", self.path, self.fault)
     }
 }
 
