@@ -39,7 +39,7 @@ fn known_answer(
     ledger: &Ledger,
     submission: &Submission,
 ) -> Result<Option<Result<Written, SubmitError>>, StoreError> {
-    let Some(once) = submission.once.as_ref().filter(|_| !submission.dry_run) else { return Ok(None) };
+    let Some(once) = submission.recorded_once() else { return Ok(None) };
     let read = |mirror: &mut Mirror, commit: &CommitRecord| outcomes(mirror, commit, submission);
     Ok(look_up(mirror, ledger, (&submission.author, once), read)?.transpose())
 }

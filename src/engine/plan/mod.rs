@@ -145,7 +145,7 @@ pub(crate) fn plan<'s>(
         Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
     let mut asked: HashMap<Scope, (Fingerprint, usize)> = HashMap::new();
     for (index, submission) in submissions.into_iter().enumerate() {
-        let once = submission.once.as_ref().filter(|_| !submission.dry_run);
+        let once = submission.recorded_once();
         let once = once.map(|once| (Scope::of(&submission.author, once), once.fingerprint));
         if let Some((scope, fingerprint)) = once
             && let Some((earlier, index)) = asked.get(&scope)

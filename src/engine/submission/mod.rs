@@ -28,6 +28,14 @@ pub struct Submission {
     pub once: Option<Once>,
 }
 
+impl Submission {
+    /// The name under which it is recorded what was granted, if it is.
+    #[must_use]
+    pub fn recorded_once(&self) -> Option<&Once> {
+        self.once.as_ref().filter(|_| !self.dry_run)
+    }
+}
+
 #[cfg(test)]
 impl Submission {
     /// Commands without conditions, asked for by an author who says no more.

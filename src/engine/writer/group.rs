@@ -374,8 +374,7 @@ fn answer_asked_again(ledger: &Ledger, jobs: &mut Vec<Job>) {
 }
 
 fn events_of(ledger: &Ledger, job: &Job) -> Option<Vec<Uuid>> {
-    let Submission { author, once, dry_run, .. } = &job.submission;
-    ledger.unknown(author, once.as_ref().filter(|_| !dry_run)?)
+    ledger.unknown(&job.submission.author, job.submission.recorded_once()?)
 }
 
 /// What became of each file that a chain of commits changed.
@@ -400,7 +399,7 @@ fn record(
     now: DateTime<Utc>,
 ) {
     let Job { submission, .. } = job;
-    if let (Some(once), Ok(granted), false) = (&submission.once, answer, submission.dry_run) {
+    if let (Some(once), Ok(granted)) = (submission.recorded_once(), answer) {
         let made = match (granted.draft, at) {
             (Some(_), Some(revision)) => RecordedOutcome::Commit(revision),
             _ => RecordedOutcome::Nothing { at, outcomes: granted.outcomes.clone() },

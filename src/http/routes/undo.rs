@@ -6,7 +6,7 @@ use warp::http::StatusCode;
 use crate::domain::{Key, Value};
 use crate::engine::Undoer;
 use crate::engine::history::UndoRefusal;
-use crate::engine::{Handle, Projection, Submission, Written};
+use crate::engine::{Handle, Projection, Written};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
@@ -147,9 +147,9 @@ impl<'a> Request<'a> {
     }
 
     async fn replayed(&self) -> Result<Option<Written>, ApiError> {
-        let Undoer { asked: Submission { author, once, dry_run, .. }, condition } = &self.undoer;
-        let Some(once) = once.as_ref().filter(|_| !dry_run) else { return Ok(None) };
-        let replayed = self.call.context.handle.replay(author, once, &self.key).await;
+        let Undoer { asked, condition } = &self.undoer;
+        let Some(once) = asked.recorded_once() else { return Ok(None) };
+        let replayed = self.call.context.handle.replay(&asked.author, once, &self.key).await;
         replayed.map_err(|error| submit::refused(error, condition))
     }
 }
