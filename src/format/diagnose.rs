@@ -14,10 +14,10 @@ use std::ops::Range;
 use crate::domain::VALUE_DEPTH_MAX;
 use crate::format::diagnose::line::{LineFault, SourceLine};
 use crate::format::lookalike::{SIGNS, closing_quote, surrogate_pair};
-use crate::format::place::{LocatedFault, place};
+use crate::format::place::place;
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Node, Parsed};
-use crate::format::{PROBLEMS_PER_FILE_MAX, scalar, tree};
+use crate::format::{Fault, PROBLEMS_PER_FILE_MAX, scalar, tree};
 
 /// What is wrong in a text that is no YAML, and what can be read of the rest.
 pub(crate) struct Diagnosis {
@@ -27,8 +27,8 @@ pub(crate) struct Diagnosis {
     pub(crate) parsed: Parsed,
     /// What is wrong, by places in the text as it was then: lines hold, and columns of lines that are
     /// not replaced.
-    pub(crate) places: Vec<LocatedFault>,
-    /// Which lines, from 0, were replaced.
+    pub(crate) places: Vec<Fault>,
+    /// Which lines, from 1, were replaced.
     mended: Vec<Range<usize>>,
 }
 
@@ -67,13 +67,13 @@ pub(crate) fn read(text: &str) -> Diagnosis {
 }
 
 /// The first mistake of a text that is no YAML; `None` of one that is.
-pub(crate) fn first(text: &str) -> Option<LocatedFault> {
+pub(crate) fn first(text: &str) -> Option<Fault> {
     let mistake = foreign(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
     Some(place(text, mistake.found))
 }
 
 impl Diagnosis {
-    /// Whether another line stands in place of this one.
+    /// Whether another line stands in place of this one, from 1.
     pub(crate) fn is_mended(&self, line: usize) -> bool {
         self.mended.iter().any(|mended| mended.contains(&line))
     }
@@ -81,7 +81,7 @@ impl Diagnosis {
     /// Notes a mistake and replaces its lines. Where another was mended already, what stands instead was no help:
     /// nothing more is told, and nothing is read of the lines. False if that is so already.
     fn mend(&mut self, Mistake { found, lines, instead }: Mistake) -> bool {
-        let first = self.text[..lines.start].matches('\n').count();
+        let first = self.text[..lines.start].matches('\n').count() + 1;
         let count = self.text[lines.clone()].matches('\n').count();
         let behind = first + count + 1;
         let is_new = self.mended.iter().all(|mended| behind <= mended.start || mended.end <= first);

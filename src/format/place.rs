@@ -6,19 +6,6 @@ use crate::format::tree::FaultAt;
 /// The most characters of a message: it may quote what somebody wrote, and is told in logs, answers and on screens.
 const MESSAGE_CHARS_MAX: usize = 400;
 
-/// A fault with its line and column, both from 0; the column in characters.
-pub(crate) struct LocatedFault {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    pub(crate) message: String,
-}
-
-impl From<LocatedFault> for Fault {
-    fn from(LocatedFault { line, column, message }: LocatedFault) -> Self {
-        Self { line: line + 1, column: column + 1, message: shortened(message) }
-    }
-}
-
 fn shortened(mut message: String) -> String {
     if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
         message.truncate(at);
@@ -28,20 +15,20 @@ fn shortened(mut message: String) -> String {
 }
 
 /// Where something was found.
-pub(crate) fn place(text: &str, found: FaultAt) -> LocatedFault {
+pub(crate) fn place(text: &str, found: FaultAt) -> Fault {
     places(text, vec![found]).swap_remove(0)
 }
 
 /// Where each was found, in the order of the text, which is walked through once.
-pub(crate) fn places(text: &str, mut found: Vec<FaultAt>) -> Vec<LocatedFault> {
+pub(crate) fn places(text: &str, mut found: Vec<FaultAt>) -> Vec<Fault> {
     found.sort_by_key(|found| found.at);
-    let (mut from, mut line, mut column) = (0, 0, 0);
+    let (mut from, mut line, mut column) = (0, 1, 1);
     let place = |FaultAt { at, message }| {
         for c in text.get(from..at).unwrap_or_default().chars() {
-            (line, column) = if c == '\n' { (line + 1, 0) } else { (line, column + 1) };
+            (line, column) = if c == '\n' { (line + 1, 1) } else { (line, column + 1) };
         }
         from = at;
-        LocatedFault { line, column, message }
+        Fault { line, column, message: shortened(message) }
     };
     found.into_iter().map(place).collect()
 }

@@ -173,7 +173,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Token>, Fault> {
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::at_start("a policy file is UTF-8 text"))?;
     let file: File = serde_yaml::from_str(text)
-        .map_err(|error| diagnose::first(text).map_or_else(|| fault(text, &error), Fault::from))?;
+        .map_err(|error| diagnose::first(text).unwrap_or_else(|| fault(text, &error)))?;
     let tokens: Vec<Token> = file.tokens.into_iter().map(Token::from).collect();
     let mut hashes = HashSet::new();
     match tokens.iter().find(|token| !hashes.insert(token.secret_hash)) {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, shown};
 use crate::format::diagnose::Diagnosis;
-use crate::format::place::{LocatedFault, place, places};
+use crate::format::place::{place, places};
 use crate::format::read::locate::{located, start_of, suspected};
 use crate::format::scalar::Style;
 use crate::format::tree::{FaultAt, Layout, MapEntry, Node, NodeContent, Parsed};
@@ -40,7 +40,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
         let at = error.valid_up_to();
         let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
         let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
-        place(text, FaultAt { at, message }).into()
+        place(text, FaultAt { at, message })
     })
 }
 
@@ -106,12 +106,12 @@ pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node)
 /// Whether the type may have stood in a line that could not be read, or under a name in the wrong quotes.
 fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
     let is_suspect = |entry: &MapEntry| entry.name().contains("type") && suspected(&entry.key).is_some();
-    text.lines().enumerate().any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
+    (1..).zip(text.lines()).any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
         || diagnosis.parsed.root.iter().flat_map(Node::entries).any(is_suspect)
 }
 
 /// All that is wrong: in the lines that could not be read, in the form, and in the attributes.
-fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<LocatedFault>, Option<Node>) {
+fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<Fault>, Option<Node>) {
     let Diagnosis { text, parsed: Parsed { root, faults: form, .. }, .. } = &diagnosis;
     let is_block = root.as_ref().is_none_or(|root| root.layout() == Some(Layout::Block));
     let form = places(text, form.clone());
@@ -119,7 +119,7 @@ fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<LocatedFault>, 
     let told: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
     let attributes = places(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
     let readable = attributes.chain(form).filter(|it| !diagnosis.is_mended(it.line));
-    let mut wrong: Vec<LocatedFault> = readable.collect();
+    let mut wrong: Vec<Fault> = readable.collect();
     wrong.extend(diagnosis.places);
     (wrong, diagnosis.parsed.root)
 }
@@ -163,13 +163,14 @@ fn unknown_type(value: &Node) -> String {
 }
 
 /// The first faults by position, one for each; that there is no type is a fault of no position.
-fn faults(mut places: Vec<LocatedFault>) -> Vec<Fault> {
+fn faults(mut places: Vec<Fault>) -> Vec<Fault> {
     places.sort_by_key(|it| (it.line, it.column));
-    let has_place = |it: &LocatedFault| it.message != TYPE_MISSING;
+    let has_place = |it: &Fault| it.message != TYPE_MISSING;
     places.dedup_by(|one, two| {
         (one.line, one.column) == (two.line, two.column) && has_place(one) && has_place(two)
     });
-    places.into_iter().take(PROBLEMS_PER_FILE_MAX).map(Fault::from).collect()
+    places.truncate(PROBLEMS_PER_FILE_MAX);
+    places
 }
 
 /// What an attribute wants in place of a plain scalar that readers disagree on.

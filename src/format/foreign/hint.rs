@@ -9,7 +9,7 @@ use crate::format::{Fault, diagnose};
 pub(super) fn unreadable(text: &str, line: usize) -> Fault {
     template(text, line)
         .or_else(|| unquoted(text, line))
-        .or_else(|| diagnose::first(text).map(Fault::from))
+        .or_else(|| diagnose::first(text))
         .unwrap_or_else(|| Fault { line, column: 1, message: "this can't be understood here".to_owned() })
 }
 
