@@ -86,11 +86,7 @@ impl Git {
         let from = from.map_or_else(|| EMPTY_TREE.to_owned(), |from| from.to_string());
         let arguments =
             ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", &from, &to.to_string()];
-        let (ended, bytes) = self.work(&arguments, None, until)?;
-        if !ended.is_well() {
-            return Err(self.failure(&ended));
-        }
-        Ok(changes(&bytes))
+        Ok(changes(&self.well(&arguments, None, until)?))
     }
 
     /// Puts together what both sides did to files that are no collections: `here` is what we did to such files, and
