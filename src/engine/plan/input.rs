@@ -40,19 +40,19 @@ pub(crate) fn input<'a>(
             {
                 files.by_hand.insert(key.clone(), edit);
             }
+            for name in names_of(key) {
+                if let Some(blob) = mirror.committed_blob(&name) {
+                    if job.submission.dry_run {
+                        sources.fetch(blob, || mirror.content(blob))?;
+                    }
+                    files.blobs.insert(name, blob);
+                }
+            }
         }
         if !found.is_empty() {
             files.rivals.insert(key.clone(), found);
         }
         files.of.insert(key.clone(), mirror.files_of(key));
-        for name in names_with_rivals(mirror, key) {
-            if let Some(blob) = mirror.committed_blob(&name) {
-                if job.submission.dry_run {
-                    sources.fetch(blob, || mirror.content(blob))?;
-                }
-                files.blobs.insert(name, blob);
-            }
-        }
         if mirror.is_special(key) {
             files.special.insert(key.clone());
         }
