@@ -103,14 +103,12 @@ pub(crate) struct LastGood {
     pub(crate) uncommitted: bool,
 }
 
-/// Decides what is served for `key` from its two files.
-///
-/// `last_good` is asked only when the file that counts is broken.
+/// Decides what is served for `key` from its two files; `last_good` where the one that counts is broken.
 pub(crate) fn resolve(
     key: &Key,
     yaml: Option<KeyFile>,
     yml: Option<KeyFile>,
-    last_good: impl FnOnce() -> Option<LastGood>,
+    last_good: Option<LastGood>,
 ) -> Resolved {
     let mut wrong = Vec::new();
     if let (Some(first), Some(second)) = (&yaml, &yml) {
@@ -140,7 +138,7 @@ pub(crate) fn resolve(
         Err(faults) => faults,
     };
     wrong.insert(0, BrokenFile { name: file.name, faults, uncommitted: file.uncommitted });
-    match last_good() {
+    match last_good {
         Some(LastGood { name, good, uncommitted }) => {
             Resolved { served: Some((name, good)), uncommitted, stale: true, wrong }
         }
@@ -222,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_valid_file_is_served_as_it_is() {
-        let resolved = resolve(&key(), None, file("posts.yml", Ok(good("a")), true), || panic!());
+        let resolved = resolve(&key(), None, file("posts.yml", Ok(good("a")), true), None);
         assert_eq!(resolved.served, Some(("posts.yml".into(), good("a"))));
         assert!(resolved.uncommitted && !resolved.stale && resolved.wrong.is_empty());
     }
@@ -231,21 +229,21 @@ mod tests {
     fn of_two_files_the_yaml_one_is_served_and_the_other_is_a_problem() {
         let yaml = file("posts.yaml", Ok(good("a")), false);
         let yml = file("posts.yml", Ok(good("b")), true);
-        let resolved = resolve(&key(), yaml, yml, || panic!());
+        let resolved = resolve(&key(), yaml, yml, None);
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("a"))));
         assert!(!resolved.stale, "the file that counts is fine");
         assert_eq!(resolved.wrong[0].name, "posts.yml");
         assert!(resolved.wrong[0].uncommitted);
         let yaml = file("posts.yaml", Ok(good("a")), true);
         let yml = file("posts.yml", Ok(good("b")), false);
-        let resolved = resolve(&key(), yaml, yml, || panic!());
+        let resolved = resolve(&key(), yaml, yml, None);
         assert!(resolved.wrong[0].uncommitted, "the commit has one file only");
     }
 
     #[test]
     fn a_broken_file_keeps_its_last_good_version() {
         let last = LastGood { name: "posts.yaml".into(), good: good("old"), uncommitted: true };
-        let resolved = resolve(&key(), file("posts.yaml", broken(), true), None, || Some(last));
+        let resolved = resolve(&key(), file("posts.yaml", broken(), true), None, Some(last));
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
         assert!(resolved.uncommitted && resolved.stale);
         assert_eq!((resolved.wrong[0].faults[0].line, resolved.wrong[0].faults[0].column), (2, 3));
@@ -254,7 +252,7 @@ mod tests {
     #[test]
     fn of_a_file_that_may_not_be_read_it_is_told_what_to_do() {
         let unreadable = file("posts.yaml", Err(vec![not_read(Special::Unreadable)]), true);
-        let told = resolve(&key(), unreadable, None, || None).wrong.remove(0).faults.remove(0).message;
+        let told = resolve(&key(), unreadable, None, None).wrong.remove(0).faults.remove(0).message;
         assert!(told.contains("can't be read") && told.contains("chmod"), "{told}");
         assert!(!told.contains("only regular files"), "it may well be one: {told}");
     }
@@ -262,7 +260,7 @@ mod tests {
     #[test]
     fn a_file_that_never_was_good_is_a_problem_and_nothing_else() {
         for content in [broken(), Err(vec![not_read(Special::Link)])] {
-            let resolved = resolve(&key(), file("posts.yaml", content, false), None, || None);
+            let resolved = resolve(&key(), file("posts.yaml", content, false), None, None);
             assert_eq!(resolved.served, None);
             assert_eq!(resolved.wrong.len(), 1);
         }

@@ -77,7 +77,7 @@ impl Mirror {
             Some(KeyFile { content: Err(_), .. }) => self.last_good(key, &work.step)?,
             Some(KeyFile { content: Ok(_), .. }) | None => None,
         };
-        let resolved = resolve(key, yaml, yml, || last_good);
+        let resolved = resolve(key, yaml, yml, last_good);
         for name in names_of(key) {
             work.problems.remove(&self.path(&name));
         }

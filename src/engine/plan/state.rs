@@ -315,7 +315,7 @@ impl<'i> PlanState<'i> {
             };
             Some(KeyFile { name, content, uncommitted: false })
         });
-        let resolved = resolve(key, yaml, yml, || None);
+        let resolved = resolve(key, yaml, yml, None);
         let wrong = resolved.wrong.first()?;
         Some(Arc::new(Problem {
             path: self.input.path(&wrong.name),

@@ -165,10 +165,11 @@ impl View {
             // It is not read, since it does not count.
             committed(Ending::Yml.file_of(key), Err(Vec::new()))
         });
-        let last_good = || {
-            let Standing { version, good } = last_good?;
-            Some(LastGood { name: version.name(key), good, uncommitted: false })
-        };
+        let last_good = last_good.map(|Standing { version, good }| LastGood {
+            name: version.name(key),
+            good,
+            uncommitted: false,
+        });
         let resolved = resolve(key, Some(file), beside, last_good);
         let serving = resolved.wrong.first().map(|wrong| resolved.serving(wrong));
         let faults: Vec<PastFault> = resolved
