@@ -106,6 +106,10 @@ impl Following {
                     let message = Message::reset(&from.unwrap_or_default(), to, Clock::system().now());
                     (message, to.map(Position::from))
                 }
+                Ok(Some(Followed::CaughtUp(head))) => {
+                    self.note(Some(head.into())).await;
+                    continue;
+                }
                 Ok(None) => return,
                 Err(error) => {
                     self.failed(&chain(&error));

@@ -29,6 +29,9 @@ pub enum Followed {
     /// What was heard so far is not the past of the branch any more, or the subscriber was too
     /// slow: read everything again. It goes on from this revision.
     Reset(Option<Revision>),
+    /// Everything up to this merge has been told, and the event before this says less by its position: whoever comes
+    /// back with that may be one who has not heard of the other side.
+    CaughtUp(Revision),
 }
 
 /// Somebody who follows the history.
@@ -58,12 +61,11 @@ enum Place {
     Start,
     /// After this.
     After(Position),
-    /// After a commit that came in by a merge, and among what the other side of that did, of which it has heard too,
-    /// after this.
+    /// Among the two sides of a merge, of which a position tells one only.
     Beside {
-        /// What it stood at when the merge came.
-        own: Position,
-        /// How far it is.
+        /// What it stood at when the merge came; `None` before the first commit.
+        own: Option<Position>,
+        /// How far it has heard of the other side.
         told: Position,
     },
 }
@@ -174,7 +176,13 @@ impl Subscription {
                     self.live = events.len() < BATCH_LEN;
                     self.ready.extend(events);
                 }
-                Found::Skip(place) => self.at = place,
+                Found::Skip(place) => {
+                    let was_beside = matches!(self.at, Place::Beside { .. });
+                    self.at = place;
+                    if let Some(head) = self.caught_up().filter(|_| was_beside) {
+                        return Ok(Some(Followed::CaughtUp(head)));
+                    }
+                }
                 Found::Nothing => {
                     self.live = true;
                     return Ok(None);
@@ -259,7 +267,7 @@ fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Fi
     let mut events = Vec::new();
     for event in from..end {
         if filter.takes(view, event)? {
-            events.push((view.record_at_hand(event)?, Place::After(view.position_of(event))));
+            events.push((view.record_at_hand(event)?, behind(view, at, Seen::before(from), event)));
         }
     }
     Some(if events.is_empty() { Found::Skip(Place::at_head(view)) } else { Found::Events(events) })
@@ -276,13 +284,11 @@ fn behind(view: &View, at: Place, seen: Seen, event: u32) -> Place {
     let (position, commit) = (view.position_of(event), view.index.event(event).commit);
     let own = match at {
         Place::Now | Place::Start => None,
-        Place::After(own) | Place::Beside { own, .. } => Some(own),
+        Place::After(own) => Some(own),
+        Place::Beside { own, .. } => own,
     };
-    let is_past = |(own, _): (u32, u32)| commit > own && view.index.forks().is_main(commit);
-    match (own, seen.beside) {
-        (Some(own), Some(beside)) if !is_past(beside) => Place::Beside { own, told: position },
-        _ => Place::After(position),
-    }
+    let is_behind_all = view.index.forks().is_main(commit) && seen.beside.is_none_or(|(own, _)| commit > own);
+    if is_behind_all { Place::After(position) } else { Place::Beside { own, told: position } }
 }
 
 /// Reads the next events after a place.
@@ -292,10 +298,11 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
         Place::Now => return Ok(Found::Skip(head)),
         Place::Start => Some(Seen::before(0)),
         Place::After(position) => view.seen(position)?,
-        Place::Beside { own, told } => match (view.seen(own)?, view.seen_until(told)?) {
-            (Some(seen), Some(until)) => Some(Seen { until: until.max(seen.until), ..seen }),
-            _ => None,
-        },
+        Place::Beside { own, told } => {
+            let seen = own.map_or(Ok(Some(Seen::before(0))), |own| view.seen(own))?;
+            let until = view.seen_until(told)?;
+            seen.zip(until).map(|(seen, until)| Seen { until: until.max(seen.until), ..seen })
+        }
     };
     let Some(seen) = seen else { return Ok(Found::Reset(head, view.head())) };
     let (from, end) = (seen.until, view.index.events_len());

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use tokio::sync::watch;
 
 use crate::domain::{Value, changes};
+use crate::engine::PublishedHead;
 use crate::engine::history::query::page::Bound;
 use crate::engine::history::tests::*;
 use crate::random::cases;
 use crate::store::git::testing::{Making, Put};
 
 /// What somebody has who follows the events.
-type Followed = BTreeMap<Key, BTreeMap<String, Value>>;
+type Held = BTreeMap<Key, BTreeMap<String, Value>>;
 
 const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
 const MERGED: &str = "Merge 1 commit made here with what the remote has\n\nCollectory-Origin: merge\n";
@@ -64,7 +66,7 @@ fn document(attributes: &str) -> String {
     format!("type: document\n{attributes}")
 }
 
-fn served(view: &View, revision: Revision) -> Followed {
+fn served(view: &View, revision: Revision) -> Held {
     let entries = view.as_of(revision).unwrap();
     let attributes = |entry: &crate::engine::Entry| {
         let all = changes(None, Some(&entry.collection));
@@ -74,7 +76,7 @@ fn served(view: &View, revision: Revision) -> Followed {
 }
 
 /// Goes on from what somebody has with what they hear next.
-fn follow(followed: &mut Followed, event: &EventRecord) {
+fn follow(followed: &mut Held, event: &EventRecord) {
     let has = followed.entry(event.key.clone()).or_default();
     if event.action != Action::Updated {
         has.clear();
@@ -123,6 +125,57 @@ fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same()
     let next = merged.repo.add_commit(&[("posts.yaml", &document("name: C\nx-x: 1\n"))], "next");
     let view = read(&merged.repo);
     assert_eq!(line(&view.events_of(next).unwrap()[0]), "updated posts (name B C)");
+}
+
+/// What a subscriber is told that is known by now.
+async fn heard_now(subscription: &mut Subscription) -> Vec<String> {
+    let mut heard = Vec::new();
+    while let Some(next) = subscription.next_known().await.unwrap() {
+        heard.push(match next {
+            Followed::Event(event) => event.position.to_string(),
+            Followed::Reset(_) => "reset".to_owned(),
+            Followed::CaughtUp(revision) => format!("up to {revision}"),
+        });
+    }
+    heard
+}
+
+#[tokio::test]
+async fn who_follows_over_a_merge_hears_each_event_once_and_comes_back_behind_the_merge() {
+    let [a, b, c] = ["A", "B", "C"].map(|name| document(&format!("name: {name}\n")));
+    let [x, y] = [1, 2].map(|x| document(&format!("name: A\nx-x: {x}\n")));
+    let both = document("name: C\nx-x: 2\n");
+    let merged = Merged::of(Some(&a), &[Some(&x), Some(&y)], &[Some(&b), Some(&c)], Some(&both));
+    let Merged { repo, base, theirs, ours, merge } = &merged;
+    let (tell, heads) = watch::channel(PublishedHead::At(theirs.last().copied()));
+    let (history, thread) = History::start(repo.archive(), heads, Options::new("collections")).unwrap();
+    history.ready().await.unwrap();
+    let mut from_start = history.subscribe_from_start(Filter::default());
+    let mut from_now = history.subscribe(None, Filter::default());
+    let shown = |revisions: &[Revision]| revisions.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(heard_now(&mut from_start).await, shown(&[*base, theirs[0], theirs[1]]));
+    assert_eq!(heard_now(&mut from_now).await, [""; 0]);
+
+    tell.send_replace(PublishedHead::At(Some(*merge)));
+    history.view().await.unwrap();
+    let up_to = [format!("up to {merge}")];
+    for subscription in [&mut from_start, &mut from_now] {
+        assert_eq!(heard_now(subscription).await, [&shown(ours)[..], &up_to].concat());
+        assert_eq!(subscription.caught_up(), Some(*merge));
+    }
+    // Whoever comes back from there has heard it all; from a side's last commit, what the other side did is news.
+    let told =
+        async |at: Revision| heard_now(&mut history.subscribe(Some(at.into()), Filter::default())).await;
+    assert_eq!(told(*merge).await, [""; 0]);
+    assert_eq!(told(theirs[1]).await, [&shown(ours)[..], &up_to].concat());
+    assert_eq!(told(ours[1]).await, [&shown(theirs)[..], &up_to].concat());
+    let mut all = history.subscribe_from_start(Filter::default());
+    assert_eq!(
+        heard_now(&mut all).await,
+        [&shown(&[*base])[..], &shown(theirs), &shown(ours), &up_to].concat()
+    );
+    tell.send_replace(PublishedHead::Ended);
+    tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
 }
 
 #[test]
@@ -217,7 +270,7 @@ proptest! {
         let end = served(&view, made.merge);
         let all = heard(&view, None);
         let ids: BTreeSet<_> = all.iter().map(|event| event.id).collect();
-        let mut followed = Followed::new();
+        let mut followed = Held::new();
         all.iter().for_each(|event| follow(&mut followed, event));
         prop_assert_eq!(&followed, &end, "from the start");
         let mut is_right_without = true;

@@ -197,6 +197,7 @@ async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
                     (began, position) = (revision.unwrap(), revision.unwrap().into());
                     heard.clear();
                 }
+                Followed::CaughtUp(revision) => position = revision.into(),
             }
         }
         assert_eq!(subscription.caught_up(), Some(head));

@@ -249,6 +249,7 @@ async fn heard(subscription: &mut Subscription, count: usize) -> Vec<String> {
         heard.push(match next.await.expect("nothing was told").unwrap().unwrap() {
             Followed::Event(event) => format!("{} {}", event.action.as_str(), event.position),
             Followed::Reset(revision) => format!("reset {}", revision.unwrap()),
+            Followed::CaughtUp(revision) => format!("caught up {revision}"),
         });
     }
     heard

@@ -89,7 +89,7 @@ impl Source for EventSource {
             match followed {
                 Some(Followed::Event(event)) => self.tell_all(event, &mut told),
                 Some(Followed::Reset(revision)) => return Some(reset(revision)),
-                None => return Some(self.head()),
+                Some(Followed::CaughtUp(_)) | None => return Some(self.head()),
             }
         }
         Some(told.into())
