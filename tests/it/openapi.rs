@@ -54,6 +54,18 @@ fn every_operation_has_an_id_of_its_own_a_summary_and_described_responses() {
     assert!(!ids.is_empty());
 }
 
+/// A client that is generated from the document takes an answer for a text as well where there is one beside it; texts
+/// that are asked for by `Accept` are told of in words.
+#[test]
+fn every_answer_has_one_media_type() {
+    for (path, method, operation) in operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let types = resolve(response)["content"].as_object().map_or(0, serde_json::Map::len);
+            assert!(types <= 1, "{method} {path} {status} has {types}");
+        }
+    }
+}
+
 #[test]
 fn every_parameter_of_a_path_is_declared() {
     for (path, method, operation) in operations() {

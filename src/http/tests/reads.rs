@@ -323,18 +323,26 @@ async fn one_answer_is_made_once_however_often_it_is_sent() {
     assert_eq!(first.as_ptr(), second.as_ptr());
 }
 
-#[tokio::test]
-async fn many_problems_are_put_together_off_the_threads_that_answer() {
-    let served = Served::new();
-    let mut snapshot = served.projection.snapshot().unwrap().next();
-    let problems = (0..200).map(|n| problem(&format!("collections/b{n}.yaml"), None));
-    snapshot.problems = problems.map(|it| (it.path.clone(), it)).collect();
-    served.projection.publish(Arc::new(snapshot));
-    let mut asked = pin!(served.get("/problems"));
-    tokio::select! {
-        biased;
-        _ = &mut asked => panic!("it held up everybody else"),
-        () = std::future::ready(()) => {}
-    }
-    assert_eq!(asked.await.json()["data"].as_array().unwrap().len(), 200);
+#[test]
+fn many_problems_are_put_together_off_the_threads_that_answer() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let served = Served::new();
+        let mut snapshot = served.projection.snapshot().unwrap().next();
+        let problems = (0..200).map(|n| problem(&format!("collections/b{n}.yaml"), None));
+        snapshot.problems = problems.map(|it| (it.path.clone(), it)).collect();
+        served.projection.publish(Arc::new(snapshot));
+        // The one thread beside this one is busy until `held` goes.
+        let (held, wait) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        let mut asked = pin!(served.get("/problems"));
+        tokio::select! {
+            biased;
+            _ = &mut asked => panic!("it held up everybody else"),
+            () = std::future::ready(()) => {}
+        }
+        drop(held);
+        assert_eq!(asked.await.json()["data"].as_array().unwrap().len(), 200);
+        busy.await.unwrap().unwrap_err();
+    });
 }
