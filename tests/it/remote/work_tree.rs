@@ -82,6 +82,33 @@ async fn a_clone_has_all_files_and_what_others_push_comes_into_it() {
 }
 
 #[tokio::test]
+async fn large_files_come_and_go_as_any_other_and_stay_where_a_person_has_edited_them() {
+    let large = |letter: &str| letter.repeat((1 << 20) + 1);
+    let hub = Hub::with("small");
+    hub.somebody_pushes(|person| {
+        for name in ["changed", "shrunk", "docs/gone", "mine"] {
+            person.write(name, &large("o"));
+        }
+    });
+    let mut server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    let here = server.repo();
+    here.write("mine", &large("m"));
+    let head = hub.somebody_pushes(|person| {
+        for name in ["changed", "docs/new", "mine"] {
+            person.write(name, &large("n"));
+        }
+        person.write("shrunk", "small\n");
+        person.git(&["rm", "--quiet", "docs/gone"]);
+    });
+    server.serves(&head).await;
+    eventually("all comes that a person has left alone", async || (here.status() == " M mine").then_some(()))
+        .await;
+    assert!(here.read("changed") == large("n") && here.read("mine") == large("m"));
+    server.leaves(" M mine");
+}
+
+#[tokio::test]
 async fn a_head_without_a_collections_folder_stops_nobody_for_longer_than_it_lasts() {
     let hub = Hub::with("small");
     let good = hub.head().unwrap();

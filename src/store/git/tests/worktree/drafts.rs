@@ -103,18 +103,20 @@ fn drafts_beside_the_files_are_known_by_the_mark_of_their_repository() {
 
 #[test]
 fn an_edit_that_is_saved_between_the_look_and_the_change_is_not_lost() {
-    let repo = Repo::new();
-    repo.commit(&[("a.yaml", "a1\n")]);
-    let (layout, folder) = place_and_folder(&repo);
-    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
-    let replacer = Replacer::new(&layout, &folder).unwrap();
-    replacer.staging.write("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
-    repo.save("a.yaml", "by hand\n");
-    assert!(!replacer.exchange("a.yaml", old, oid).unwrap());
-    assert_eq!(repo.saved("a.yaml"), "by hand\n");
-    assert!(!replacer.take_away("a.yaml", old).unwrap());
-    assert_eq!(repo.saved("a.yaml"), "by hand\n");
-    assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
+    for edit in ["by hand\n", &"x".repeat(2 << 20)] {
+        let repo = Repo::new();
+        repo.commit(&[("a.yaml", "a1\n")]);
+        let (layout, folder) = place_and_folder(&repo);
+        let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
+        let replacer = Replacer::new(&layout, &folder).unwrap();
+        replacer.staging.write("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+        repo.save("a.yaml", edit);
+        assert!(!replacer.exchange("a.yaml", old, oid).unwrap());
+        assert!(repo.saved("a.yaml") == edit);
+        assert!(!replacer.take_away("a.yaml", old).unwrap());
+        assert!(repo.saved("a.yaml") == edit);
+        assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
+    }
 }
 
 #[test]

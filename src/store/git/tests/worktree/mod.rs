@@ -5,6 +5,7 @@ mod behind;
 mod drafts;
 mod hands;
 mod line_ends;
+mod pushed;
 mod set_back;
 #[cfg(target_os = "linux")]
 mod unfinished;

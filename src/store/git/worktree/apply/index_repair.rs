@@ -131,7 +131,7 @@ impl Checkout {
         };
         let mut repaired = Vec::new();
         for (name, change) in stale {
-            let there = folder.as_ref().map(|folder| folder.read(&name)).transpose()?.flatten();
+            let there = folder.as_ref().map(|folder| folder.identify(&name)).transpose()?.flatten();
             if there.as_ref().map(|content| content.oid) == change.after.map(|after| after.blob()) {
                 let stat = there.map(|content| index_stat(&content.stat)).unwrap_or_default();
                 repaired.push((self.layout.inside(&name), change.after, stat));

@@ -121,14 +121,21 @@ impl Checkout {
         let folder = Folder::inside(&self.layout, parts(), change.after.is_some())?.or_told();
         let mut replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         let [before, after] = [change.before, change.after].map(|side| side.filter(|it| !it.is_submodule()));
-        change.content = after.map(|after| reader.objects.blob(after.blob())).transpose()?;
+        let content = after.map(|after| reader.objects.blob(after.blob())).transpose();
+        // A file that can't be made is behind; its entry need not be, which would take back what others did.
+        let (content, missing) = match content {
+            Err(error @ StoreError::Damaged { .. }) => (None, Some(error)),
+            content => (content?, None),
+        };
+        change.content = content;
         if [before, after] != [change.before, change.after]
             && let Some(replacer) = replacer.take()
         {
             let new = NewFile::of(after, change.content.as_deref());
             bring_submodule(&replacer, name, before.map(|before| before.blob()), &change, new)?;
         }
-        apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found)?;
+        let applied = apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found);
+        missing.map_or(applied, Err)?;
         if change.after.is_none() {
             self.remove_if_empty(parts().collect());
         }

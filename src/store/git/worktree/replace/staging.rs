@@ -124,7 +124,7 @@ impl Staging {
         let entries = fs::read_dir(&self.folder.path).at("read", &self.folder.path)?;
         for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             let Some(name) = draft.strip_prefix(&self.prefix) else { continue };
-            let is_saved = match self.folder.read(&draft)? {
+            let is_saved = match self.folder.identify(&draft)? {
                 Some(content) => !content.bytes.is_empty() && !objects.has(content.oid.as_bytes()),
                 // A link may be a draft too; what else can't be read is none.
                 None => self.folder.link(&draft)?.is_none_or(|target| !objects.has(target.as_bytes())),

@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::git::disk::links::is_refused;
@@ -19,7 +19,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::replace::staging::{
     NewFile, Staging, is_blank, is_torn, keep_aside, mode_of,
 };
-use crate::store::git::worktree::scan::folder::Folder;
+use crate::store::git::worktree::scan::folder::{Folder, is_unidentified};
 use crate::store::{BlobId, StoreError};
 
 /// The collections folder, with a place for files in the making.
@@ -67,7 +67,13 @@ impl<'a> Replacer<'a> {
         if now.is_new(new) {
             return Ok(true);
         }
-        let Some(old) = olds.iter().find(|old| now.is(**old)) else { return Ok(false) };
+        let Some(old) = olds.iter().find(|old| now.is(**old)) else {
+            if now.is_unidentified() {
+                let path = self.folder.path.join(name);
+                tracing::warn!(path = %path.display(), "a file stays as it is, since it is too large to tell whether somebody has changed it");
+            }
+            return Ok(false);
+        };
         match (old, new) {
             (None, None) => Ok(true),
             (None, Some(new)) => {
@@ -86,7 +92,7 @@ impl<'a> Replacer<'a> {
     /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
     /// kept.
     pub(crate) fn torn(&self, name: &str) -> Result<Option<BlobId>, StoreError> {
-        let content = self.folder.read(name)?;
+        let content = self.folder.identify(name)?;
         let Some(content) = content.filter(|content| is_torn(&content.bytes)) else { return Ok(None) };
         if !is_blank(&content.bytes) {
             keep_aside(&self.folder.path.join(name), &self.kept)?;
@@ -208,7 +214,7 @@ impl<'a> Replacer<'a> {
 #[derive(Debug)]
 enum Holds {
     Nothing,
-    File(BlobId, Mode),
+    File(BlobId, Stat),
     Link(BlobId),
     Other,
 }
@@ -227,17 +233,21 @@ impl Holds {
         is_kind && self.is(new.map(|new| new.oid))
     }
 
-    const fn mode(&self) -> Option<Mode> {
+    fn is_unidentified(&self) -> bool {
+        matches!(self, Self::File(_, stat) if is_unidentified(stat))
+    }
+
+    fn mode(&self) -> Option<Mode> {
         match self {
-            Self::File(_, mode) => Some(*mode),
+            Self::File(_, stat) => Some(mode_of(stat)),
             Self::Nothing | Self::Link(_) | Self::Other => None,
         }
     }
 }
 
 fn holds(folder: &Folder, name: &str) -> Result<Holds, StoreError> {
-    if let Some(content) = folder.read(name)? {
-        return Ok(Holds::File(content.oid, mode_of(&content.stat)));
+    if let Some(content) = folder.identify(name)? {
+        return Ok(Holds::File(content.oid, content.stat));
     }
     if let Some(oid) = folder.link(name)? {
         return Ok(Holds::Link(oid));

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::stamp::{Stamp, kind};
 use crate::store::git::object::id::BlobHasher;
+use crate::store::git::odb::objects::OBJECT_BYTES_MAX;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{AtPath as _, BlobId, FILE_BYTES_KEPT_MAX, FILE_BYTES_READ_MAX, StoreError};
 
@@ -112,21 +113,32 @@ impl Folder {
         }
     }
 
-    /// Reads a regular file whole, keeping its beginning.
+    /// Reads a regular file whole, unless it is [too large](is_unread), keeping its beginning.
     ///
     /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
     pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
-        self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX)
+        self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX, FILE_BYTES_READ_MAX)
+    }
+
+    /// As [`read`](Self::read), for who changes a file and has to know what stands there: of one that is too large for
+    /// a collection, too, and up to what an object may have.
+    pub(crate) fn identify(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
+        self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX, OBJECT_BYTES_MAX)
     }
 
     /// Reads a regular file whole, keeping all of it. `None` as for [`read`](Self::read), and when it [is not read
     /// whole](is_unread).
     pub(crate) fn read_whole(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
-        let content = self.read_keeping(name.as_ref(), FILE_BYTES_READ_MAX)?;
+        let content = self.read_keeping(name.as_ref(), FILE_BYTES_READ_MAX, FILE_BYTES_READ_MAX)?;
         Ok(content.filter(|content| !is_unread(&content.stat)))
     }
 
-    fn read_keeping(&self, name: &OsStr, bytes_max: usize) -> Result<Option<SavedContent>, StoreError> {
+    fn read_keeping(
+        &self,
+        name: &OsStr,
+        kept_max: usize,
+        read_max: usize,
+    ) -> Result<Option<SavedContent>, StoreError> {
         for _ in 0..READS_MAX {
             let fd = match self.open_file(name) {
                 Ok(fd) => fd,
@@ -139,7 +151,8 @@ impl Folder {
                 return Ok(None);
             }
             let mut file = File::from(fd);
-            let content = read_content(&mut file, stat, bytes_max).at("read", &self.path.join(name))?;
+            let content =
+                read_content(&mut file, stat, kept_max, read_max).at("read", &self.path.join(name))?;
             let after =
                 rustix::fs::fstat(file.as_fd()).map_err(|errno| self.failed("look at", name, errno))?;
             if let Some(content) = content.filter(|_| Stamp::of(&after) == Stamp::of(&stat)) {
@@ -174,22 +187,37 @@ impl Folder {
 pub(crate) struct SavedContent {
     /// What it is in the file system.
     pub(crate) stat: Stat,
-    /// The id that the whole content has in git; of a file that [is not read whole](is_unread) an id that
+    /// The id that the whole content has in git; of a file that is not read whole an id that
     /// nothing has in git, and that is another one when the file changes.
     pub(crate) oid: BlobId,
     /// At most [`FILE_BYTES_KEPT_MAX`] of it, unless all was asked for.
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Whether a file is too large to be read whole at every look.
 pub(crate) fn is_unread(stat: &Stat) -> bool {
-    u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_READ_MAX as u64)
+    is_longer(stat, FILE_BYTES_READ_MAX)
 }
 
-/// Reads as many bytes as the file had when it was opened, and keeps at most `bytes_max` of them; of one that [is not
-/// read whole](is_unread) only the beginning is read. `None` when it has become shorter.
-fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Option<SavedContent>> {
+/// Whether a file is larger than any that we make.
+pub(crate) fn is_unidentified(stat: &Stat) -> bool {
+    is_longer(stat, OBJECT_BYTES_MAX)
+}
+
+fn is_longer(stat: &Stat, bytes_max: usize) -> bool {
+    u64::try_from(stat.st_size).is_ok_and(|len| len > bytes_max as u64)
+}
+
+/// Reads as many bytes as the file had when it was opened, and keeps at most `kept_max` of them; of one with more than
+/// `read_max` only the beginning is read. `None` when it has become shorter.
+fn read_content(
+    file: &mut File,
+    stat: Stat,
+    kept_max: usize,
+    read_max: usize,
+) -> io::Result<Option<SavedContent>> {
     let len = u64::try_from(stat.st_size).unwrap_or(0);
-    if is_unread(&stat) {
+    if is_longer(&stat, read_max) {
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_KEPT_MAX as u64).read_to_end(&mut bytes)?;
         if bytes.len() < FILE_BYTES_KEPT_MAX {
@@ -211,7 +239,7 @@ fn read_content(file: &mut File, stat: Stat, bytes_max: usize) -> io::Result<Opt
             return Ok(None);
         }
         hasher.update(&piece[..read]);
-        kept.extend_from_slice(&piece[..read.min(bytes_max - kept.len())]);
+        kept.extend_from_slice(&piece[..read.min(kept_max - kept.len())]);
         left -= read as u64;
     }
     Ok(Some(SavedContent { stat, oid: hasher.finish(), bytes: kept }))
