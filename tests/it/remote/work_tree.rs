@@ -1,7 +1,7 @@
 //! The whole tree of the branch in the work tree of an instance.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::json;
 
@@ -60,11 +60,7 @@ async fn a_clone_has_all_files_and_what_others_push_comes_into_it() {
         person.write("run.sh", "#!/bin/sh\n");
         person.git(&["add", "run.sh"]);
         person.git(&["update-index", "--chmod=+x", "run.sh"]);
-        fs::set_permissions(
-            person.path().join("run.sh"),
-            std::os::unix::fs::PermissionsExt::from_mode(0o755),
-        )
-        .unwrap();
+        fs::set_permissions(person.path().join("run.sh"), Permissions::from_mode(0o755)).unwrap();
     });
     server.serves(&head).await;
     is_clean(&server).await;
@@ -106,6 +102,43 @@ async fn large_files_come_and_go_as_any_other_and_stay_where_a_person_has_edited
         .await;
     assert!(here.read("changed") == large("n") && here.read("mine") == large("m"));
     server.leaves(" M mine");
+}
+
+#[tokio::test]
+async fn who_may_execute_a_file_is_brought_forward_with_and_without_its_content() {
+    let hub = Hub::with("small");
+    hub.somebody_pushes(|person| person.write("run.sh", "one\n"));
+    let mut server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    let files = ["run.sh", "collections/posts.yaml"];
+    let mode = |repo: &Repo, file: &str| fs::metadata(repo.path().join(file)).unwrap().permissions().mode();
+    let push = |mode: u32, text: Option<&str>| {
+        hub.somebody_pushes(|person| {
+            text.into_iter().for_each(|text| person.write("run.sh", text));
+            for file in files {
+                fs::set_permissions(person.path().join(file), Permissions::from_mode(mode)).unwrap();
+            }
+        })
+    };
+    for (pushed, text) in [(0o755, None), (0o644, None), (0o755, Some("two\n")), (0o644, Some("three\n"))] {
+        let head = push(pushed, text);
+        server.serves(&head).await;
+        is_clean(&server).await;
+        assert_eq!(files.map(|file| mode(server.repo(), file) & 0o100), [pushed & 0o100; 2]);
+    }
+    assert_eq!(server.repo().read("run.sh"), "three\n");
+    let here = server.repo();
+    here.git(&["config", "core.fileMode", "false"]);
+    let head = push(0o755, None);
+    server.serves(&head).await;
+    is_clean(&server).await;
+    assert_eq!(files.map(|file| mode(here, file) & 0o100), [0; 2]);
+    here.introduce();
+    here.write("mine.txt", "mine\n");
+    server.commit_by_hand("Mine").await;
+    eventually("it is pushed", async || (hub.head() == Some(server.repo().head())).then_some(())).await;
+    assert_eq!(hub.repo.git(&["diff", "--name-only", &head, "main"]), "mine.txt");
+    server.leaves("");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The configuration of whoever runs us: the only place where more than the repository's own is
-//! read, and only to be told four things: who commits by hand, whom to believe a signature, where
-//! hooks are looked for, and whether a file would be changed by a program.
+//! read, and only to be told five things: who commits by hand, whom to believe a signature, where
+//! hooks are looked for, whether a file would be changed by a program, and whether the mode of a file means anything.
 //!
 //! The files are those of git (git-config(1), FILES and ENVIRONMENT), the later ones over the
 //! earlier: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that
@@ -76,6 +76,11 @@ pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
     let named = open(&layout).get_path("core.hooksPath").ok();
     let root = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
     Ok(named.map(|path| root.join(path)))
+}
+
+/// Whether git looks at who may execute a file (`core.fileMode`).
+pub(crate) fn has_file_modes(layout: &Layout) -> bool {
+    open(layout).get_bool("core.fileMode").unwrap_or(true)
 }
 
 /// A variable of the environment that is git's own.

@@ -109,7 +109,10 @@ fn an_edit_that_is_saved_between_the_look_and_the_change_is_not_lost() {
         let (layout, folder) = place_and_folder(&repo);
         let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
         let replacer = Replacer::new(&layout, &folder).unwrap();
-        replacer.staging.write("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+        replacer
+            .staging
+            .write("a.yaml", NewFile { oid, mode: FILE, mode_before: None, bytes: b"a2\n" }, None)
+            .unwrap();
         repo.save("a.yaml", edit);
         assert!(!replacer.exchange("a.yaml", old, oid).unwrap());
         assert!(repo.saved("a.yaml") == edit);
@@ -127,7 +130,10 @@ fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
         let (layout, folder) = place_and_folder(&repo);
         let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
         let replacer = Replacer::new(&layout, &folder).unwrap();
-        replacer.staging.write("a.yaml", NewFile { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+        replacer
+            .staging
+            .write("a.yaml", NewFile { oid, mode: FILE, mode_before: None, bytes: b"a2\n" }, None)
+            .unwrap();
         repo.save("a.yaml", "by hand 1\n");
         // Each look at what came out is behind another save.
         let (path, beside, mut saved) = (repo.file("a.yaml"), repo.path().join("beside"), 1);

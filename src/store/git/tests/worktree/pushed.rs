@@ -1,6 +1,7 @@
 //! What somebody pushes into the repository.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use crate::store::Journal as _;
@@ -54,4 +55,66 @@ fn a_large_file_is_deleted_with_its_collection() {
     append(&mut journal, &[remove("a.yaml")]);
     assert!(!repo.file("a.yaml").exists());
     assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn what_is_pushed_of_who_may_execute_a_file_comes_as_well() {
+    for counts in ["true", "false"] {
+        let repo = Repo::new();
+        repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n"), ("mine.yaml", "m1\n")]);
+        repo.git(&["config", "core.fileMode", counts]);
+        let mut journal = repo.open();
+        journal.catch_up().unwrap();
+        let chmod = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let modes = || {
+            let mode = |name| fs::metadata(repo.file(name)).unwrap().permissions().mode() & 0o777;
+            ["a.yaml", "b.yaml", "mine.yaml"].map(mode)
+        };
+        chmod(&repo.file("a.yaml"), 0o640);
+        chmod(&repo.file("b.yaml"), 0o664);
+        repo.save("mine.yaml", "by hand\n");
+        chmod(&repo.file("mine.yaml"), 0o600);
+        push(&repo, |folder| {
+            fs::write(folder.join("b.yaml"), "b2\n").unwrap();
+            for name in ["a.yaml", "b.yaml", "mine.yaml"] {
+                chmod(&folder.join(name), 0o755);
+            }
+        });
+        journal.catch_up().unwrap();
+        assert_eq!(repo.saved("b.yaml"), "b2\n");
+        let came = if counts == "true" { [0o750, 0o775, 0o600] } else { [0o640, 0o664, 0o600] };
+        assert_eq!((modes(), repo.status().as_str()), (came, " M collections/mine.yaml\n"));
+        repo.git(&["checkout", "-q", "--", "collections/mine.yaml"]);
+        let [_, _, mine] = modes();
+        push(&repo, |folder| {
+            fs::write(folder.join("a.yaml"), "a2\n").unwrap();
+            for name in ["a.yaml", "b.yaml"] {
+                chmod(&folder.join(name), 0o644);
+            }
+        });
+        journal.catch_up().unwrap();
+        assert_eq!(repo.saved("a.yaml"), "a2\n");
+        assert_eq!((modes(), repo.status().as_str()), ([0o640, 0o664, mine], ""));
+    }
+}
+
+#[test]
+fn who_may_execute_a_file_is_a_person_s_where_they_have_changed_it() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    let (path, mode) = (repo.file("a.yaml"), Permissions::from_mode(0o700));
+    fs::set_permissions(&path, mode.clone()).unwrap();
+    let inode = fs::metadata(&path).unwrap().ino();
+    push(&repo, |folder| fs::set_permissions(folder.join("a.yaml"), mode).unwrap());
+    journal.catch_up().unwrap();
+    let stat = fs::metadata(&path).unwrap();
+    assert_eq!((stat.mode() & 0o777, stat.ino()), (0o700, inode), "it is left alone");
+    assert_eq!(repo.status(), "");
+    push(&repo, |folder| fs::write(folder.join("a.yaml"), "a2\n").unwrap());
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    journal.catch_up().unwrap();
+    assert_eq!((fs::metadata(&path).unwrap().mode() & 0o777, repo.saved("a.yaml").as_str()), (0o600, "a2\n"));
+    assert_eq!(repo.status(), " M collections/a.yaml\n");
 }

@@ -108,7 +108,7 @@ impl Checkout {
                 Err(StoreError::Damaged { .. }) => continue,
                 content => content?,
             };
-            let new = NewFile::of(after, content.as_deref());
+            let new = NewFile::of(None, after, content.as_deref());
             let ids = Vec::from_iter(self.lagging.take(&name));
             match replacer.change(&name, &ids, new) {
                 Ok(_) => tracing::info!(path = self.layout.inside(&name), "the file is up to date again"),

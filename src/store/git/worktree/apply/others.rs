@@ -131,7 +131,7 @@ impl Checkout {
         if [before, after] != [change.before, change.after]
             && let Some(replacer) = replacer.take()
         {
-            let new = NewFile::of(after, change.content.as_deref());
+            let new = NewFile::of(before, after, change.content.as_deref());
             bring_submodule(&replacer, name, before.map(|before| before.blob()), &change, new)?;
         }
         let applied = apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found);

@@ -263,7 +263,8 @@ fn change_file(
         Occasion::Ours | Occasion::Found => None,
     };
     let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
-    replacer.change(name, &olds.collect::<Vec<_>>(), NewFile::of(change.after, change.content.as_deref()))
+    let new = NewFile::of(change.before, change.after, change.content.as_deref());
+    replacer.change(name, &olds.collect::<Vec<_>>(), new)
 }
 
 pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {

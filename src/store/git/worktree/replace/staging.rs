@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::store::git::object::tree::{EXECUTABLE, LINK, Pointer};
+use crate::store::git::object::tree::{EXECUTABLE, FILE, LINK, Pointer};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
@@ -30,17 +30,39 @@ const NEIGHBOUR_PREFIX: &str = ".collectory-";
 pub(crate) struct NewFile<'a> {
     pub(crate) oid: BlobId,
     pub(crate) mode: u32,
+    /// The mode that a tree had there before.
+    pub(crate) mode_before: Option<u32>,
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> NewFile<'a> {
-    /// What a place in a tree names, with its content; nothing where either is missing.
-    pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
+    /// What a place in a tree names, with its content, after what it named before, if that is known; nothing where
+    /// either is missing.
+    pub(crate) fn of(
+        before: Option<Pointer>,
+        pointer: Option<Pointer>,
+        bytes: Option<&'a [u8]>,
+    ) -> Option<Self> {
         pointer.zip(bytes).map(|(pointer, bytes)| Self {
             oid: pointer.blob(),
             mode: pointer.canonical_mode(),
+            mode_before: before.map(|before| before.canonical_mode()),
             bytes,
         })
+    }
+
+    /// The mode to have in place of a file: that file's own, but for what has become of the mode in the tree. Who has
+    /// changed it otherwise has not committed that.
+    pub(crate) fn mode_over(&self, replaced: Mode) -> Mode {
+        let is_executable = replaced.contains(Mode::XUSR);
+        match (self.mode_before, self.mode) {
+            // Whoever may read it may execute it.
+            (Some(FILE), EXECUTABLE) if !is_executable => {
+                replaced | Mode::from_raw_mode((replaced.as_raw_mode() & 0o444) >> 2)
+            }
+            (Some(EXECUTABLE), FILE) if is_executable => replaced - Mode::from_raw_mode(0o111),
+            _ => replaced,
+        }
     }
 }
 
@@ -68,13 +90,12 @@ impl Staging {
         format!("{}{name}", self.prefix)
     }
 
-    /// Writes the draft of a file in the place of one that was left, with the mode of what it replaces: who changed
-    /// that has not committed it.
+    /// Writes the draft of a file in the place of one that was left, with this mode if it replaces another one.
     pub(crate) fn write(
         &self,
         name: &str,
         new: NewFile<'_>,
-        replaced: Option<Mode>,
+        mode_over: Option<Mode>,
     ) -> Result<(), StoreError> {
         self.remove(name)?;
         let draft = &self.draft_of(name);
@@ -89,8 +110,8 @@ impl Staging {
         let fd = rustix::fs::openat(&self.folder.fd, draft, flags, mode).map_err(failed)?;
         let fill = || {
             let stat = rustix::fs::fstat(&fd)?;
-            if let Some(replaced) = replaced.filter(|replaced| mode_of(&stat) != *replaced) {
-                rustix::fs::fchmod(&fd, replaced)?;
+            if let Some(mode) = mode_over.filter(|mode| mode_of(&stat) != *mode) {
+                rustix::fs::fchmod(&fd, mode)?;
             }
             File::from(fd).write_all(new.bytes)
         };

@@ -8,14 +8,13 @@
 //! On file systems without these renames (some network file systems) the second look comes right
 //! before an ordinary rename, which leaves a window of microseconds.
 
-use std::path::PathBuf;
-
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::git::disk::links::is_refused;
 use crate::store::git::object::tree::LINK;
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::repo::user_config;
 use crate::store::git::worktree::replace::staging::{
     NewFile, Staging, is_blank, is_torn, keep_aside, mode_of,
 };
@@ -25,16 +24,14 @@ use crate::store::{BlobId, StoreError};
 /// The collections folder, with a place for files in the making.
 #[derive(Debug)]
 pub(crate) struct Replacer<'a> {
+    layout: &'a Layout,
     folder: &'a Folder,
     pub(crate) staging: Staging,
-    /// Where is kept what must not be lost.
-    kept: PathBuf,
 }
 
 impl<'a> Replacer<'a> {
-    pub(crate) fn new(layout: &Layout, folder: &'a Folder) -> Result<Self, StoreError> {
-        let (staging, kept) = (Staging::near(layout, folder)?, layout.work_tree_state());
-        Ok(Self { folder, staging, kept })
+    pub(crate) fn new(layout: &'a Layout, folder: &'a Folder) -> Result<Self, StoreError> {
+        Ok(Self { layout, folder, staging: Staging::near(layout, folder)? })
     }
 
     pub(crate) const fn folder(&self) -> &Folder {
@@ -64,7 +61,8 @@ impl<'a> Replacer<'a> {
         new: Option<NewFile<'_>>,
     ) -> Result<bool, StoreError> {
         let now = holds(self.folder, name)?;
-        if now.is_new(new) {
+        let mode = now.mode().map(|mode| self.mode_over(mode, new));
+        if now.is_new(new) && mode == now.mode() {
             return Ok(true);
         }
         let Some(old) = olds.iter().find(|old| now.is(**old)) else {
@@ -82,11 +80,17 @@ impl<'a> Replacer<'a> {
                 self.staging.remove(name).and(placed)
             }
             (Some(old), Some(new)) => {
-                self.staging.write(name, new, now.mode())?;
+                self.staging.write(name, new, mode)?;
                 self.exchange(name, *old, new.oid)
             }
             (Some(old), None) => self.take_away(name, *old),
         }
+    }
+
+    /// The mode for what comes in place of a file; its own where git was told that modes mean nothing here.
+    fn mode_over(&self, replaced: Mode, new: Option<NewFile<'_>>) -> Mode {
+        let mode = new.map_or(replaced, |new| new.mode_over(replaced));
+        if mode == replaced || user_config::has_file_modes(self.layout) { mode } else { replaced }
     }
 
     /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
@@ -95,7 +99,7 @@ impl<'a> Replacer<'a> {
         let content = self.folder.identify(name)?;
         let Some(content) = content.filter(|content| is_torn(&content.bytes)) else { return Ok(None) };
         if !is_blank(&content.bytes) {
-            keep_aside(&self.folder.path.join(name), &self.kept)?;
+            keep_aside(&self.folder.path.join(name), &self.layout.work_tree_state())?;
         }
         Ok(Some(content.oid))
     }
