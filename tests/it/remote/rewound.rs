@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Hub, is_in_state, kept, link, over_git, rewound, stopped, touch};
+use super::{Hub, is_in_state, kept, link, over_git, rewound, stopped, tells_of, touch};
 use crate::support::{Answer, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
 
 /// Where it is noted up to where the branch here contains the remote's.
@@ -137,6 +137,39 @@ async fn a_follower_pushes_nothing_whatever_becomes_of_the_remote() {
     hub.moves_to(&before);
     is_in_state(&server, "up").await;
     assert_eq!(hub.head(), Some(before));
+}
+
+#[tokio::test]
+async fn a_follower_that_has_gone_on_beside_the_remote_accepts_it_and_keeps_what_was_here() {
+    for is_served in [true, false] {
+        let hub = Hub::with("small");
+        let flags = ["--follow", "--work-tree"];
+        let mut server = hub.polling(50).flag(&flags).start().await;
+        server.serves(&hub.head().unwrap()).await;
+        server.repo().introduce();
+        server.repo().write("collections/mine.yaml", "type: document\nname: Mine\n");
+        let mine = server.commit_by_hand("Mine").await;
+        let theirs = hub.somebody_writes("theirs", "Theirs");
+        let why = is_in_state(&server, "stopped").await.to_string();
+        assert!(why.contains("`collectory remote accept`"), "{why}");
+        if is_served {
+            let accepted = server.request("POST", "/remote/accept").send().await.is(200);
+            assert_eq!(accepted.header("collectory-revision"), theirs);
+        } else {
+            server.stop();
+            let mut accept = program(server.folder());
+            accept.args(["remote", "accept", "--follow", "--repo", server.repo().path().to_str().unwrap()]);
+            run_to_end(accept.args(["--remote", &hub.url()])).exits(0);
+            server.start_again().await;
+        }
+        server.serves(&theirs).await;
+        is_in_state(&server, "up").await;
+        assert_eq!((kept(&server), server.repo().status()), (mine.clone(), String::new()));
+        tells_of(&server, &mine).await;
+        server.request("POST", "/remote/accept").send().await.is(200);
+        server.no_problem().await;
+        assert_eq!((kept(&server), hub.head()), (String::new(), Some(theirs)));
+    }
 }
 
 #[tokio::test]

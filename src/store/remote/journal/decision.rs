@@ -53,8 +53,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn accept(&mut self, local: Option<Revision>, head: Option<Revision>) -> Result<Revision, StoreError> {
         let why = "the remote has no such branch, so there is nothing to accept";
         let head = head.ok_or_else(|| RemoteError::Stopped(why.to_owned()))?;
-        let is_rewritten = self.is_rewritten(local, head.into())?;
-        if is_rewritten {
+        let is_left = self.is_rewritten(local, head.into())? || self.is_follower_apart(local, head)?;
+        if is_left {
             match self.is_ahead(local)? {
                 // What the remote never had it has not lost. It stands on what was lost, though: a merge with it as a
                 // parent would push all of that again, which is let go here, and made anew without that it would have
@@ -71,7 +71,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let is_settled = |kept: &Kept| Some(kept.revision) != local || self.accepted == local;
         let settled: Vec<Kept> = kept.into_iter().filter(is_settled).collect();
         self.inner.let_go(&settled)?;
-        Ok(local.filter(|_| !is_rewritten).unwrap_or(head))
+        Ok(local.filter(|_| !is_left).unwrap_or(head))
+    }
+
+    /// Whether a follower has gone on beside the remote: it pushes nothing, so that what is here waits for nothing.
+    fn is_follower_apart(&mut self, local: Option<Revision>, head: Revision) -> Result<bool, StoreError> {
+        let Some(local) = local.filter(|_| self.link.settings.is_follower) else { return Ok(false) };
+        let commits = self.inner.commits();
+        Ok(!commits.descends(head, local)? && !commits.descends(local, head)?)
     }
 
     fn restore(

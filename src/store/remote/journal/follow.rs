@@ -116,7 +116,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if self.link.settings.is_follower {
             let why = format!(
                 "the branch here ({local}) and that of the remote ({head}) have both gone on, and a follower pushes nothing; \
-                 push what is here yourself, or reset it"
+                 push what is here yourself, or have `collectory remote accept` follow the remote and keep what is here"
             );
             self.link.stop(LinkState::Stopped, why);
             return Ok(Some(local));
