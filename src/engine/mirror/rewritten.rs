@@ -8,10 +8,11 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::domain::file_name::key_of;
+use crate::domain::file_name::{key_of, path_in};
 use crate::domain::{Key, Revision};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Gone, Rewritten};
+use crate::format::message::{self, Conflict};
 use crate::store::{Kept, StoreError};
 use crate::telemetry::chain;
 
@@ -25,7 +26,21 @@ struct Events {
     named: Vec<Gone>,
 }
 
+/// A step back in the history.
+enum Step {
+    /// A commit, and the collections that it did something to.
+    Commit(Revision, BTreeSet<Key>),
+    /// A commit, and all along first parents before it.
+    Line(Revision),
+}
+
 impl Events {
+    fn add(&mut self, revision: Revision, keys: BTreeSet<Key>) {
+        self.count += keys.len();
+        let room = EVENTS_NAMED_MAX - self.named.len();
+        self.named.extend(keys.into_iter().take(room).map(|key| Gone { revision, key }));
+    }
+
     /// For the log: which collections, by which commits.
     fn line(&self) -> String {
         let named = self.named.iter().map(|gone| format!("{} {:.8}", gone.key, gone.revision.to_string()));
@@ -146,23 +161,45 @@ impl Mirror {
         Ok(false)
     }
 
-    /// Which events were those of these commits: one for each collection that a commit of the first parents changed.
+    /// Which events were those of these commits, the newest first, as the history tells them: one for each collection
+    /// that a commit changed, and behind a merge that the service made those of what it brought.
     fn events_of(&mut self, old: Revision, left: &[Revision]) -> Result<Events, StoreError> {
-        let left: HashSet<&Revision> = left.iter().collect();
+        let mut left: HashSet<Revision> = left.iter().copied().collect();
         let mut events = Events { count: 0, named: Vec::new() };
-        self.journal.commits().walk(old, &mut |commit, changes| {
-            let is_left = left.contains(&commit.revision);
-            if is_left {
-                let keys: BTreeSet<Key> = changes.iter().filter_map(|change| key_of(&change.name)).collect();
-                events.count += keys.len();
-                let room = EVENTS_NAMED_MAX - events.named.len();
-                events
-                    .named
-                    .extend(keys.into_iter().take(room).map(|key| Gone { revision: commit.revision, key }));
+        let mut steps = vec![Step::Line(old)];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Line(from) => {
+                    // All of a line comes before what its merges brought, which ends where the line is met.
+                    let line = self.line_of(from, &mut left)?;
+                    steps.extend(line.into_iter().rev());
+                }
+                Step::Commit(revision, keys) => events.add(revision, keys),
+            }
+        }
+        Ok(events)
+    }
+
+    /// The steps along first parents, as far as they are left.
+    fn line_of(&mut self, from: Revision, left: &mut HashSet<Revision>) -> Result<Vec<Step>, StoreError> {
+        let folder = self.options.folder.clone();
+        let mut steps = Vec::new();
+        self.journal.commits().walk(from, &mut |commit, changes| {
+            let is_left = left.remove(&commit.revision);
+            match commit.parents[..] {
+                _ if !is_left => {}
+                [_, joined] if message::is_merge(&commit.message) => {
+                    steps.push(Step::Commit(commit.revision, decided(&folder, &commit.message)));
+                    steps.push(Step::Line(joined));
+                }
+                _ => {
+                    let keys = changes.iter().filter_map(|change| key_of(&change.name)).collect();
+                    steps.push(Step::Commit(commit.revision, keys));
+                }
             }
             is_left
         })?;
-        Ok(events)
+        Ok(steps)
     }
 
     fn told_of(&mut self, kept: Kept) -> Result<Rewritten, StoreError> {
@@ -172,7 +209,8 @@ impl Mirror {
             None => Vec::new(),
         };
         let events = self.events_of(kept.revision, &left)?;
-        let message = message(&self.options.branch, &kept, (head, events.count, self.journal.has_merges()));
+        let message =
+            message_of(&self.options.branch, &kept, (head, events.count, self.journal.has_merges()));
         let Kept { name, at, revision } = kept;
         Ok(Rewritten { name, message, since: at, revision, events: events.named })
     }
@@ -206,8 +244,24 @@ impl Mirror {
     }
 }
 
+/// The collections of which a merge that the service made has decided something itself.
+fn decided(folder: &str, message: &str) -> BTreeSet<Key> {
+    let key_of_conflict = |conflict| match conflict {
+        Conflict::Attribute { key, .. } => Some(key),
+        Conflict::File(path) => {
+            let name = path.rsplit('/').next().filter(|name| path_in(folder, name) == path)?;
+            key_of(name)
+        }
+    };
+    message::conflicts(message).into_iter().filter_map(key_of_conflict).collect()
+}
+
 /// What went, and what to do about it; where the branch is shared, what is done with git here stays here.
-fn message(branch: &str, kept: &Kept, (head, events, is_shared): (Option<Revision>, usize, bool)) -> String {
+fn message_of(
+    branch: &str,
+    kept: &Kept,
+    (head, events, is_shared): (Option<Revision>, usize, bool),
+) -> String {
     let Kept { name, revision, .. } = kept;
     let at = head.map_or_else(String::new, |head| format!(" and is at {head} now"));
     let name = format!("{}{name}", Kept::REFS);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Hub, is_in_state, kept, link, over_git, rewound, stopped, tells_of, touch};
+use super::{Hub, create, is_in_state, kept, link, over_git, rewound, stopped, tells_of, touch};
 use crate::support::{Answer, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
 
 /// Where it is noted up to where the branch here contains the remote's.
@@ -218,6 +218,31 @@ async fn what_a_person_committed_since_the_service_ended_leaves_the_work_tree_wi
     assert_eq!((repo.head(), kept(&server)), (before, mine));
     assert!(repo.status().is_empty(), "{:?}", repo.status());
     assert!(!repo.has("collections/gone.yaml") && !repo.has("collections/mine.yaml"));
+}
+
+#[tokio::test]
+async fn what_was_restored_and_goes_again_is_named_as_the_history_named_it() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).start().await;
+    let before = hub.head().unwrap();
+    let one = create(&server, "one").await;
+    let posts = server.rename("posts", "Gone").await;
+    hub.moves_to(&before);
+    server.serves(&before).await;
+    tells_of(&server, &one).await;
+    let pages = server.rename("pages", "Other").await;
+    let restored = restore(&server).await.is(200).header("collectory-revision").to_owned();
+    server.serves(&restored).await;
+    server.no_problem().await;
+    hub.moves_to(&before);
+    server.serves(&before).await;
+    tells_of(&server, &posts).await;
+    let told = server.get("/problems").await.is(200).data()[0]["attributes"].clone();
+    let went = told["events"].as_array().unwrap().iter();
+    let went: Vec<_> = went.map(|it| (it["collection"].clone(), it["revision"].clone())).collect();
+    let expected = [("posts", &posts), ("one", &one), ("pages", &pages)];
+    assert_eq!(went, expected.map(|(key, revision)| (json!(key), json!(revision))));
+    assert!(told["message"].as_str().unwrap().contains("3 of its events went"), "{told}");
 }
 
 /// Has somebody else be faster than so many pushes of what went.
