@@ -1,16 +1,16 @@
-//! Permissions, what the file system can do, room, and the clock.
+//! What the file system can do, room, and the clock.
 
 use std::fs::{self, File};
 use std::io;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::statvfs;
 use tokio::sync::mpsc;
 
+use crate::cli::doctor::permissions::is_closed;
 use crate::cli::doctor::{Finding, Repo, git};
 use crate::cli::scratch::Scratch;
 use crate::http::Clock;
@@ -32,7 +32,6 @@ const FLUSH_SLOW: Duration = Duration::from_millis(500);
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(1);
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
-    permissions(repo, findings);
     room(repo, findings);
     clock(repo, findings);
     match scratch_in(&repo.state()) {
@@ -46,44 +45,13 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
                 findings.push(Finding::wrong("file-system", what, "no write can be made durable", fix));
             }
         }
+        // Who may not write there was told so.
+        Err(_) if is_closed(&repo.state()) => {}
         Err(error) => {
-            let what = format!("{} can't be written: {error}", repo.state().display());
-            let fix = "let the user of the service, as whom this command should run, write there";
-            findings.push(Finding::wrong(
-                "permissions",
-                what,
-                "nothing can be served, since the service locks a file there",
-                fix,
-            ));
+            let what = format!("nothing can be made in {}: {error}", repo.state().display());
+            let fix = "mend the file system, or move the repository to another one";
+            findings.push(Finding::wrong("file-system", what, "nothing can be served", fix));
         }
-    }
-}
-
-/// Folders that the service has to write, and whose they are.
-fn permissions(repo: &Repo, findings: &mut Vec<Finding>) {
-    let mut folders: Vec<PathBuf> = vec![repo.git_dir.clone(), repo.common_dir.clone()];
-    folders.extend(["objects", "objects/pack", "refs", "refs/heads"].map(|name| repo.common_dir.join(name)));
-    folders.extend(repo.work_tree.clone());
-    folders.dedup();
-    let closed =
-        folders.iter().filter(|it| it.exists() && access(*it, Access::WRITE_OK | Access::EXEC_OK).is_err());
-    for folder in closed {
-        let what = format!("{} can't be written by this user", folder.display());
-        let fix = "run this as the user of the service; if it is that one: chown it to that user";
-        findings.push(Finding::wrong("permissions", what, "no write can be made", fix));
-    }
-    let owner = |path: &Path| fs::metadata(path).map(|file| file.uid()).ok();
-    let mine = owner(&repo.common_dir);
-    let others = folders.iter().filter(|folder| owner(folder).is_some_and(|uid| Some(uid) != mine));
-    for folder in others {
-        let what = format!("{} belongs to another user than the repository", folder.display());
-        let fix = "chown it to the user of the service, with all that is in it";
-        findings.push(Finding::hint(
-            "permissions",
-            what,
-            "what one of them makes the other can't change",
-            fix,
-        ));
     }
 }
 

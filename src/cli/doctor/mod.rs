@@ -8,6 +8,7 @@ mod disk;
 mod git;
 mod locks;
 mod ours;
+mod permissions;
 mod service;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use serde_json::json;
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::Repository;
 use crate::cli::{Done, Failure, answer};
-use crate::store::git::{Access, GitJournal, Options};
+use crate::store::StoreError;
+use crate::store::git::{Access, GitJournal, Options, Written};
 
 /// Look for what is wrong with a repository and with what serves it
 #[derive(Debug, clap::Args)]
@@ -134,6 +136,8 @@ struct Repo {
     work_tree: Option<PathBuf>,
     /// The branch, as `refs/heads/…`.
     branch: String,
+    /// What a service has to write there.
+    written: Vec<Written>,
     /// Whether a service serves it now.
     is_served: bool,
 }
@@ -158,7 +162,7 @@ impl Doctor {
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
         if let Ok(journal) = GitJournal::open_of_anybody(options.clone()) {
-            let repo = looked_at(&journal);
+            let repo = looked_at(&journal)?;
             if let Some(incomplete) = journal.incomplete()? {
                 let fix = "run the `git fetch` that is named";
                 let why = "events, old versions and backups need the whole history";
@@ -181,20 +185,22 @@ impl Doctor {
     }
 }
 
-fn looked_at(journal: &GitJournal) -> Repo {
-    Repo {
+fn looked_at(journal: &GitJournal) -> Result<Repo, StoreError> {
+    Ok(Repo {
         git_dir: journal.git_dir().to_owned(),
         common_dir: journal.common_dir().to_owned(),
         work_tree: journal.work_tree_root().map(Path::to_owned),
         branch: format!("refs/heads/{}", journal.branch()),
+        written: journal.written()?,
         is_served: locks::is_served(journal.common_dir()),
-    }
+    })
 }
 
 fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     locks::look(repo, findings);
     ours::look(repo, findings);
     git::look(repo, findings);
+    permissions::look(repo, findings);
     disk::look(repo, findings);
 }
 
@@ -221,7 +227,7 @@ fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
 }
 
 /// Does what a start does before it serves: removes what a kill has left, brings the work tree forward.
-fn started(options: Options) -> Result<(), crate::store::StoreError> {
+fn started(options: Options) -> Result<(), StoreError> {
     use crate::store::Journal as _;
     let mut journal = GitJournal::open(Options { access: Access::Serve, maintain: false, ..options })?;
     journal.catch_up()

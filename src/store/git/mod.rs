@@ -22,6 +22,7 @@ pub(crate) use disk::open::open_own;
 pub use index::staged::staged;
 pub use journal::GitJournal;
 pub use journal::options::Options;
+pub use journal::written::Written;
 pub use maintenance::statistics::Statistics;
 #[cfg(test)]
 pub(crate) use read::archive::GitArchive;

@@ -1,8 +1,10 @@
 //! `collectory doctor`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -207,4 +209,122 @@ fn a_policy_that_others_may_change_or_that_has_a_fault_is_wrong() {
     assert_eq!(look("tokens: 7\n", 0o600), (Some(1), vec!["policy: wrong".to_owned()]));
     let nobody = found(&repo, &["--address", "http://127.0.0.1:1/"]);
     assert_eq!(nobody, (Some(1), vec!["service: wrong".to_owned()]));
+}
+
+/// A user who is nobody else here.
+const SOMEBODY: u32 = 65_534;
+
+/// The program as a user whom modes keep out: whoever runs the tests, but not root.
+struct Somebody {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Somebody {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_collectory"));
+        let mut program = built.clone();
+        if rustix::process::geteuid().is_root() {
+            // Where it was built somebody may have no access.
+            program = folder.path().join("collectory");
+            fs::copy(built, &program).unwrap();
+        }
+        Self { folder, program }
+    }
+
+    /// Gives all that is in the folder to them.
+    fn take_over(&self) {
+        if rustix::process::geteuid().is_root() {
+            give(self.folder.path());
+        }
+    }
+
+    fn doctor(&self, repo: &Repo) -> Finished {
+        let mut command = Command::new(&self.program);
+        for (name, value) in program(self.folder.path()).get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if rustix::process::geteuid().is_root() {
+            command.uid(SOMEBODY).gid(SOMEBODY);
+        }
+        run_to_end(command.current_dir("/").arg("doctor").arg("--repo").arg(repo.path()))
+    }
+}
+
+fn give(path: &Path) {
+    chown(path, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    if path.is_dir() && !path.is_symlink() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
+    }
+}
+
+/// A repository in which there was a write.
+fn written_repo(folder: &Path) -> Repo {
+    let repo = repo(folder);
+    let source = folder.join("new.json");
+    fs::write(&source, r#"{"collections": {"new": {"type": "media"}}}"#).unwrap();
+    run_to_end(program(folder).arg("import").arg(&source).arg("--repo").arg(repo.path())).exits(0);
+    repo
+}
+
+#[test]
+fn all_that_a_write_needs_is_looked_at() {
+    let somebody = Somebody::new();
+    let repo = written_repo(somebody.folder.path());
+    somebody.take_over();
+    assert_eq!(somebody.doctor(&repo).exits(0).stdout, "all is well\n");
+    let git = repo.git_folder();
+    for place in [
+        repo.path().join("collections"),
+        git.clone(),
+        git.join("refs/heads"),
+        git.join("objects/pack"),
+        git.join("logs/HEAD"),
+        git.join("logs/refs/heads/main"),
+        git.join("collectory"),
+        git.join("collectory/lock"),
+        git.join("collectory/work-tree"),
+    ] {
+        let was = fs::metadata(&place).unwrap().permissions();
+        let closed = fs::Permissions::from_mode(was.mode() & !0o222);
+        fs::set_permissions(&place, closed).unwrap();
+        let told = somebody.doctor(&repo);
+        fs::set_permissions(&place, was).unwrap();
+        let told = told.exits(1).stdout;
+        let wanted = format!("wrong: permissions: {} can't be written by this user", place.display());
+        assert_eq!(told.matches("wrong: ").count(), 1, "{told}");
+        assert!(told.starts_with(&wanted) && told.contains("chmod u+w"), "{told}");
+    }
+    // Nothing is made there as long as the folder of the collections is in it.
+    let was = fs::metadata(repo.path()).unwrap().permissions();
+    fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let told = somebody.doctor(&repo);
+    fs::set_permissions(repo.path(), was).unwrap();
+    assert_eq!(told.exits(0).stdout, "all is well\n");
+}
+
+#[test]
+fn what_the_service_s_user_may_not_write_is_told_to_root_too() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let somebody = Somebody::new();
+    let repo = written_repo(somebody.folder.path());
+    somebody.take_over();
+    let log = repo.git_folder().join("logs/HEAD");
+    chown(&log, Some(0), Some(0)).unwrap();
+    let told = somebody.doctor(&repo).exits(1).stdout;
+    assert!(told.contains("it belongs to user 0, with the mode 644"), "{told}");
+    let mut doctor = program(somebody.folder.path());
+    doctor.env("SUDO_UID", SOMEBODY.to_string()).arg("doctor").arg("--repo").arg(repo.path());
+    let told = run_to_end(&mut doctor).exits(0).stdout;
+    let wanted = format!(
+        "hint: permissions: {} can't be written by the user that the repository belongs to",
+        log.display()
+    );
+    assert!(told.starts_with(&wanted), "{told}");
 }

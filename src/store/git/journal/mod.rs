@@ -23,6 +23,7 @@
 pub(crate) mod open;
 pub(crate) mod options;
 mod two_phase;
+pub(crate) mod written;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

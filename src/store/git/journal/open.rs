@@ -187,7 +187,7 @@ impl Drop for ServiceLock {
     }
 }
 
-fn lock_path(layout: &Layout) -> PathBuf {
+pub(crate) fn lock_path(layout: &Layout) -> PathBuf {
     layout.state().join("lock")
 }
 

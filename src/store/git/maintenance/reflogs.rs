@@ -22,6 +22,7 @@ use crate::store::git::disk::stamp::now;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::git_process::Ended;
 use crate::store::git::repo::kept::reflog_age;
+use crate::store::git::repo::refs::reflog;
 
 /// By how much the oldest entry has to be too old before a reflog is rewritten, which takes as long as it is.
 const SLACK: TimeDelta = TimeDelta::hours(1);
@@ -31,8 +32,7 @@ pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<(), StoreError>
     let layout = graph.layout();
     let Some(age) = reflog_age(layout)? else { return Ok(()) };
     let branch = graph.archive.branch.name.as_str();
-    let logs =
-        [(layout.common_dir.join("logs").join(branch), branch), (layout.git_dir.join("logs/HEAD"), "HEAD")];
+    let logs = [(reflog(&layout.common_dir, branch), branch), (reflog(&layout.git_dir, "HEAD"), "HEAD")];
     let is_old = |log: &Path| oldest(log).is_some_and(|at| now() - at >= age + SLACK);
     let old: Vec<&str> = logs.iter().filter(|(log, _)| is_old(log)).map(|(_, name)| *name).collect();
     if old.is_empty() {

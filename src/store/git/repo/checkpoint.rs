@@ -49,6 +49,11 @@ impl Checkpoint {
         Self { file, system: system_id(), noted: Mutex::default() }
     }
 
+    /// Where the note stands.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Reads it; `None` when there is none, or none that makes sense.
     pub(crate) fn read(&self) -> Option<Checkpointed> {
         *self.noted()

@@ -220,7 +220,7 @@ impl Move<'_> {
 
     /// Adds an entry for each step, as `log_ref_write_fd` in `refs/files-backend.c` writes them.
     fn log(&self, git_dir: &Path, name: &str, make: bool) -> Result<Option<Unflushed>, StoreError> {
-        let path = git_dir.join("logs").join(name);
+        let path = reflog(git_dir, name);
         let is_new = !path.is_file();
         if is_new && !make {
             return Ok(None);
@@ -247,6 +247,11 @@ impl Move<'_> {
         }
         lines
     }
+}
+
+/// Where the moves of a ref are noted, or those of `HEAD`.
+pub(crate) fn reflog(git_dir: &Path, name: &str) -> PathBuf {
+    git_dir.join("logs").join(name)
 }
 
 /// Removes empty folders that stand where a file must go, as git does: they are what a deleted

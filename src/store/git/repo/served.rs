@@ -6,6 +6,8 @@
 //! moved, for each move of ours and whenever another's is noticed, and not flushed, so it is never newer
 //! than the truth but after a power cut that took back what git had not flushed; then that commit is missing.
 
+use std::path::PathBuf;
+
 use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
@@ -33,6 +35,11 @@ pub(crate) fn note(branch: &Branch, revision: Revision) {
     if let Err(error) = file(&branch.layout).overwrite(format!("{} {revision}\n", branch.name).as_bytes()) {
         tracing::warn!(%error, cause = error.cause(), "which revision was served last could not be noted");
     }
+}
+
+/// Where the note stands.
+pub(crate) fn path(layout: &Layout) -> PathBuf {
+    file(layout).path().to_owned()
 }
 
 fn file(layout: &Layout) -> StateFile {

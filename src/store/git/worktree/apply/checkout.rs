@@ -1,6 +1,7 @@
 //! The checkout of the served branch: files and index, and what is known of them.
 
 use std::mem;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,8 +116,14 @@ impl Checkout {
 
     /// Refuses to write where files of the work tree may not be changed: they would be left behind.
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
-        let Some(root) = &self.layout.work_tree else { return Ok(()) };
-        let mut folder = root.clone();
+        let Some(folder) = self.written_folder() else { return Ok(()) };
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS).at("write in", &folder)
+    }
+
+    /// The collections folder, or the one that it would be made in.
+    pub(crate) fn written_folder(&self) -> Option<PathBuf> {
+        let mut folder = self.layout.work_tree.clone()?;
         for part in &self.layout.folder {
             let next = folder.join(part);
             if !next.is_dir() {
@@ -124,8 +131,7 @@ impl Checkout {
             }
             folder = next;
         }
-        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS).at("write in", &folder)
+        Some(folder)
     }
 
     /// Says that files were written that nobody has flushed.
