@@ -11,6 +11,7 @@ mod ours;
 mod permissions;
 mod service;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -136,6 +137,8 @@ struct Repo {
     work_tree: Option<PathBuf>,
     /// The branch, as `refs/heads/…`.
     branch: String,
+    /// What of the work tree is behind the branch, while nobody serves it.
+    behind: BTreeSet<String>,
     /// What a service has to write there.
     written: Vec<Written>,
     /// Whether a service serves it now.
@@ -161,8 +164,8 @@ impl Doctor {
             let fix = "mend what is named, or bring back a backup (README, \"Operate it\")";
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
-        if let Ok(journal) = GitJournal::open_of_anybody(options.clone()) {
-            let repo = looked_at(&journal)?;
+        if let Ok(mut journal) = GitJournal::open_of_anybody(options.clone()) {
+            let repo = looked_at(&mut journal)?;
             if let Some(incomplete) = journal.incomplete()? {
                 let fix = "run the `git fetch` that is named";
                 let why = "events, old versions and backups need the whole history";
@@ -185,14 +188,18 @@ impl Doctor {
     }
 }
 
-fn looked_at(journal: &GitJournal) -> Result<Repo, StoreError> {
+fn looked_at(journal: &mut GitJournal) -> Result<Repo, StoreError> {
+    let is_served = locks::is_served(journal.common_dir());
+    // What can't be read is told by `git fsck`.
+    let behind = if is_served { BTreeSet::new() } else { journal.behind().unwrap_or_default() };
     Ok(Repo {
         git_dir: journal.git_dir().to_owned(),
         common_dir: journal.common_dir().to_owned(),
         work_tree: journal.work_tree_root().map(Path::to_owned),
         branch: format!("refs/heads/{}", journal.branch()),
         written: journal.written()?,
-        is_served: locks::is_served(journal.common_dir()),
+        behind,
+        is_served,
     })
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cli::doctor::{Finding, Fix, Repo, git};
+use crate::cli::doctor::{Finding, Fix, Repo};
 
 /// What is this old was not left a moment ago by somebody who lives.
 const AGE_MIN: Duration = Duration::from_secs(600);
@@ -71,24 +71,11 @@ fn kept(repo: &Repo, findings: &mut Vec<Finding>) {
 
 /// A work tree that shows an older commit than the branch has.
 fn work_tree(repo: &Repo, findings: &mut Vec<Finding>) {
-    let shows_branch = git::said(repo, &["symbolic-ref", "--quiet", "HEAD"])
-        .is_ok_and(|head| head.trim_end() == repo.branch);
-    if repo.work_tree.is_none() || repo.is_served || !shows_branch {
-        return;
-    }
-    let Ok(note) = fs::read_to_string(repo.git_dir.join("collectory/work-tree")) else { return };
-    let Ok(tip) = git::said(repo, &["rev-parse", "--verify", "--quiet", &repo.branch]) else { return };
-    let brought = note.lines().next().unwrap_or_default();
-    let is_behind = brought != tip.trim_end()
-        && git::said(repo, &["merge-base", "--is-ancestor", brought, tip.trim_end()]).is_ok();
-    if is_behind {
-        let what = format!("files and index were brought to {brought:.10}, and the branch is at {tip:.10}");
-        findings.push(Finding::wrong(
-            "work-tree",
-            what,
-            "who commits there now would take back what came since",
-            Fix::Start,
-        ));
+    if let Some(path) = repo.behind.first() {
+        let count = crate::cli::counted(repo.behind.len(), "path");
+        let what = format!("{count} behind the branch, in files or index: {path}");
+        let why = "who commits there now would take back what came since";
+        findings.push(Finding::wrong("work-tree", what, why, Fix::Start));
     }
 }
 

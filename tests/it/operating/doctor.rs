@@ -112,6 +112,20 @@ async fn a_work_tree_that_a_kill_left_behind_is_brought_forward_and_edits_stay()
     server.leaves("?? notes.txt");
 }
 
+#[tokio::test]
+async fn a_commit_by_hand_while_nobody_serves_leaves_nothing_behind() {
+    let mut server = TestServer::setup("small").start().await;
+    server.patch("posts", serde_json::json!({"name": "One"})).await.is(200);
+    server.stop();
+    let repo = server.repo();
+    repo.write("collections/posts.yaml", "type: document\nname: Two\n");
+    repo.git(&["commit", "--quiet", "--all", "--message=By hand"]);
+    assert_eq!(doctor(repo, &[]).exits(0).stdout, "all is well\n");
+    repo.write("collections/posts.yaml", "type: document\nname: Three\n");
+    assert_eq!(doctor(repo, &[]).exits(0).stdout, "all is well\n");
+    repo.git(&["commit", "--quiet", "--all", "--message=By hand"]);
+}
+
 #[test]
 fn damage_is_told_as_git_tells_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -25,6 +25,7 @@ pub(crate) mod options;
 mod two_phase;
 pub(crate) mod written;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +141,17 @@ impl GitJournal {
             "this is a partial clone, so contents of the past may be missing; `git fetch --refetch --no-filter` \
              completes it",
         ))
+    }
+
+    /// The paths of which the work tree or its index has what an older revision had, and which a start would bring
+    /// forward; only while nobody serves.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn behind(&mut self) -> Result<BTreeSet<String>, StoreError> {
+        let kept = self.writer.packs.kept_objects()?;
+        self.checkout.behind(&mut self.reader, &kept)
     }
 
     /// The read side of the same branch, which need not read what this commits.

@@ -9,10 +9,11 @@ use rustix::io::Errno;
 
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::tests::support::*;
+use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{GitLocks, Journal as _, Paths};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
-fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
+fn stuck() -> (Repo, GitJournal, PathBuf) {
     let repo = Repo::new();
     let state = repo.path().join(".git/collectory");
     let mut journal = repo.open();
@@ -134,4 +135,73 @@ fn a_file_that_the_disk_has_lost_harms_only_itself() {
     let shortage = journal.work_tree(head, Paths::All, GitLocks::Respect);
     assert_eq!(seen, [edit("a.yaml", "a file that can't be read now"), edit("b.yaml", "by hand\n")]);
     assert!(shortage.is_err(), "{shortage:?}");
+}
+
+/// What is behind in a repository that nobody serves.
+fn behind(repo: &std::path::Path) -> Vec<String> {
+    let options = Options { access: Access::Read, ..Options::new(repo) };
+    GitJournal::open(options).unwrap().behind().unwrap().into_iter().collect()
+}
+
+#[test]
+fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n"), set("c.yaml", "c1\n")]);
+    let (from, killed) = (repo.path().to_owned(), repo.path().with_file_name("killed"));
+    let to = killed.clone();
+    let hook = repo.on_step(move |step, _| {
+        if step == Failpoint::UpdateWorkTree {
+            // Hard links stay such: the lock is known by them.
+            let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status()?;
+            assert!(copied.success());
+        }
+        Ok(())
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml"), set("c.yaml", "c2\n")]);
+    drop(hook);
+    drop(journal);
+    fs::write(killed.join("collections/c.yaml"), "c by hand\n").unwrap();
+    assert_eq!(behind(&killed), ["collections/a.yaml", "collections/b.yaml"]);
+    GitJournal::open(Options::new(&killed)).unwrap().catch_up().unwrap();
+    assert_eq!(behind(&killed), [""; 0]);
+    assert_eq!(git_in(&killed, &["status", "--porcelain"]), " M collections/c.yaml\n");
+    assert_eq!(behind(repo.path()), [""; 0]);
+}
+
+#[test]
+fn what_a_person_does_with_git_while_nobody_serves_leaves_nothing_behind() {
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n"), set("c.yaml", "c1\n")]);
+    let commands: [&[&str]; 6] = [
+        &["commit", "-q", "-a", "-m", "By hand"],
+        &["commit", "-q", "--amend", "-m", "Otherwise"],
+        &["reset", "-q", "--soft", "HEAD~1"],
+        &["reset", "-q", "--hard"],
+        &["checkout", "-q", "-b", "other"],
+        &["checkout", "-q", "main"],
+    ];
+    repo.save("a.yaml", "a2\n");
+    for command in commands {
+        repo.git(command);
+        assert_eq!(behind(repo.path()), [""; 0], "{command:?}");
+    }
+    // As when the branch is pushed to.
+    repo.commit(&[("a.yaml", "a3\n"), ("c.yaml", "c3\n")]);
+    let tip = repo.head();
+    repo.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    repo.git(&["update-ref", "refs/heads/main", &tip.to_string()]);
+    repo.save("c.yaml", "c3\n");
+    repo.git(&["add", "collections/c.yaml"]);
+    assert_eq!(behind(repo.path()), ["collections/a.yaml"]);
+}
+
+#[test]
+fn a_file_that_could_not_be_changed_is_told_until_a_person_edits_it() {
+    let (repo, mut journal, _obstacle) = stuck();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    drop(journal);
+    assert_eq!(behind(repo.path()), ["collections/a.yaml"]);
+    repo.save("a.yaml", "by hand\n");
+    assert_eq!(behind(repo.path()), [""; 0]);
 }

@@ -117,7 +117,7 @@ impl Checkout {
 
     /// What is known of the work tree; without a checkpoint, that nobody knows whether the system was started
     /// anew since it was brought to the head.
-    fn known(&self, head: Option<Revision>) -> Checkpointed {
+    pub(crate) fn known(&self, head: Option<Revision>) -> Checkpointed {
         let unknown = Checkpointed { revision: head, flushed: head, after_restart: true };
         self.checkpoint.read().unwrap_or(unknown)
     }
@@ -149,7 +149,7 @@ impl Checkout {
 }
 
 /// The head, if it descends from what the work tree has.
-fn is_ahead(
+pub(crate) fn is_ahead(
     reader: &mut Reader,
     head: Option<Revision>,
     old: Option<Revision>,
@@ -179,7 +179,7 @@ pub(crate) fn changes_between(
 
 /// What differs in the collections folder between two revisions, and every file that is what it was and was something
 /// else in a commit between the two.
-fn changes_since(
+pub(crate) fn changes_since(
     reader: &mut Reader,
     old: Option<Revision>,
     new: Revision,

@@ -76,7 +76,7 @@ impl Checkout {
 
     /// Finds the newest commits that were under way, and whether the branch has come to them. A kill leaves the
     /// lock of the index as well, unless the old index was put back.
-    fn find_under_way(
+    pub(crate) fn find_under_way(
         &mut self,
         reader: &mut Reader,
         kept: &[Vec<Oid>],

@@ -18,8 +18,8 @@ use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::NewFile;
-use crate::store::git::worktree::replace::swap::Replacer;
-use crate::store::git::worktree::scan::folder::FoundFolder;
+use crate::store::git::worktree::replace::swap::{Replacer, holds_any};
+use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
@@ -77,6 +77,17 @@ impl Lagging {
         if let (WorkTree::Here { edits, .. }, false) = (seen, self.files.is_empty()) {
             edits.retain(|edit| !self.explains(edit));
         }
+    }
+
+    /// The names of those that have what they are remembered with.
+    pub(crate) fn names_in(&self, folder: &Folder) -> Result<Vec<&str>, StoreError> {
+        let mut names = Vec::new();
+        for (name, ids) in &self.files {
+            if holds_any(folder, name, ids.iter().copied())? {
+                names.push(name.as_str());
+            }
+        }
+        Ok(names)
     }
 
     /// Keeps it over a restart, and over a power cut.

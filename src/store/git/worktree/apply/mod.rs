@@ -2,6 +2,7 @@
 //!
 //! Nothing here overwrites a byte that a person saved or staged.
 
+mod behind;
 pub(crate) mod catch_up;
 pub(crate) mod checkout;
 pub(crate) mod checkout_race;

@@ -259,6 +259,16 @@ fn holds(folder: &Folder, name: &str) -> Result<Holds, StoreError> {
     Ok(folder.stat(name)?.map_or(Holds::Nothing, |_| Holds::Other))
 }
 
+/// Whether what stands under a name is any of these, or nothing where one of them is nothing.
+pub(crate) fn holds_any(
+    folder: &Folder,
+    name: &str,
+    ids: impl IntoIterator<Item = Option<BlobId>>,
+) -> Result<bool, StoreError> {
+    let now = holds(folder, name)?;
+    Ok(ids.into_iter().any(|id| now.is(id)))
+}
+
 fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
 }

@@ -1,0 +1,67 @@
+//! Whether a work tree is behind its branch, for whoever looks and changes nothing: what [`Checkout::catch_up`] and a
+//! start would bring forward, by the same rule.
+
+use std::collections::BTreeSet;
+
+use crate::store::StoreError;
+use crate::store::git::disk::lock;
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
+use crate::store::git::read::reader::Reader;
+use crate::store::git::worktree::apply::catch_up::{changes_since, is_ahead};
+use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::others::others_between;
+use crate::store::git::worktree::apply::update::{is_after, is_known};
+use crate::store::git::worktree::replace::swap::holds_any;
+use crate::store::git::worktree::scan::folder::FoundFolder;
+use crate::store::git::worktree::scan::status;
+
+impl Checkout {
+    /// The paths whose file or index entry is what an older revision had; the objects of the packs that are `kept`
+    /// tell which write was under way.
+    pub(crate) fn behind(
+        &mut self,
+        reader: &mut Reader,
+        kept: &[Vec<Oid>],
+    ) -> Result<BTreeSet<String>, StoreError> {
+        if status::away(&self.branch)?.is_some() {
+            return Ok(BTreeSet::new());
+        }
+        let found = self.find_folder(&PathChanges::new())?;
+        let folder = if let FoundFolder::Folder(folder) = &found { Some(folder) } else { None };
+        let holds = |name: &str, change: &PathChange| match folder {
+            Some(folder) => {
+                let before = change.before.map(|pointer| pointer.blob());
+                let is_new = holds_any(folder, name, [change.after.map(|pointer| pointer.blob())])?;
+                Ok::<_, StoreError>(
+                    !is_new && holds_any(folder, name, change.passed.iter().copied().chain([before]))?,
+                )
+            }
+            None => Ok(false),
+        };
+        let mut behind: BTreeSet<String> = folder
+            .map_or(Ok(Vec::new()), |folder| self.lagging.names_in(folder))?
+            .iter()
+            .map(|name| self.layout.inside(name))
+            .collect();
+        let is_locked = lock::is_left(&self.layout.work_tree_state(), &self.index.path);
+        self.find_under_way(reader, kept, is_locked)?;
+        let head = self.branch.tip()?;
+        let known = self.known(head);
+        let Some(head) = is_ahead(reader, head, known.revision)? else { return Ok(behind) };
+        let Some(index) = self.index.read()? else { return Ok(behind) };
+        for (name, change) in changes_since(reader, known.revision, head)? {
+            let path = self.layout.inside(&name);
+            let staged = index.get(&path);
+            let is_the_file_s = self.is_index_ahead || known.after_restart && is_after(&staged, &change);
+            if is_known(&staged, &change) || is_the_file_s && holds(&name, &change)? {
+                behind.insert(path);
+            }
+        }
+        let others = others_between(reader, known.revision, Some(head))?;
+        behind.extend(
+            others.into_iter().filter(|(path, it)| is_known(&index.get(path), it)).map(|(path, _)| path),
+        );
+        Ok(behind)
+    }
+}
