@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::cli::flags::output::Output;
-use crate::cli::flags::repository::Repository;
+use crate::cli::flags::repository::{FolderArgs, Repository};
 use crate::cli::{Done, Failure, answer};
-use crate::store::StoreError;
 use crate::store::git::{Access, GitJournal, Options, Written};
+use crate::store::{Journal as _, StoreError};
 
 /// Look for what is wrong with a repository and with what serves it
 #[derive(Debug, clap::Args)]
@@ -34,6 +34,9 @@ hints alone are fine.")]
 pub(crate) struct Doctor {
     #[command(flatten)]
     repository: Repository,
+
+    #[command(flatten)]
+    folder: FolderArgs,
 
     /// Mend what is the service's own. What people have saved, and what is git's, is left to people.
     #[arg(long, env = "COLLECTORY_REPAIR")]
@@ -137,6 +140,8 @@ struct Repo {
     work_tree: Option<PathBuf>,
     /// The branch, as `refs/heads/…`.
     branch: String,
+    /// Whether the folder of the collections is there, or nothing is yet.
+    has_folder: bool,
     /// What of the work tree is behind the branch, while nobody serves it.
     behind: BTreeSet<String>,
     /// What a service has to write there.
@@ -155,9 +160,16 @@ impl Repo {
 impl Doctor {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.output.without_table()?;
+        let options = |repository: &Path| Options {
+            branch: self.repository.branch.clone(),
+            folder: self.folder.path.clone(),
+            access: Access::Read,
+            ..Options::new(repository)
+        };
+        // First, since it is wrong wherever the repository is.
+        options(Path::new(".")).check()?;
         let path = self.repository.find()?;
-        let options =
-            Options { branch: self.repository.branch.clone(), access: Access::Read, ..Options::new(&path) };
+        let options = options(&path);
         let mut findings = Vec::new();
         if let Err(error) = GitJournal::open(options.clone()) {
             let what = format!("{} can't be opened: {:#}", path.display(), anyhow::Error::new(error));
@@ -172,6 +184,12 @@ impl Doctor {
                 findings.push(Finding::hint("history", incomplete, why, fix));
             }
             drop(journal);
+            if !repo.has_folder {
+                let what = format!("there is no folder `{}` on the branch", self.folder.path);
+                let why = "if another one is served, not all that it needs was looked at, and no start mends anything";
+                let fix = "name the folder that is served with --path";
+                findings.push(Finding::hint("folder", what, why, fix));
+            }
             look(&repo, &mut findings);
             if self.repair {
                 repair(&repo, options, &mut findings);
@@ -198,9 +216,16 @@ fn looked_at(journal: &mut GitJournal) -> Result<Repo, StoreError> {
         work_tree: journal.work_tree_root().map(Path::to_owned),
         branch: format!("refs/heads/{}", journal.branch()),
         written: journal.written()?,
+        has_folder: has_folder(journal).unwrap_or(true),
         behind,
         is_served,
     })
+}
+
+fn has_folder(journal: &mut GitJournal) -> Result<bool, StoreError> {
+    let Some(head) = journal.head()? else { return Ok(true) };
+    let is_saved = journal.folder().is_some_and(|folder| folder.is_dir());
+    Ok(is_saved || !journal.commits().changes(None, Some(head))?.is_empty())
 }
 
 fn look(repo: &Repo, findings: &mut Vec<Finding>) {
@@ -227,7 +252,8 @@ fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
         }
     }
     removed.into_iter().for_each(|at| findings[at].is_repaired = true);
-    if is_start_wanted && started(options).is_ok() {
+    // A start with another folder would take what it does not bring forward for brought.
+    if is_start_wanted && repo.has_folder && started(options).is_ok() {
         let by_start = findings.iter_mut().filter(|finding| matches!(finding.fix, Fix::Start));
         by_start.for_each(|finding| finding.is_repaired = true);
     }
@@ -235,7 +261,6 @@ fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
 
 /// Does what a start does before it serves: removes what a kill has left, brings the work tree forward.
 fn started(options: Options) -> Result<(), StoreError> {
-    use crate::store::Journal as _;
     let mut journal = GitJournal::open(Options { access: Access::Serve, maintain: false, ..options })?;
     journal.catch_up()
 }

@@ -127,6 +127,25 @@ async fn a_commit_by_hand_while_nobody_serves_leaves_nothing_behind() {
 }
 
 #[test]
+fn another_folder_than_the_usual_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::init(folder.path().join("settings"));
+    repo.write("cms/posts.yaml", "type: document\n");
+    repo.git(&["add", "--all"]);
+    repo.git(&["commit", "--quiet", "--message=Seed"]);
+    let ours = repo.git_folder().join("collectory");
+    fs::create_dir_all(&ours).unwrap();
+    fs::write(ours.join("history-index.7.0.new"), "half").unwrap();
+    let found = |flags: &[&str]| found(&repo, flags);
+    let hint = vec!["folder: hint".to_owned(), "leftovers: wrong".to_owned()];
+    assert_eq!(found(&["--repair"]), (Some(1), hint), "who knows what is served there");
+    let repaired = vec!["leftovers: repaired".to_owned()];
+    assert_eq!(found(&["--repair", "--path", "cms"]), (Some(0), repaired));
+    assert_eq!(found(&["--path", "cms/"]), (Some(0), Vec::new()));
+    doctor(&repo, &["--path", "../cms"]).exits(2);
+}
+
+#[test]
 fn damage_is_told_as_git_tells_it() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());
