@@ -2,8 +2,9 @@
 
 use chrono::SecondsFormat;
 
-use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, key, plain, shown};
+use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, key, not_there, plain, shown};
 use crate::domain::Key;
+use crate::engine::history::HistoryError;
 use crate::http::resources;
 
 /// Show who gave a collection its present values
@@ -27,7 +28,10 @@ impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.output.without_table()?;
         let view = self.source.place.view()?;
-        let blames = view.blame(&self.key, None, &|_| true)?;
+        let blames = view.blame(&self.key, None, &|_| true).map_err(|error| match error {
+            HistoryError::UnknownKey(key) => not_there(&view, &key),
+            other => other.into(),
+        })?;
         shown(|screen| {
             for blame in &blames {
                 if self.source.output.is_json() {

@@ -16,6 +16,7 @@ use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use chrono::SecondsFormat;
 
 use crate::cli::flags::output::Output;
@@ -28,7 +29,7 @@ pub(crate) use crate::cli::past::state::{AsOfArgs, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::{Done, Failure, json_line, plain};
 use crate::domain::{Change, Key, Reverses};
-use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
+use crate::engine::history::{Action, Effect, EventRecord, History, HistoryError, Options, View};
 use crate::service::committers;
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
 
@@ -95,6 +96,16 @@ impl HistoryArgs {
 fn tell_how_far(done: usize, total: usize) {
     if total >= LONG_READING_LEN {
         crate::cli::note(&format!("read {done} of {total} commits"));
+    }
+}
+
+/// There is no such collection; and what became of it.
+fn not_there(view: &View, key: &Key) -> anyhow::Error {
+    let unknown = HistoryError::UnknownKey(key.clone());
+    match view.became_of(key) {
+        Ok(Some(deletion)) => anyhow!("{unknown} {deletion}"),
+        // What can't be told of it is no reason to say less.
+        Ok(None) | Err(_) => unknown.into(),
     }
 }
 

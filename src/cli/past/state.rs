@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::cli::check;
-use crate::cli::past::{Done, Failure, HistoryArgs, Screen, Source, Style, key, plain, shown};
+use crate::cli::past::{Done, Failure, HistoryArgs, Screen, Source, Style, key, not_there, plain, shown};
 use crate::domain::{Catalog, Key};
+use crate::engine::history::HistoryError;
 use crate::engine::{Entry, Snapshot};
 use crate::exchange::export;
 use crate::http::resources;
@@ -81,7 +82,7 @@ impl Get {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let entry = match self.state.snapshot()?.get(self.key.as_str()) {
             Some(entry) => Arc::clone(entry),
-            None => return Err(anyhow::anyhow!("Collection '{}' not found.", self.key).into()),
+            None => return Err(self.state.not_there(&self.key).into()),
         };
         self.state.show(&[entry], |screen, entry| {
             let file = crate::format::write(&entry.collection);
@@ -104,6 +105,18 @@ impl AsOfArgs {
 }
 
 impl State {
+    /// There is no such collection; of the present also what became of it.
+    fn not_there(&self, key: &Key) -> anyhow::Error {
+        match &self.as_of.revision {
+            None => self.source.place.view().map_or_else(
+                // A history that can't be read says nothing of it.
+                |_| HistoryError::UnknownKey(key.clone()).into(),
+                |view| not_there(&view, key),
+            ),
+            Some(_) => HistoryError::UnknownKey(key.clone()).into(),
+        }
+    }
+
     fn snapshot(&self) -> anyhow::Result<Arc<Snapshot>> {
         self.as_of.snapshot(&self.source.place)
     }

@@ -140,6 +140,20 @@ async fn the_state_of_a_day_and_of_now_is_listed_beside_a_running_service() {
 }
 
 #[tokio::test]
+async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
+    let server = told().await;
+    server.delete("posts").await.is(204);
+    let detail = server.read("posts").await.is(404).detail();
+    assert!(detail.starts_with("Collection 'posts' not found. It was deleted by anonymous at "), "{detail}");
+    for arguments in [&["blame", "posts"][..], &["blame", "posts", "--json"], &["get", "posts", "--json"]] {
+        let told = run(server.repo(), arguments).exits(1);
+        assert_eq!((told.stdout.as_str(), told.stderr), ("", format!("collectory: {detail}\n")));
+    }
+    let then = run(server.repo(), &["get", "posts", "--at", "HEAD"]).exits(1);
+    assert_eq!(then.stderr, "collectory: Collection 'posts' not found.\n");
+}
+
+#[tokio::test]
 async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
     let mut server = told().await;
     let list = server.get("/collections/posts/events").await.is(200).json();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, EventRecord, Origin};
@@ -245,6 +245,26 @@ impl View {
     #[must_use]
     pub fn knows(&self, key: &Key) -> bool {
         self.index.find_key(key.as_str()).is_some()
+    }
+
+    /// What became of a collection, in a sentence: by whom and when it was deleted; `None` of one that is there, or
+    /// never was.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn became_of(&self, key: &Key) -> Result<Option<String>, HistoryError> {
+        if !self.knows(key) {
+            return Ok(None);
+        }
+        let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
+        let found = self.events(&filter, &EventPageQuery::first(1))?.events;
+        let last = found.first().filter(|event| event.action == Action::Deleted);
+        Ok(last.map(|event| {
+            let commit = &event.commit;
+            let at = commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+            format!("It was deleted by {} at {at}, by the commit {}.", commit.actor.name(), commit.revision)
+        }))
     }
 
     fn cursor(&self, event: u32, list: u32) -> EventCursor {

@@ -3,11 +3,10 @@
 
 use std::sync::OnceLock;
 
-use chrono::SecondsFormat;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::domain::Key;
-use crate::engine::history::{self, Asker, EventPageQuery, Filter, History, View};
+use crate::engine::history::{Asker, History, View};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
@@ -87,16 +86,8 @@ impl Call<'_> {
         let history = self.context.history.as_ref()?;
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
-        let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
-        let found =
-            self.looking(move || Ok(view.events(&filter, &EventPageQuery::first(1))?.events)).await.ok()?;
-        let last = found.first().filter(|event| event.action == history::Action::Deleted)?;
-        let at = last.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
-        Some(format!(
-            "It was deleted by {} at {at}, by the commit {}.",
-            last.commit.actor.name(),
-            last.commit.revision
-        ))
+        let key = key.clone();
+        self.looking(move || Ok(view.became_of(&key)?)).await.ok()?
     }
 
     /// Looks into the past where waiting for the disk is no harm to other requests, and not with too many at a time.
