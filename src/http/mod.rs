@@ -121,9 +121,14 @@ pub(crate) mod resources {
         history::difference(difference, &Fields::default())
     }
 
-    /// An attribute and the event that gave it its value.
-    pub(crate) fn blame(key: &Key, blame: &Blame) -> Bytes {
-        history::blame(key, blame, &Fields::default(), &Allowed::anonymous())
+    /// An attribute and the event that gave it its value, marked where the collection has an edit that is not
+    /// committed: there is no document around the lines of a command whose `meta` could say so.
+    pub(crate) fn blame(key: &Key, blame: &Blame, is_edited: bool) -> Bytes {
+        let resource = history::blame(key, blame, &Fields::default(), &Allowed::anonymous());
+        match resource.strip_suffix(b"}") {
+            Some(open) if is_edited => [open, br#","meta":{"uncommitted":true}}"#].concat().into(),
+            _ => resource,
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! `collectory blame`: which events gave a collection its values.
 
+use anyhow::anyhow;
 use chrono::SecondsFormat;
 
 use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, key, not_there, plain, shown};
+use crate::cli::{check, note};
 use crate::domain::Key;
 use crate::engine::history::HistoryError;
 use crate::http::resources;
+use crate::store::git::Access;
 
 /// Show who gave a collection its present values
 #[derive(Debug, clap::Args)]
@@ -28,14 +31,29 @@ impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.output.without_table()?;
         let view = self.source.place.view()?;
+        let place = &self.source.place;
+        let served = check::served(place.journal(Access::Survey)?, &place.folder.path)?;
+        let is_edited = served.get(self.key.as_str()).is_some_and(|entry| entry.uncommitted);
+        if is_edited && !view.knows(&self.key) {
+            let why = format!("Collection '{}' has no history yet: its file is not committed.", self.key);
+            return Err(anyhow!(why).into());
+        }
         let blames = view.blame(&self.key, None, &|_| true).map_err(|error| match error {
             HistoryError::UnknownKey(key) => not_there(&view, &key),
             other => other.into(),
         })?;
+        if is_edited && !self.source.output.is_json() {
+            // What is blamed is committed; what is served is not.
+            let edited = format!(
+                "{} was edited and not committed since: what is blamed is what is committed",
+                self.key
+            );
+            note(&edited);
+        }
         shown(|screen| {
             for blame in &blames {
                 if self.source.output.is_json() {
-                    screen.resource(&resources::blame(&self.key, blame))?;
+                    screen.resource(&resources::blame(&self.key, blame, is_edited))?;
                     continue;
                 }
                 let revision = screen.ink(Style::Name, &blame.event.commit.revision.to_string()[..SHORT_LEN]);

@@ -154,6 +154,29 @@ async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
 }
 
 #[tokio::test]
+async fn an_edit_beside_what_is_blamed_is_told() {
+    let server = told().await;
+    let blame = |arguments: &[&str]| run(server.repo(), &[&["blame"], arguments].concat());
+    let before = blame(&["posts"]).exits(0);
+    assert_eq!(before.stderr, "");
+    let of_json = lines(&blame(&["posts", "--json"]).exits(0));
+    assert!(of_json.iter().all(|line| line.get("meta").is_none()));
+    server.repo().save("collections/posts.yaml", "type: document\nname: Not committed\n");
+    let after = blame(&["posts"]).exits(0);
+    assert_eq!(after.stdout, before.stdout);
+    assert!(after.stderr.contains("posts was edited and not committed since"), "{}", after.stderr);
+    for (mut line, before) in lines(&blame(&["posts", "--json"]).exits(0)).into_iter().zip(of_json) {
+        assert_eq!(line.as_object_mut().unwrap().remove("meta"), Some(json!({"uncommitted": true})));
+        assert_eq!(line, before);
+    }
+    server.repo().save("collections/new.yaml", "type: media\n");
+    let new = blame(&["new"]).exits(1).stderr;
+    assert!(new.contains("Collection 'new' has no history yet: its file is not committed."), "{new}");
+    server.repo().git(&["checkout", "--quiet", "collections/posts.yaml"]);
+    server.repo().remove("collections/new.yaml");
+}
+
+#[tokio::test]
 async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
     let mut server = told().await;
     let list = server.get("/collections/posts/events").await.is(200).json();
