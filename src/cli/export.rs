@@ -58,7 +58,7 @@ impl Export {
         let form = if self.json { Form::Json } else { self.format };
         let mut text = match form {
             Form::Json => resources::list(&snapshot).to_vec(),
-            Form::Laika => export::laika(&catalog()).into_bytes(),
+            Form::Laika => laika(&catalog()).into_bytes(),
             Form::Decap => decap(&catalog()).into_bytes(),
             Form::Yaml => export::yaml(&catalog()).into_bytes(),
             Form::Csv => export::csv(&catalog())?,
@@ -69,6 +69,14 @@ impl Export {
         print(&text)?;
         Ok(Done::Well)
     }
+}
+
+/// Laika's settings file; what it says beyond the collections is told.
+fn laika(catalog: &Catalog) -> String {
+    for added in export::additions(catalog) {
+        note(&format!("Laika refuses what is not complete: {added}"));
+    }
+    export::laika(catalog)
 }
 
 /// A configuration of Decap; what it can't say is told.

@@ -27,6 +27,19 @@ pub(crate) fn laika(catalog: &Catalog) -> String {
     out
 }
 
+/// What Laika's settings file says and the collections don't: Laika refuses the whole file where a status has no name.
+pub(crate) fn additions(catalog: &Catalog) -> Vec<String> {
+    let nameless = |it: &Collection| -> Vec<String> {
+        let Some(Value::Map(statuses)) = it.get(&Attribute::UnpublishedStatuses) else { return Vec::new() };
+        let nameless = statuses.iter().filter(|(_, status)| !has_name(status));
+        let told = |status: &str| {
+            format!("{}: the status `{status}` has no name, and gets its key for one", it.key())
+        };
+        nameless.map(|(status, _)| told(status)).collect()
+    };
+    catalog.iter().flat_map(|it| nameless(it)).collect()
+}
+
 /// What has no place in a configuration of Decap: what an import of it would change where it came from.
 pub(crate) fn losses(text: &str, catalog: &Catalog) -> Vec<String> {
     let media_key = Key::parse("media").expect("it is a key");
@@ -77,6 +90,10 @@ fn attributes(collection: &Collection) -> Vec<(String, Value)> {
 fn settings(collection: &Collection) -> Vec<(String, Value)> {
     let mut settings = attributes(collection);
     settings.insert(1, ("key".to_owned(), collection.key().as_str().into()));
+    let statuses = Attribute::UnpublishedStatuses.to_string();
+    if let Some((_, statuses)) = settings.iter_mut().find(|(name, _)| *name == statuses) {
+        *statuses = named(statuses);
+    }
     let extra = settings.iter().position(|(name, _)| name == EXTRA);
     let is_lost = |name: &str| name == "key" || is_known(collection.kind(), name);
     if let Some(at) = extra
@@ -88,6 +105,23 @@ fn settings(collection: &Collection) -> Vec<(String, Value)> {
         settings.splice(at..=at, members);
     }
     settings
+}
+
+/// The statuses with a name each, for Laika asks for it.
+fn named(statuses: &Value) -> Value {
+    let Value::Map(statuses) = statuses else { return statuses.clone() };
+    let named = |(key, status): &(String, Value)| match status {
+        Value::Map(members) if !has_name(status) => {
+            let name = [("name".to_owned(), Value::from(key.as_str()))];
+            (key.clone(), Value::Map(members.iter().cloned().chain(name).collect()))
+        }
+        status => (key.clone(), status.clone()),
+    };
+    Value::Map(statuses.iter().map(named).collect())
+}
+
+fn has_name(status: &Value) -> bool {
+    status.get("name").is_some()
 }
 
 /// How far each level of JSON is indented.
