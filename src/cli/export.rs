@@ -53,7 +53,7 @@ enum Form {
 
 impl Export {
     pub(super) fn run(self) -> Result<Done, Failure> {
-        let snapshot = self.as_of.snapshot(&self.place)?;
+        let snapshot = self.as_of.list(&self.place)?;
         let catalog = || snapshot.catalog().iter().map(|entry| entry.collection.clone()).collect::<Catalog>();
         let form = if self.json { Form::Json } else { self.format };
         let mut text = match form {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::cli::check;
 use crate::cli::past::{Done, Failure, HistoryArgs, Screen, Source, Style, key, not_there, plain, shown};
+use crate::cli::{check, note};
+use crate::domain::file_name::{key_of, name_in};
 use crate::domain::{Catalog, Key};
 use crate::engine::history::HistoryError;
-use crate::engine::{Entry, Snapshot};
+use crate::engine::{Entry, Serving, Snapshot};
 use crate::exchange::export;
 use crate::http::resources;
 use crate::store::git::Access;
@@ -62,7 +63,7 @@ struct State {
 
 impl List {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        let snapshot = self.state.snapshot()?;
+        let snapshot = self.state.as_of.list(&self.state.source.place)?;
         self.state.show(&snapshot.catalog().iter().cloned().collect::<Vec<_>>(), |screen, entry| {
             let collection = &entry.collection;
             let of = |name: &str| collection.attributes().iter().find(|(it, _)| it.as_str() == name);
@@ -92,6 +93,34 @@ impl Get {
 }
 
 impl AsOfArgs {
+    /// What is served, or was; of each file in whose place nothing is, a warning.
+    pub(crate) fn list(&self, place: &HistoryArgs) -> anyhow::Result<Arc<Snapshot>> {
+        let (snapshot, left_out) = match &self.revision {
+            None => {
+                let snapshot = self.snapshot(place)?;
+                let nothing = snapshot.problems.values().filter(|it| it.serving == Serving::Nothing);
+                let is_shown = |key: &Key| snapshot.get(key.as_str()).is_some();
+                let left_out = nothing.filter(|it| !it.collection.as_ref().is_some_and(is_shown));
+                (Arc::clone(&snapshot), left_out.map(ToString::to_string).collect::<Vec<_>>())
+            }
+            Some(revision) => {
+                let view = place.view()?;
+                let revision = view.resolve(revision)?;
+                let (snapshot, past) = (view.snapshot_as_of(revision)?, view.as_of(revision)?);
+                let is_shown = |path: &str| {
+                    let name = name_in(&place.folder.path, path);
+                    name.and_then(key_of).is_some_and(|key| past.entries.contains_key(&key))
+                };
+                let left_out = past.problems.values().filter(|it| !is_shown(&it.path));
+                (snapshot, left_out.map(ToString::to_string).collect())
+            }
+        };
+        for fault in left_out {
+            note(&format!("warning: left out: {fault}"));
+        }
+        Ok(snapshot)
+    }
+
     /// What is served, or was.
     pub(crate) fn snapshot(&self, place: &HistoryArgs) -> anyhow::Result<Arc<Snapshot>> {
         match &self.revision {

@@ -66,6 +66,30 @@ fn a_status_without_a_name_gets_one_for_laika_and_that_is_told() {
     assert_eq!(run(&repo, &["export", "--format", "yaml", "--repo", "."]).exits(0).stderr, "");
 }
 
+#[test]
+fn a_broken_file_in_whose_place_nothing_is_shown_is_told() {
+    let (_folder, repo) = nasty();
+    repo.write("collections/posts.yaml", "type: [\n");
+    repo.write("collections/broken.yaml", "type: [\n");
+    repo.commit("Broken");
+    repo.write("collections/saved.yaml", "typ: media\n");
+    let list: &[&str] = &["list"];
+    for form in ["json", "laika", "decap", "yaml", "csv"].map(|form| ["export", "--format", form]) {
+        for command in [&form[..], list] {
+            let now = run(&repo, &[command, &["--repo", "."]].concat()).exits(0).stderr;
+            let then = run(&repo, &[command, &["--as-of", "HEAD", "--repo", "."]].concat()).exits(0).stderr;
+            for (told, is_saved) in [(now, true), (then, false)] {
+                assert!(told.contains("warning: left out: collections/broken.yaml:1:7: "), "{told}");
+                let saved = "warning: left out: collections/saved.yaml:1:1: ";
+                assert_eq!(told.contains(saved), is_saved, "{told}");
+                assert!(!told.contains("posts.yaml"), "its last good version is there: {told}");
+            }
+        }
+    }
+    let one = run(&repo, &["get", "posts", "--repo", "."]).exits(0);
+    assert_eq!(one.stderr, "", "nothing else was asked for");
+}
+
 #[tokio::test]
 async fn the_json_form_is_the_list_of_the_api() {
     let server = TestServer::on("small").await;
