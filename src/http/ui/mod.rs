@@ -47,6 +47,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// that answer.
 const AT_ONCE_BYTES_MAX: usize = 256 * 1_024;
 
+/// Where stylesheet, script and icon are, below `/ui/`: the same for everybody.
+const ASSETS: &str = "assets/";
+
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// What every answer below `/ui/` says. (With the referrer policy `no-referrer` Chromium would send
@@ -88,6 +91,8 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
 
 /// Answers a request for a page, come what may.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
+    let of_session = in_session(ui, call).await;
+    let call = of_session.as_ref().unwrap_or(call);
     let answered = caught(known(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,
@@ -120,28 +125,29 @@ async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiEr
     }
 }
 
-/// Answers as the session of the request may, if it has one.
-async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let path = call.page_path().unwrap_or_default();
-    if let Some(name) = path.strip_prefix("assets/") {
-        return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
+/// The request as the token of its session would send it, if it has one that goes on: what goes wrong is told to whoever
+/// signed in, too.
+async fn in_session<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
+    let is_asset = call.page_path().is_some_and(|path| path.starts_with(ASSETS));
+    if is_asset || call.headers().contains_key(AUTHORIZATION) {
+        return None;
     }
-    call.check_host()?;
-    let Some(session) = ui.sessions.of(call).filter(|_| !call.headers().contains_key(AUTHORIZATION)) else {
-        return visited(ui, call, path, body).await;
-    };
-    let uri = call.link().parse().map_err(|_| ApiError::no_such_path(call.path()))?;
+    let session = ui.sessions.of(call)?;
+    let uri = call.link().parse().ok()?;
     let headers = session::authorized(call.headers(), session.authorization.clone());
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
     let inner = call.inner(Arc::new(head.of_session(&session.ends)));
     inner.enter("/ui/", None);
-    if !ui.sessions.goes_on(call, &session, inner.identity().await) {
-        return visited(ui, call, path, body).await;
-    }
-    visited(ui, &inner, path, body).await
+    ui.sessions.goes_on(call, &session, inner.identity().await).then_some(inner)
 }
 
-async fn visited(ui: &Ui, call: &Call<'_>, path: &str, body: &mut Body) -> Result<Reply, ApiError> {
+/// Answers what may be asked.
+async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let path = call.page_path().unwrap_or_default();
+    if let Some(name) = path.strip_prefix(ASSETS) {
+        return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
+    }
+    call.check_host()?;
     let visit = Visit::begin(ui, call).await?;
     pages::answer(&visit, path, body).await
 }

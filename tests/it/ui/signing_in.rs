@@ -149,6 +149,33 @@ async fn a_session_may_what_its_token_may_and_the_api_does_not_know_it() {
 }
 
 #[tokio::test]
+async fn what_goes_wrong_is_told_to_whoever_signed_in() {
+    let server = server().await;
+    let editor = Browser::signed_in(&server, "editor-secret").await;
+    for (path, status) in [
+        ("/nothing", 404),
+        ("/collections/never", 404),
+        ("/events/never", 404),
+        ("/?asOf=2020-01-01", 404),
+        ("/compare?from=no..pe&to=HEAD", 400),
+    ] {
+        let page = editor.page(path, status).await;
+        page.has("role=\"search\"").has("As it was").has(">Problems ").has("Editor").has("Sign out");
+    }
+    let reader = Browser::signed_in(&server, "reader-secret").await;
+    reader.page("/events", 403).await.has(">Problems ").has("Sign out").lacks("As it was");
+    let blog = Browser::signed_in(&server, "blog-secret").await;
+    blog.page("/collections/secret-plans", 403)
+        .await
+        .has("As it was")
+        .has("Sign out")
+        .lacks("name=\"a.name\"");
+
+    let stranger = Browser { server: &server, cookie: "collectory-session=guess".to_owned() };
+    assert_eq!(stranger.get("/collections/never").await.status, 303);
+}
+
+#[tokio::test]
 async fn a_session_ends_by_sign_out_and_with_its_token_and_brings_back_what_was_typed() {
     let mut server = server().await;
     let editor = Browser::signed_in(&server, "editor-secret").await;

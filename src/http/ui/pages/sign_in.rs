@@ -88,8 +88,9 @@ async fn back(
     let uri: Uri = target.parse().map_err(|_| ApiError::internal())?;
     let head = Arc::new(call.head.asking(Method::POST, uri, headers, true));
     let inner = call.inner(head);
+    let of_session = ui::in_session(ui, &inner).await;
     let mut body = Body::whole(Bytes::from(kept));
-    Box::pin(ui::checked(ui, &inner, &mut body)).await
+    Box::pin(ui::checked(ui, of_session.as_ref().unwrap_or(&inner), &mut body)).await
 }
 
 /// `POST /ui/sign-out`
