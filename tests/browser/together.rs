@@ -51,6 +51,10 @@ async fn edit_together(script: Script) {
     one.press("Save").await;
     one.shows("what both of you changed").await;
     assert_eq!(one.value("#f-name").await, "Of one");
+    if script == Script::Runs {
+        let focused = one.run("return document.activeElement.id").await;
+        assert_eq!(focused, "f-name", "the field that both have changed has the focus");
+    }
     assert_eq!(one.text(".overlap div:nth-of-type(2) pre").await, "Of two");
     assert_eq!(one.text(".overlap div:nth-of-type(3) pre").await, "Typed by one");
     one.click("input[name='pick.name'][value=theirs]").await;

@@ -226,6 +226,8 @@ async fn what_two_people_changed_is_merged_or_shown_side_by_side() {
         .has("name=\"a.format\" value=\"html\"")
         .has("name=\"a.directory\" value=\"c\"");
     assert_eq!(page.between("name=\"pick.", "\"").len(), 2, "only the name overlaps");
+    assert!(has_focus(&page, "f-name"), "{}", page.html);
+    page.has("aria-describedby=\"h-name c-name\"").has("id=\"c-name\"");
     sent(&server, "/collections/posts", filled(&page, &[("pick.name", "theirs")])).await;
     assert_eq!(
         server.read("posts").await.is(200).attributes(),

@@ -79,7 +79,7 @@ async fn a_stranger_is_led_to_sign_in_and_back() {
     let page = stranger.page("/sign-in?next=%2Fui%2Fcollections%2Fblog-posts%3Fx%3D1", 200).await;
     page.lacks("secret-plans").lacks("Problems").lacks("Timeline");
     let wrong = stranger.post("/sign-in", filled(&page, &[("secret", "guess")])).await;
-    checked(wrong, 401).has("not known here");
+    checked(wrong, 401).has("not known here").has("aria-describedby=\"secret-hint e-secret\" autofocus");
     let entered = stranger.post("/sign-in", filled(&page, &[("secret", "reader-secret")])).await;
     assert_eq!((entered.status, entered.header("location")), (303, Some("/ui/collections/blog-posts?x=1")));
     for next in [

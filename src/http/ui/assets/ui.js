@@ -196,8 +196,8 @@
   }
   if (again) later();
 
-  // Errors: the first field that is wrong has the focus; else the summary of what is wrong.
-  (document.querySelector("[aria-invalid=true]") || document.querySelector(".errors"))?.focus();
+  // Errors: the first field that is wrong or in question has the focus; else the summary of what is wrong.
+  (document.querySelector("[autofocus]") || document.querySelector(".errors"))?.focus();
   for (const details of document.querySelectorAll("details.when")) {
     details.addEventListener("keydown", (event) => { if (event.key === "Escape") { details.open = false; details.querySelector("summary").focus(); } });
   }

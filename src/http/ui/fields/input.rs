@@ -88,6 +88,15 @@ impl Field {
         self.errors.iter().any(|error| error.at == id)
     }
 
+    /// What tells more of the input of this id: its rule, what is wrong with it, and that it is in question.
+    pub(crate) fn described_by(&self, id: &str) -> String {
+        let name = &self.name;
+        let wrong = if self.is_wrong(id) { format!(" e-{name}") } else { String::new() };
+        let in_question = self.overlap.is_some() && id == self.own_id();
+        let question = if in_question { format!(" c-{name}") } else { String::new() };
+        format!("h-{name}{wrong}{question}")
+    }
+
     /// Notes what is wrong with what stands at this path below the attribute's value.
     pub(super) fn blame(&mut self, below: &[String], detail: &str) {
         let place = if below.is_empty() { String::new() } else { format!("{}: ", below.join(", ")) };

@@ -3,7 +3,7 @@
 use crate::domain::{Kind, Value};
 use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::ErrorObject;
-use crate::http::ui::fields::{FieldError, FormSettings};
+use crate::http::ui::fields::{Field, FieldError, FormSettings};
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::{DiffLine, diff_lines, items, member, text};
 
@@ -70,12 +70,15 @@ impl EditForm {
         summary
     }
 
-    /// The first input that is wrong, by its id; nothing where none is.
+    /// The first input that is wrong or in question, by its id; nothing where none is.
     pub(super) fn first_wrong(&self) -> String {
-        let mut fields = self.settings.fields.iter();
-        match fields.find_map(|field| field.errors.first()) {
+        let wrong = |field: &Field| {
+            let in_question = || field.overlap.is_some().then(|| field.own_id());
+            field.errors.first().map(|error| error.at.clone()).or_else(in_question)
+        };
+        match self.settings.fields.iter().find_map(wrong) {
             _ if !self.key_errors.is_empty() => "f-id".to_owned(),
-            Some(error) => error.at.clone(),
+            Some(id) => id,
             None if !self.reason_errors.is_empty() => "f-reason".to_owned(),
             None => String::new(),
         }
