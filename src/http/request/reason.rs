@@ -41,11 +41,7 @@ pub(crate) fn of(
     for (given, at) in places {
         let checked = given.and_then(|given| {
             let Some(text) = given.filter(|text| !text.is_empty()) else { return Ok(()) };
-            if text.len() > REASON_BYTES_MAX {
-                let detail =
-                    format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", text.len());
-                return Err(at.fault(detail));
-            }
+            at.check(&text)?;
             if reason.as_ref().is_some_and(|other| *other != text) {
                 return Err(at.fault("the request gives another reason too".to_owned()));
             }
@@ -57,6 +53,15 @@ pub(crate) fn of(
     reason
 }
 
+/// Checks a reason for which nothing is asked of the repository.
+///
+/// # Errors
+///
+/// 400.
+pub(crate) fn check(text: &str) -> Result<(), ErrorObject> {
+    At::Document.check(text)
+}
+
 /// Where a reason stands.
 #[derive(Clone, Copy)]
 enum At {
@@ -65,6 +70,13 @@ enum At {
 }
 
 impl At {
+    fn check(self, text: &str) -> Result<(), ErrorObject> {
+        if text.len() <= REASON_BYTES_MAX {
+            return Ok(());
+        }
+        Err(self.fault(format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", text.len())))
+    }
+
     fn fault(self, detail: String) -> ErrorObject {
         match self {
             Self::Header(name) => ErrorObject::new(Code::INVALID_DATA, detail).header(name),

@@ -107,6 +107,11 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
     sent(&server, "/collections/posts", filled(&same, &[("reason", "none")]))
         .await
         .has("Nothing was different");
+    let long = "r".repeat(1025);
+    let unfit = filled(&same, &[("reason", &long)]);
+    let page = checked(send(&server, "/collections/posts", unfit).await, 400);
+    page.has("href=\"#f-reason\"").has("reason has at most 1024 bytes").has(&long);
+    assert!(has_focus(&page, "f-reason"));
     assert_eq!(server.repo().commit_count(), commits);
 
     let asked = look(&server, "/collections/posts/delete", 200).await;

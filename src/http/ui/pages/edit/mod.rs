@@ -13,6 +13,7 @@ use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
+use crate::http::request::reason;
 use crate::http::ui;
 use crate::http::ui::api::Request;
 use crate::http::ui::fields::{FieldInput, FormSettings, UnreadableField};
@@ -115,7 +116,10 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     };
     let dry_run = posted.get("do") == "preview";
     if changes.is_empty() && !dry_run {
-        return Ok(done(visit, key.as_str(), "same"));
+        return match reason::check(&form.reason) {
+            Ok(()) => Ok(done(visit, key.as_str(), "same")),
+            Err(fault) => refused(visit, form, entry, &[], fault.into()).await,
+        };
     }
     let request = update(key).document(&form.resource(changes.clone())).of(&form.tag).merging();
     match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
