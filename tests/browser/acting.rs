@@ -221,6 +221,37 @@ async fn session_ends(script: Script) {
 }
 
 #[tokio::test]
+async fn keys_and_directories_are_copied() {
+    let server = open().await;
+    let Some(browser) = Browser::open(&server, Script::Runs).await else { return };
+    let statuses = json!({"draft": {"directory": "content/drafts", "name": "Draft"}});
+    let posts =
+        json!({"directory": "content/posts", "revisionDirectory": "old", "unpublishedStatuses": statuses});
+    server.create(&document("posts", posts)).await.is(201);
+    let copied = async |of: &str| {
+        browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }").await;
+        browser.click(&format!("button[aria-label='Copy {of}']")).await;
+        browser.run("return window.copied").await
+    };
+    browser.goto("/collections/posts").await;
+    for (of, text) in [
+        ("posts", "posts"),
+        ("directory", "content/posts"),
+        ("revisionDirectory", "old"),
+        ("directory of draft", "content/drafts"),
+    ] {
+        assert_eq!(copied(of).await, text, "{of}");
+    }
+    browser.write("#f-directory", "typed").await;
+    assert_eq!(copied("directory").await, "typed", "what stands there by now");
+    browser.press("Add a status").await;
+    assert_eq!(browser.count("#f-unpublishedStatuses-directory-2 + button").await, 0, "an empty one is not");
+    browser.goto("/collections/posts?asOf=HEAD").await;
+    assert_eq!(copied("content/posts").await, "content/posts");
+    Browser::assert_none(&browser.complaints().await);
+}
+
+#[tokio::test]
 async fn everything_is_done_with_the_keyboard_alone() {
     let server = open().await;
     let Some(browser) = Browser::open(&server, Script::Runs).await else { return };

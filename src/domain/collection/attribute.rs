@@ -161,6 +161,11 @@ impl Attribute {
         self.rule().check(value).map_err(|faults| faults.into_iter().map(here).collect())
     }
 
+    /// Whether it names a folder.
+    pub(crate) const fn is_directory(&self) -> bool {
+        matches!(self, Self::Directory | Self::RevisionDirectory)
+    }
+
     pub(super) fn rule(&self) -> Rule {
         match self {
             Self::Directory | Self::RevisionDirectory => Rule::Directory,

@@ -23,10 +23,10 @@
       button.type = "button";
       button.className = "copy";
       button.textContent = "Copy";
-      button.setAttribute("aria-label", "Copy " + text.textContent);
+      button.setAttribute("aria-label", "Copy " + (text.dataset.copy || text.textContent));
       button.addEventListener("click", async () => {
         try {
-          await navigator.clipboard.writeText(text.textContent);
+          await navigator.clipboard.writeText(text.matches("input") ? text.value : text.textContent);
           button.textContent = "Copied";
         } catch { button.textContent = "Not allowed"; }
         setTimeout(() => { button.textContent = "Copy"; }, 1500);
@@ -48,8 +48,10 @@
       more.textContent = list.dataset.rows;
       more.addEventListener("click", () => {
         const last = list.lastElementChild, row = last.cloneNode(true), number = list.children.length;
+        for (const button of row.querySelectorAll(".copy")) button.remove();
         for (const field of row.querySelectorAll("input")) {
           field.value = "";
+          field.removeAttribute("data-copy");
           field.removeAttribute("aria-invalid");
           field.removeAttribute("aria-describedby");
           field.name = field.name.replace(/\d+$/, number);

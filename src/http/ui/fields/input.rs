@@ -17,6 +17,7 @@ pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) meaning: &'static str,
     pub(crate) rule: &'static str,
+    pub(super) is_directory: bool,
     pub(crate) input: FieldInput,
     pub(crate) errors: Vec<FieldError>,
     pub(crate) overlap: Option<Overlap>,
@@ -62,6 +63,7 @@ impl Field {
             name: attribute.as_str().to_owned(),
             meaning: attribute.meaning(),
             rule: rule(attribute),
+            is_directory: attribute.is_directory(),
             input,
             errors: Vec::new(),
             overlap: None,
@@ -86,6 +88,11 @@ impl Field {
     /// Whether something is wrong with the input of this id.
     pub(crate) fn is_wrong(&self, id: &str) -> bool {
         self.errors.iter().any(|error| error.at == id)
+    }
+
+    /// Whether its line is a directory, which can be copied.
+    pub(crate) fn can_be_copied(&self) -> bool {
+        self.is_directory && matches!(&self.input, FieldInput::Line(text) if !text.is_empty())
     }
 
     /// What tells more of the input of this id: its rule, what is wrong with it, and that it is in question.

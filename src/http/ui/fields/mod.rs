@@ -182,6 +182,7 @@ fn extension(kind: Kind, name: &str, input: FieldInput) -> Field {
             name: name.to_owned(),
             meaning: "A setting of your own.",
             rule: OWN_RULE,
+            is_directory: false,
             input,
             errors: Vec::new(),
             overlap: None,

@@ -58,6 +58,7 @@ struct Setting {
     meaning: &'static str,
     value: String,
     folds: bool,
+    is_directory: bool,
 }
 
 impl Head {
@@ -122,13 +123,13 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
 
 fn settings(entry: &Entry) -> Vec<Setting> {
     let collection = &entry.collection;
-    let setting = |name: &str, meaning, value: String| {
+    let setting = |name: &str, meaning, is_directory, value: String| {
         let folds = value.len() > 1000;
-        Setting { name: name.to_owned(), meaning, value, folds }
+        Setting { name: name.to_owned(), meaning, value, folds, is_directory }
     };
-    let kind = setting("type", "What the collection holds.", collection.kind().to_string());
-    let others = collection.attributes().iter();
-    let others =
-        others.map(|(attribute, value)| setting(attribute.as_str(), attribute.meaning(), shown(value)));
+    let kind = setting("type", "What the collection holds.", false, collection.kind().to_string());
+    let others = collection.attributes().iter().map(|(attribute, value)| {
+        setting(attribute.as_str(), attribute.meaning(), attribute.is_directory(), shown(value))
+    });
     std::iter::once(kind).chain(others).collect()
 }
