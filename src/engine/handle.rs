@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
+use tracing::Span;
 
 use crate::domain::{Actor, Key};
 use crate::engine::idempotency::Ledger;
@@ -42,7 +43,12 @@ impl Handle {
     /// Says why nothing was changed; a full queue is answered at once.
     pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Signal::Submit(Job { asked_at: Instant::now(), submission, reply }))?;
+        self.send(Signal::Submit(Job {
+            asked_at: Instant::now(),
+            span: Span::current(),
+            submission,
+            reply,
+        }))?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 
@@ -65,7 +71,7 @@ impl Handle {
         }
         let (reply, answer) = oneshot::channel();
         let (author, once, key) = (author.clone(), once.clone(), key.clone());
-        self.send(Signal::Replay(Question { author, once, key, reply }))?;
+        self.send(Signal::Replay(Question { author, once, key, span: Span::current(), reply }))?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 

@@ -9,10 +9,12 @@ use crate::store::StoreError;
 use crate::store::remote::RemoteError;
 use crate::telemetry::chain;
 
-/// Answers a whole batch that the repository could not take.
+/// Answers a whole batch that the repository could not take: each request is told of in the log by its name.
 pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {
-    let answer = refusal(error);
-    jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+    for job in jobs {
+        let answer = job.span.in_scope(|| refusal(error));
+        job.answer(Err(answer));
+    }
 }
 
 /// What a client is told when the repository fails; the operator is told as well.

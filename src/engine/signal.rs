@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use crate::domain::{Actor, Key};
 use crate::engine::submission::Submission;
@@ -66,6 +67,8 @@ impl Hints {
 #[derive(Debug)]
 pub struct Job {
     pub(crate) asked_at: Instant,
+    /// The request that asks, for what is logged of it.
+    pub(crate) span: Span,
     pub(crate) submission: Submission,
     pub(crate) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }
@@ -84,6 +87,8 @@ pub struct Question {
     pub(crate) once: Once,
     /// The collection that the request was about.
     pub(crate) key: Key,
+    /// That request, for what is logged of it.
+    pub(crate) span: Span,
     pub(crate) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
 }
 

@@ -46,7 +46,7 @@ type Answer = oneshot::Receiver<Result<Written, SubmitError>>;
 fn send(running: &Running, submissions: Vec<Submission>) -> Vec<Answer> {
     let send = |submission| {
         let (reply, answer) = oneshot::channel();
-        let job = Job { asked_at: Instant::now(), submission, reply };
+        let job = Job { asked_at: Instant::now(), span: tracing::Span::none(), submission, reply };
         running.engine.signals.blocking_send(Signal::Submit(job)).unwrap();
         answer
     };

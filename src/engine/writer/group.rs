@@ -91,8 +91,12 @@ impl Group<'_> {
                 Ok(Attempt::RaceLost) => {
                     let keeps_moving = unavailable("the branch keeps moving, try again");
                     self.options.reached.count(Limit::Races);
-                    tracing::warn!(races, "gave up on a batch, the branch moved each time");
-                    jobs.drain(..).for_each(|job| job.answer(Err(keeps_moving.clone())));
+                    for job in jobs.drain(..) {
+                        job.span.in_scope(|| {
+                            tracing::warn!(races, "gave up on a write, the branch moved each time");
+                        });
+                        job.answer(Err(keeps_moving.clone()));
+                    }
                 }
                 Err(error) => self.give_up(std::mem::take(&mut jobs), &error),
             }

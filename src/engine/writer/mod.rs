@@ -350,13 +350,13 @@ impl Writer {
     /// Answers what is asked about the commits of earlier requests.
     fn replay(&mut self, questions: Vec<Question>) {
         for question in questions {
-            let answer = match &mut self.state {
+            let answer = question.span.in_scope(|| match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
                 State::Mirrored(mirror) => match confirm(mirror, self.options.writer.races_max) {
                     Ok(()) => replay::answer(mirror, &self.ledger, &question),
                     Err(error) => Err(refusal(&error)),
                 },
-            };
+            });
             question.answer(answer);
         }
     }

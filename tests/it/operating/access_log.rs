@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Auth, TestServer, eventually};
+use crate::support::{Auth, TestServer, document, eventually};
 
 /// Of the token `mara-secret`.
 const POLICY: &str = "\
@@ -86,4 +86,29 @@ async fn the_place_in_a_trace_stands_in_every_line_of_a_request() {
     };
     let line = eventually("the refusal is told", refused).await;
     assert_eq!(line["span"]["traceparent"], TRACE, "{line}");
+}
+
+#[tokio::test]
+async fn a_write_that_the_repository_can_t_take_is_told_with_its_request() {
+    let server =
+        TestServer::setup("small").flag(&["--log-format", "json", "--lock-wait-ms-max", "10"]).start().await;
+    std::fs::write(server.repo().git_folder().join("index.lock"), "").unwrap();
+    let write = |trace: &'static str| {
+        let write = server.request("PATCH", "/collections/posts").header("traceparent", trace);
+        write.document(&document("posts", json!({"name": "All posts"}))).send()
+    };
+    let other = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-01";
+    let (one, two) = tokio::join!(write(TRACE), write(other));
+    for (answer, trace) in [(one.is(503), TRACE), (two.is(503), other)] {
+        let told = || {
+            server.log().lines().find_map(|line| {
+                let line: Value = serde_json::from_str(line).ok()?;
+                (line["target"] == "collectory::engine::refuse" && line["span"]["traceparent"] == trace)
+                    .then_some(line)
+            })
+        };
+        let line = eventually("the refusal is told", async || told()).await;
+        assert_eq!(line["level"], "WARN");
+        assert_eq!(line["span"]["request.id"], answer.header("x-request-id"));
+    }
 }
