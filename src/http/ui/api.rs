@@ -99,7 +99,11 @@ impl Request {
         let head = Arc::new(call.head.asking(self.method, uri, headers, has_body));
         let mut body = if has_body { Body::whole(self.body) } else { Body::none() };
         let inner = call.inner(head);
-        Box::pin(routes::answer(&inner, &mut body)).await
+        let reply = Box::pin(routes::answer(&inner, &mut body)).await?;
+        if !inner.method().is_safe() {
+            call.comes_from(reply.revision().copied());
+        }
+        Ok(reply)
     }
 
     /// The document that the API answers.

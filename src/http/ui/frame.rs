@@ -62,7 +62,9 @@ impl<'a> Visit<'a> {
             None => None,
             Some(text) => {
                 call.authorize(Action::ListPast).await?;
-                Some(resolved(call, text.to_owned()).await?)
+                let as_of = resolved(call, text.to_owned()).await?;
+                call.comes_from(Some(as_of.revision));
+                Some(as_of)
             }
         };
         Ok(Self { ui, call, query, as_of })

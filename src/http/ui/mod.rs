@@ -92,7 +92,13 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
 /// Answers a request for a page, come what may.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     let of_session = in_session(ui, call).await;
-    let call = of_session.as_ref().unwrap_or(call);
+    let asked = of_session.as_ref().unwrap_or(call);
+    let reply = answered(ui, asked, body).await;
+    call.learn_of(asked);
+    HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
+}
+
+async fn answered(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     let answered = caught(known(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,
@@ -102,16 +108,14 @@ pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
         }
     };
     // Its length tells other sites nothing of a form's token: they can't have a page made with a session.
-    let reply = if reply.body().len() > AT_ONCE_BYTES_MAX {
-        let headers = call.headers().clone();
-        match call.making(move || reply.compressed(&headers)).await {
-            Ok(reply) => reply,
-            Err(error) => pages::error::page(ui, call, error).await,
-        }
-    } else {
-        reply.compressed(call.headers())
-    };
-    HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
+    if reply.body().len() <= AT_ONCE_BYTES_MAX {
+        return reply.compressed(call.headers());
+    }
+    let headers = call.headers().clone();
+    match call.making(move || reply.compressed(&headers)).await {
+        Ok(reply) => reply,
+        Err(error) => pages::error::page(ui, call, error).await,
+    }
 }
 
 /// Answers whoever is known; others are led to where they sign in, and come back.

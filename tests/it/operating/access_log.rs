@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{Auth, TestServer, document, eventually};
+use crate::ui::checked;
+use crate::ui::editing::filled;
 
 /// Of the token `mara-secret`.
 const POLICY: &str = "\
@@ -10,7 +12,7 @@ tokens:
   - name: Mara
     email: mara@example.org
     hash: sha256:HASH
-    may: [read, write]
+    may: [read, write, audit]
     keys: ['*']
 ";
 
@@ -52,6 +54,55 @@ async fn each_request_has_a_line_that_machines_read() {
     assert_eq!((&told[2]["route"], &told[2]["status"]), (&json!("none"), &json!(404)));
     let log = server.stop();
     assert!(!log.contains("mara-secret"), "{log}");
+}
+
+/// What the last line of so many says.
+async fn last(server: &TestServer, count: usize) -> Value {
+    let lines = lines(server, count).await;
+    assert_eq!(lines.len(), count, "one line a request");
+    serde_json::from_str(&lines[count - 1]).unwrap()
+}
+
+#[tokio::test]
+async fn where_everybody_may_do_everything_a_read_is_one_of_nobody_in_particular() {
+    for auth in [Auth::None, Auth::AllowAll] {
+        let server = TestServer::setup("small").auth(auth).flag(&["--access-log", "json"]).start().await;
+        let ready = lines(&server, 1).await.len();
+        server.read("posts").await.is(200);
+        assert_eq!(last(&server, ready + 1).await["actor"], "anonymous");
+        server.patch("posts", json!({"name": "All posts"})).await.is(200);
+        assert_eq!(last(&server, ready + 2).await["actor"], "anonymous");
+    }
+}
+
+#[tokio::test]
+async fn the_line_of_a_page_names_who_looked_and_the_revision() {
+    let server = TestServer::setup("small").auth(policy()).flag(&["--access-log", "json"]).start().await;
+    let mut count = lines(&server, 1).await.len();
+    let mut logged = async || {
+        count += 1;
+        last(&server, count).await
+    };
+    let sign_in = checked(server.request("GET", "/ui/sign-in").send().await, 200);
+    let line = logged().await;
+    assert_eq!((&line["route"], line.get("actor"), line.get("revision")), (&json!("/ui/"), None, None));
+    let entered = server.request("POST", "/ui/sign-in").form(filled(&sign_in, &[("secret", "mara-secret")]));
+    let entered = entered.send().await;
+    let cookie = entered.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    logged().await;
+    let page = |path: &str| server.request("GET", path).header("Cookie", &cookie).send();
+    let before = server.repo().head();
+    let form = checked(page("/ui/collections/posts").await, 200);
+    assert_eq!(form.header("collectory-revision"), None);
+    let line = logged().await;
+    assert_eq!((&line["actor"], &line["revision"]), (&json!("Mara"), &json!(before)));
+    let saved = server.request("POST", "/ui/collections/posts").header("Cookie", &cookie);
+    assert_eq!(saved.form(filled(&form, &[("a.name", "All posts")])).send().await.status, 303);
+    let line = logged().await;
+    assert_eq!((&line["actor"], &line["revision"]), (&json!("Mara"), &json!(server.repo().head())));
+    assert_ne!(server.repo().head(), before);
+    checked(page("/ui/?asOf=HEAD~1").await, 200);
+    assert_eq!(logged().await["revision"], before);
 }
 
 #[tokio::test]

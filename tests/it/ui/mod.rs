@@ -1,6 +1,6 @@
 //! The web pages, over the wire and without a browser.
 
-mod editing;
+pub(crate) mod editing;
 mod reading;
 mod signing_in;
 

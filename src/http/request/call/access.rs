@@ -139,6 +139,14 @@ impl Call<'_> {
         Sender::Stranger(Taker::Unnamed(self.head.connection.network()))
     }
 
+    /// Who sends the request, as far as that is known: nobody in particular where everybody may do everything, of whom
+    /// nobody is asked.
+    pub(super) fn sender(&self) -> Option<&Actor> {
+        static ANYBODY: Actor = Actor::anonymous();
+        let asked = self.identity.get().map(|identity| &identity.actor);
+        asked.or_else(|| self.context.access.guard.is_open().then_some(&ANYBODY))
+    }
+
     /// Who is charged with the room that the request takes: the caller, once known, else their network.
     pub(super) fn taker(&self) -> Taker {
         let actor = self.identity.get().map(|identity| &identity.actor);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use warp::http::Method;
 
-use crate::domain::hex;
+use crate::domain::{Actor, hex};
 use crate::http::metrics::{NOWHERE, RequestSeries};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
@@ -46,7 +46,8 @@ impl Counted<'_, '_> {
 
     fn log(&self, log: &AccessLog, reply: &Reply, took: Duration) {
         let call = self.0;
-        let revision = reply.revision().map(|revision| hex(revision.as_bytes()));
+        let revision = reply.revision().or_else(|| call.shown.page.get());
+        let revision = revision.map(|revision| hex(revision.as_bytes()));
         log.note(&Answered {
             at: call.context.clock.now(),
             method: call.method().as_str(),
@@ -54,7 +55,7 @@ impl Counted<'_, '_> {
             status: reply.status().as_u16(),
             duration: took,
             bytes: if *call.method() == Method::HEAD { 0 } else { reply.body().len() },
-            actor: call.identity.get().map(|identity| identity.actor.name()),
+            actor: call.sender().map(Actor::name),
             request_id: Some(call.id.as_str()),
             revision: revision.as_ref().map(<[u8; 40]>::as_slice),
             traceparent: id::traceparent(call.headers()),

@@ -42,11 +42,19 @@ pub(crate) struct Call<'a> {
     identity: OnceCell<Identity>,
     entered: OnceLock<Entered>,
     permission: Permission,
-    /// The revision of the snapshot that was handed out first.
-    shown: OnceLock<Option<Revision>>,
+    shown: Shown,
     asking: Asking,
     /// When it came, if that is of interest to anybody; not of a request that the service makes itself.
     began: Option<Instant>,
+}
+
+/// What an answer comes from.
+#[derive(Default)]
+struct Shown {
+    /// The revision of the snapshot that was handed out first.
+    snapshot: OnceLock<Option<Revision>>,
+    /// The revision that a page comes from, for the log: pages do not name it in their heads.
+    page: OnceLock<Revision>,
 }
 
 /// Whether somebody was asked about the request, and let it in.
@@ -75,6 +83,23 @@ impl<'a> Call<'a> {
     /// Another request that is made to answer this one.
     pub(crate) fn inner(&self, head: Arc<Head>) -> Call<'a> {
         Call::new(self.context, self.budgets, head, self.id.clone())
+    }
+
+    /// Takes note of the revision that a page comes from; what is noted first counts.
+    pub(crate) fn comes_from(&self, revision: Option<Revision>) {
+        if let Some(revision) = revision {
+            self.shown.page.get_or_init(|| revision);
+        }
+    }
+
+    /// Takes note of who sends the request, and of what its page comes from, as another one has it that was made to
+    /// answer this one.
+    pub(crate) fn learn_of(&self, page: &Call<'_>) {
+        page.identity.get().into_iter().for_each(|it| drop(self.identity.set(it.clone())));
+        // What a stranger is shown comes from nothing that is served.
+        let is_let_in = page.permission.is_given.load(Ordering::Relaxed);
+        let shown = page.shown.snapshot.get().filter(|_| is_let_in).copied().flatten();
+        self.comes_from(page.shown.page.get().copied().or(shown));
     }
 
     pub(crate) fn method(&self) -> &Method {
@@ -129,7 +154,7 @@ impl<'a> Call<'a> {
             return None;
         }
         // A write is refused by the writer, on what is newest there; a read by what was looked at for it.
-        let was_shown = self.shown.get().filter(|_| self.method().is_safe());
+        let was_shown = self.shown.snapshot.get().filter(|_| self.method().is_safe());
         was_shown.map_or_else(|| self.context.projection.snapshot()?.revision, |revision| *revision)
     }
 
@@ -142,7 +167,7 @@ impl<'a> Call<'a> {
         let projection = &self.context.projection;
         let snapshot =
             projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))?;
-        self.shown.get_or_init(|| snapshot.revision);
+        self.shown.snapshot.get_or_init(|| snapshot.revision);
         Ok(snapshot)
     }
 
