@@ -95,7 +95,8 @@ fn statuses() -> Value {
     let status = Value::from([
         ("type", "object".into()),
         ("properties", Value::from([("directory", directory), ("name", name)])),
-        required(&["directory"]),
+        // A file is served without the name, and that it lacks it is told as a problem all the same.
+        required(&["directory", "name"]),
         ("additionalProperties", Value::Bool(false)),
     ]);
     let names = Value::from([
