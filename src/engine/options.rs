@@ -36,6 +36,8 @@ pub struct WriterOptions {
     pub races_max: usize,
     /// How many bytes the files that one submission builds on may have together.
     pub operations_bytes_max: usize,
+    /// How long the writer may be at one thing before that is counted.
+    pub busy_max: Duration,
     /// How long to wait before trying again to read what could not be read.
     pub retry_wait: Duration,
 }

@@ -77,7 +77,7 @@ mod tree;
 pub mod webhooks;
 mod write;
 
-use crate::domain::Collection;
+use crate::domain::{Collection, Violation};
 pub use crate::format::edit::edit;
 pub use crate::format::read::{attribute_lines, lacking, read};
 pub(crate) use crate::format::scalar::turns_text;
@@ -106,6 +106,12 @@ impl Fault {
     #[must_use]
     pub fn at_start(message: impl Into<String>) -> Self {
         Self { line: 1, column: 1, message: message.into() }
+    }
+
+    /// Whether a collection has more attributes than it may have.
+    #[must_use]
+    pub fn is_of_too_many_attributes(&self) -> bool {
+        self.message.starts_with(&Violation::too_many_begins())
     }
 }
 

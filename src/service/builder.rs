@@ -187,10 +187,9 @@ impl ServiceBuilder<Guarded> {
         let counted = Arc::<engine::Metrics>::default();
         let of_requests = admin.is_some().then(Arc::<http::Metrics>::default);
         let options = engine::Options {
-            reached: reached.clone(),
             metrics: Arc::clone(&counted),
             give_back,
-            ..engine_options(&config, journal.branch())
+            ..engine_options(&config, journal.branch(), &reached)
         };
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
         let link = url.map(|url| remote::link(&config, &journal, url)).transpose()?;

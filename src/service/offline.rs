@@ -11,6 +11,7 @@ use crate::service::StartError;
 use crate::service::options::{engine_options, history_options, journal_options};
 use crate::store::Journal as _;
 use crate::store::git::GitJournal;
+use crate::telemetry::Reached;
 
 /// A repository that is open for one change; no service serves it meanwhile.
 pub(crate) struct Offline {
@@ -33,7 +34,7 @@ impl Offline {
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(journal_options(config)?)?;
         let (archive, person, incomplete) = (journal.archive(), journal.person(), journal.incomplete()?);
-        let mut options = engine_options(config, journal.branch());
+        let mut options = engine_options(config, journal.branch(), &Reached::default());
         // Nobody else waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;
         let engine = engine::start(Box::new(journal), options).map_err(StartError::Thread)?;

@@ -32,7 +32,7 @@ pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartErro
     })
 }
 
-pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Options {
+pub(crate) fn engine_options(config: &ServeConfig, branch: &str, reached: &Reached) -> engine::Options {
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {
@@ -44,12 +44,14 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
             settle_patience: Duration::from_millis(limits.hand_edits.settle_patience_ms),
             busy_max: BUSY_MAX,
             clock: Arc::new(move || clock.now()),
+            reached: reached.clone(),
         },
         writer: WriterOptions {
             queue_len_max: limits.writes.queue_len_max,
             batch_len_max: limits.writes.batch_len_max,
             races_max: limits.writes.races_max,
             operations_bytes_max: limits.writes.operations_bytes_max,
+            busy_max: Duration::from_millis(limits.writes.writer_busy_ms_max),
             retry_wait: RETRY_WAIT,
         },
         idempotency: Retention {
@@ -57,7 +59,7 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
             len_max: limits.writes.idempotency_len_max,
             bytes_max: limits.writes.idempotency_bytes_max,
         },
-        reached: Reached::default(),
+        reached: reached.clone(),
         metrics: Arc::default(),
         give_back: || {},
     }

@@ -30,6 +30,10 @@ macro_rules! limits {
     };
 }
 
+// What is told of a limit here is what somebody has met. No limits in this sense are how often and how patiently the
+// service itself looks (`tick_ms`, `settle_quiet_ms`, `settle_patience_ms`, `policy_quiet_ms`, `policy_age_ms_max`) or
+// says something (`heartbeat_ms`), and for how long a request is remembered (`idempotency_retention_s`): their time is
+// over again and again, and nobody is refused anything.
 limits! {
     /// Connections at one time.
     Connections => "connections_max",
@@ -87,6 +91,16 @@ limits! {
     IdempotencyLen => "idempotency_len_max",
     /// Records of requests that changed nothing.
     IdempotencyBytes => "idempotency_bytes_max",
+    /// How long the writer may be at one thing.
+    WriterBusy => "writer_busy_ms_max",
+    /// How long the remote may be unseen.
+    Staleness => "max_staleness_ms",
+    /// Attributes of a collection, in a request or in a file.
+    Attributes => "attributes_max",
+    /// Items on a page.
+    PageSize => "page_size_max",
+    /// Problems that are told of a file.
+    ProblemsPerFile => "problems_per_file_max",
 }
 
 /// How often each limit was reached; clones count together.

@@ -87,10 +87,19 @@ impl Violation {
 
     /// A violation of having more attributes than a collection may have.
     pub(crate) fn too_many(count: usize) -> Self {
-        let message = format!(
-            "a collection has at most {ATTRIBUTES_MAX} attributes, these are {count}; put some of them into one map"
-        );
+        let message =
+            format!("{}, these are {count}; put some of them into one map", Self::too_many_begins());
         Self { path: Vec::new(), message }
+    }
+
+    /// What a violation of having too many attributes begins with, and no other.
+    pub(crate) fn too_many_begins() -> String {
+        format!("a collection has at most {ATTRIBUTES_MAX} attributes")
+    }
+
+    /// Whether there are more attributes than a collection may have.
+    pub(crate) fn is_of_too_many(&self) -> bool {
+        self.message.starts_with(&Self::too_many_begins())
     }
 
     /// A violation of an attribute that no collection of this kind has.

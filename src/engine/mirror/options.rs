@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::telemetry::Reached;
+
 /// Tells the time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
@@ -25,4 +27,6 @@ pub struct MirrorOptions {
     pub branch: String,
     /// The e-mail addresses that the service commits with, now and formerly.
     pub committers: Vec<String>,
+    /// Counts what files have too much of.
+    pub reached: Reached,
 }

@@ -12,8 +12,9 @@ use crate::engine::mirror::Mirror;
 use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances};
 use crate::engine::mirror::rebuild::Rebuild;
 use crate::engine::projection::problem::{Problem, Serving};
-use crate::format::Fault;
+use crate::format::{self, Fault};
 use crate::store::StoreError;
+use crate::telemetry::Limit;
 
 impl Mirror {
     /// Looks up in the history, in one walk, where every broken committed file comes from.
@@ -80,9 +81,23 @@ impl Mirror {
         for difference in self.snapshot.problems.diff(problems) {
             match difference {
                 DiffItem::Update { old: (_, old), new: (_, new) } if old.faults == new.faults => {}
-                DiffItem::Add(_, new) | DiffItem::Update { new: (_, new), .. } => warn_of(new),
+                DiffItem::Add(_, new) | DiffItem::Update { new: (_, new), .. } => {
+                    self.count(new);
+                    warn_of(new);
+                }
                 DiffItem::Remove(path, _) => tracing::info!(path, "the problem of {path} is solved"),
             }
+        }
+    }
+
+    /// Counts what a file has too much of.
+    fn count(&self, problem: &Problem) {
+        let reached = &self.options.reached;
+        if problem.faults.len() >= format::PROBLEMS_PER_FILE_MAX {
+            reached.count(Limit::ProblemsPerFile);
+        }
+        if problem.faults.iter().any(Fault::is_of_too_many_attributes) {
+            reached.count(Limit::Attributes);
         }
     }
 }

@@ -7,7 +7,8 @@ pub(crate) mod problem;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use imbl::OrdMap;
@@ -20,6 +21,7 @@ use crate::engine::memo::{Memo, SmallMemo};
 use crate::engine::pacing::{Paced, Pacing};
 use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
 use crate::store::BlobId;
+use crate::telemetry::{Limit, Reached};
 
 /// One collection as it is served, with everything that an answer needs.
 #[derive(Debug)]
@@ -279,12 +281,20 @@ pub struct Projection {
     trouble: Arc<ArcSwapOption<String>>,
     /// Why the last write could not be made, until one can.
     write_trouble: Arc<ArcSwapOption<String>>,
-    /// Since when the writer is at what it does.
-    busy_since: Arc<ArcSwapOption<Instant>>,
+    /// What the writer is at.
+    turn: Arc<ArcSwapOption<Turn>>,
     heads: Arc<watch::Sender<PublishedHead>>,
     /// Tells that there is something to look at: a snapshot, or trouble.
     news: Arc<watch::Sender<()>>,
     pacing: Arc<Pacing>,
+}
+
+/// What the writer is at, from one wait to the next.
+#[derive(Debug)]
+struct Turn {
+    since: Instant,
+    /// Whether it was counted that it takes too long.
+    counted: AtomicBool,
 }
 
 /// The head of the served branch, as far as readers have been told.
@@ -358,15 +368,20 @@ impl Projection {
         }
     }
 
-    /// Since when the writer is at what it does; nothing while it waits for something to do.
-    #[must_use]
-    pub fn busy_since(&self) -> Option<Instant> {
-        self.busy_since.load().as_deref().copied()
+    /// How long the writer has been at what it does, if that is `most` or more. It is counted once, by whoever notices
+    /// it first: while it lasts, or at its end.
+    pub fn overdue(&self, most: Duration, reached: &Reached) -> Option<Duration> {
+        let turn = self.turn.load_full()?;
+        let busy = Some(turn.since.elapsed()).filter(|busy| *busy >= most)?;
+        if !turn.counted.swap(true, Ordering::Relaxed) {
+            reached.count(Limit::WriterBusy);
+        }
+        Some(busy)
     }
 
     /// Notes that the writer has begun with something, or is done with it.
     pub(crate) fn note_busy(&self, since: Option<Instant>) {
-        self.busy_since.store(since.map(Arc::new));
+        self.turn.store(since.map(|since| Arc::new(Turn { since, counted: AtomicBool::new(false) })));
     }
 
     /// Tells each head after its snapshot can be read; who is slow misses those between.

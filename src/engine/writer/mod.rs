@@ -113,6 +113,7 @@ impl Writer {
             if received.idle || self.untended >= UNTENDED_MOVES_MAX {
                 self.tend();
             }
+            self.projection.overdue(self.options.writer.busy_max, &self.options.reached);
             self.projection.note_busy(None);
         }
         tracing::debug!("the writer has stopped");

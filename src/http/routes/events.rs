@@ -147,6 +147,7 @@ async fn page(
     let view = call.past().await?;
     let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, EventSelection::Following(_)));
     let query = call.query()?;
+    call.count_page(&query);
     let asked = query::events(&query, scope)?;
     let path = call.path().to_owned();
     let head = view.head();

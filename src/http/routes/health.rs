@@ -15,6 +15,7 @@ use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
+use crate::telemetry::Limit;
 
 /// `GET /livez`: the process answers, and that is all it says.
 pub(crate) fn live() -> Reply {
@@ -44,6 +45,8 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
         return Err(ApiError::unavailable(detail));
     }
     if let Some(shared) = call.context.remote.as_ref().filter(|shared| is_stale(call, shared)) {
+        // On the listener for operators, too.
+        call.context.telemetry.reached.count(Limit::Staleness);
         let most = shared.max_staleness.unwrap_or_default().as_millis();
         let detail =
             format!("What was read last is served, but the remote was not seen for more than {most} ms.");
@@ -82,7 +85,7 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
 /// How long the writer has been at what it does, if that is longer than it should be.
 fn busy_for_too_long(call: &Call<'_>) -> Option<Duration> {
     let most = Duration::from_millis(call.context.settings.limits.writes.writer_busy_ms_max);
-    call.context.projection.busy_since().map(|since| since.elapsed()).filter(|busy| *busy >= most)
+    call.context.projection.overdue(most, &call.context.telemetry.reached)
 }
 
 /// Whether the remote was not seen for too long.

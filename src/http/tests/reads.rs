@@ -16,6 +16,7 @@ use crate::engine::{Gone, Rewritten};
 use crate::http::browser::cors::Cors;
 use crate::http::testing::{Hook, Served, entry, problem, snapshot};
 use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
+use crate::telemetry::{Limit, Reached};
 
 #[tokio::test]
 async fn whoever_asks_whether_the_process_lives_asks_for_no_revision() {
@@ -136,11 +137,21 @@ async fn readiness_says_that_writes_wait() {
     let served = Served::with(|context| context.settings.limits.writes.writer_busy_ms_max = 60_000);
     served.projection.note_busy(Some(std::time::Instant::now()));
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null());
-    let served = Served::with(|context| context.settings.limits.writes.writer_busy_ms_max = 0);
+    let reached = Reached::default();
+    let counts = reached.clone();
+    let served = Served::with(|context| {
+        context.telemetry.reached = counts;
+        context.settings.limits.writes.writer_busy_ms_max = 0;
+    });
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null(), "it has nothing to do");
     served.projection.note_busy(Some(std::time::Instant::now()));
     let ready = served.get("/readyz").await.is(200).json();
     assert_eq!(ready["meta"]["writes"], "writes wait: the writer has been at one thing for 0 s");
+    served.get("/readyz").await.is(200);
+    assert_eq!(reached.of(Limit::WriterBusy), 1, "it is the same thing");
+    served.projection.note_busy(Some(std::time::Instant::now()));
+    served.get("/readyz").await.is(200);
+    assert_eq!(reached.of(Limit::WriterBusy), 2);
 }
 
 #[tokio::test]

@@ -9,7 +9,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Auth, Repo, Setup, Stream, TestServer, eventually, git_daemon, raw_exchange};
+use crate::support::{
+    Auth, Repo, Setup, Stream, TestServer, document, eventually, eventually_is, git_daemon, program,
+    raw_exchange, run_to_end,
+};
 
 const POLICY: &str = "tokens:\n";
 
@@ -157,6 +160,9 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
     );
     assert_eq!(here["collectory_remote_propagation_seconds_count"], 1.0, "what the other one has written");
     assert_eq!((there["collectory_remote_up"], there["collectory_remote_ahead_commits"]), (1.0, 0.0));
+    let stale = with(&["--max-staleness-ms", "1000", "--remote-poll-ms", "600000"]).start().await;
+    eventually_is("too long ago", 503, async || stale.get("/readyz").await).await;
+    assert!(samples(&stale).await["collectory_limit_reached_total{limit=\"max_staleness_ms\"}"] >= 1.0);
     let [attempt, success] =
         ["attempt", "success"].map(|what| there[&format!("collectory_remote_last_{what}_timestamp_seconds")]);
     assert!(attempt > 1e9 && success > 1e9);
@@ -217,6 +223,67 @@ async fn limits_that_are_reached_are_counted() {
     let now = samples(&server).await;
     assert_eq!(now["collectory_limit_reached_total{limit=\"wrong_tokens_per_s_max\"}"], 1.0);
     assert_eq!(now["collectory_authorizations_total{action=\"list\",outcome=\"denied\"}"], 1.0);
+}
+
+#[tokio::test]
+async fn what_is_too_much_for_a_page_a_collection_or_a_file_is_counted() {
+    let server = setup().flag(&["--writer-busy-ms-max", "0"]).start().await;
+    server.get("/collections?page[size]=101&page[number]=1").await.is(200);
+    server.get("/collections?page[offset]=0&page[limit]=100").await.is(200);
+    server.get("/events?page[size]=99999999999999999999").await.is(200);
+    let many =
+        |count: usize| (0..count).map(|n| (format!("x-{n}"), json!(n))).collect::<serde_json::Map<_, _>>();
+    server.create(&document("full", json!(many(256)))).await.is(201);
+    server.create(&document("over", json!(many(257)))).await.is(400);
+    let lines: String = (0..30).map(|n| format!("a{n}: 1\n")).collect();
+    server.repo().write("collections/wrong.yaml", &format!("type: document\n{lines}"));
+    let lines: String = (0..257).map(|n| format!("x-{n}: 1\n")).collect();
+    server.repo().write("collections/wide.yaml", &format!("type: document\n{lines}"));
+    let now = eventually("the files are read", async || {
+        let now = samples(&server).await;
+        (now["collectory_problems"] == 21.0).then_some(now)
+    })
+    .await;
+    let times = |limit: &str| now[&format!("collectory_limit_reached_total{{limit=\"{limit}\"}}")];
+    assert_eq!(times("page_size_max"), 2.0);
+    assert_eq!(times("attributes_max"), 2.0, "in a request and in a file");
+    assert_eq!(times("problems_per_file_max"), 1.0);
+    assert!(times("writer_busy_ms_max") >= 2.0, "without anybody who asks /readyz");
+}
+
+/// What says how often the service itself looks or says something, for how long it remembers, and how many it is.
+const NO_LIMITS: [&str; 8] = [
+    "heartbeat_ms",
+    "idempotency_retention_s",
+    "policy_age_ms_max",
+    "policy_quiet_ms",
+    "settle_patience_ms",
+    "settle_quiet_ms",
+    "tick_ms",
+    "worker_threads",
+];
+
+#[tokio::test]
+async fn every_named_limit_is_counted() {
+    let server = setup().start().await;
+    let help = run_to_end(program(server.folder()).args(["serve", "--help"])).exits(0).stdout;
+    let section = help.split("\nLimits:\n").nth(1).expect("the limits have a heading");
+    let section = section.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
+    let flags = section.filter_map(|line| line.trim().strip_prefix("--")?.split(' ').next());
+    let flags: Vec<String> = flags.map(|flag| flag.replace('-', "_")).collect();
+    assert!(flags.len() > 20, "{help}");
+    let capabilities = server.get("/capabilities").await.is(200).json();
+    let named = capabilities["data"]["attributes"]["limits"].as_object().unwrap().keys().map(|name| {
+        let snake =
+            |c: char| if c.is_ascii_uppercase() { format!("_{}", c.to_ascii_lowercase()) } else { c.into() };
+        name.chars().map(snake).collect()
+    });
+    let elsewhere = ["max_staleness_ms", "problems_per_file_max"].map(str::to_owned);
+    let now = samples(&server).await;
+    for limit in flags.into_iter().chain(named).chain(elsewhere) {
+        let is_counted = now.contains_key(&format!("collectory_limit_reached_total{{limit=\"{limit}\"}}"));
+        assert_ne!(is_counted, NO_LIMITS.contains(&&*limit), "{limit}");
+    }
 }
 
 #[tokio::test]

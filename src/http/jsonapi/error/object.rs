@@ -214,7 +214,11 @@ impl From<&Violation> for ErrorObject {
                 }
             }
         }
-        Self::invalid(pointer, violation.message.clone())
+        let error = Self::invalid(pointer, violation.message.clone());
+        match violation.is_of_too_many() {
+            true => error.with(More { limit: Some(Limit::Attributes), ..More::default() }),
+            false => error,
+        }
     }
 }
 

@@ -23,9 +23,9 @@ use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::page::sort::Sort;
 
 const OFFSET: &str = "page[offset]";
-const LIMIT: &str = "page[limit]";
+pub(crate) const LIMIT: &str = "page[limit]";
 const NUMBER: &str = "page[number]";
-const SIZE: &str = "page[size]";
+pub(crate) const SIZE: &str = "page[size]";
 const AFTER: &str = "page[after]";
 const BEFORE: &str = "page[before]";
 

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode;
 
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::page;
 pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, as_part, events, listed};
 pub(crate) use crate::http::jsonapi::query::fields::{
     COLLECTION_TYPES, Fields, Fieldset, fields, fields_beside, force, none,
@@ -51,6 +52,14 @@ impl Query {
     /// Whether nothing is asked.
     pub(crate) const fn is_empty(&self) -> bool {
         self.pairs.is_empty()
+    }
+
+    /// Whether more items are asked for than a page has.
+    pub(crate) fn wants_larger_page(&self) -> bool {
+        let sizes = [page::SIZE, page::LIMIT].into_iter().filter_map(|name| self.first(name));
+        // What is no number at all is refused for that; one that no machine can hold is too large.
+        let mut numbers = sizes.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        numbers.any(|text| !text.is_empty() && text.parse().unwrap_or(usize::MAX) > page::PAGE_SIZE_MAX)
     }
 
     /// The query with other `page[...]` parameters, encoded.

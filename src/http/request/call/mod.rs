@@ -32,6 +32,7 @@ pub(crate) use crate::http::request::call::access::FOLLOWER_WRITES_NOTHING;
 use crate::http::request::call::past::Asking;
 use crate::http::request::head::Head;
 use crate::http::request::id::RequestId;
+use crate::telemetry::Limit;
 
 /// A request without its body.
 pub(crate) struct Call<'a> {
@@ -235,6 +236,13 @@ impl<'a> Call<'a> {
     /// 400 when it is not UTF-8.
     pub(crate) fn query(&self) -> Result<Query, ApiError> {
         Query::parse(self.raw_query())
+    }
+
+    /// Counts whether more is asked for than a page has, whatever is answered to that: a page that is full, or 400.
+    pub(crate) fn count_page(&self, query: &Query) {
+        if query.wants_larger_page() {
+            self.context.telemetry.reached.count(Limit::PageSize);
+        }
     }
 
     /// Path and query as they were asked for.

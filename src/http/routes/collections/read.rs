@@ -51,6 +51,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         let reply = Reply::document(StatusCode::OK, ready.body());
         return conditional(reply, snapshot.revision, ready.etag(), &condition, None);
     }
+    call.count_page(&query);
     let asked = query::list(&query, accepted.cursor_profile)?;
     let (media_type, revision) = (list_type(&asked, accepted), snapshot.revision);
     let is_long = snapshot.catalog().len() > LIST_LEN_AT_ONCE;
