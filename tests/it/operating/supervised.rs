@@ -1,9 +1,11 @@
 //! A service below a supervisor, as systemd is one.
 
+use std::fs;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::{DEADLINE, Signal, TestServer, program, raw_exchange};
@@ -52,7 +54,7 @@ async fn a_supervisor_may_listen_at_a_name_that_is_no_path() {
 }
 
 /// Starts a service on the socket that `listener` is, as systemd does: from the third descriptor on.
-fn activated(folder: &std::path::Path, listener: impl Into<OwnedFd>) -> (std::process::Child, String) {
+fn activated(folder: &Path, listener: impl Into<OwnedFd>) -> (std::process::Child, String) {
     let program = program(folder);
     let mut shell = Command::new("sh");
     let script = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
@@ -101,4 +103,21 @@ fn a_socket_at_a_path_can_be_passed_on_too() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(path.exists(), "the file is the supervisor's");
+}
+
+/// What takes a file's place is not seen through a mount of that file.
+#[test]
+fn the_compose_file_mounts_the_folder_of_what_is_replaced() {
+    let compose = source("examples/container/compose.yaml");
+    let compose: serde_json::Value = serde_yaml::from_str(&compose).expect("the compose file is YAML");
+    let service = &compose["services"]["collectory"];
+    let policy = service["environment"]["COLLECTORY_AUTH"].as_str().expect("it has a policy");
+    let mounts = service["volumes"].as_array().unwrap().iter().map(|mount| mount.as_str().unwrap());
+    let targets: Vec<&str> = mounts.map(|mount| mount.split(':').nth(1).unwrap()).collect();
+    let folder = Path::new(policy).parent().and_then(Path::to_str).unwrap();
+    assert!(targets.contains(&folder) && !targets.contains(&policy), "{targets:?}");
+}
+
+fn source(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
