@@ -118,6 +118,18 @@ fn the_compose_file_mounts_the_folder_of_what_is_replaced() {
     assert!(targets.contains(&folder) && !targets.contains(&policy), "{targets:?}");
 }
 
+#[test]
+fn what_is_packaged_says_what_it_was_made_of() {
+    for (packager, how) in [
+        (".ci/deb", "export COLLECTORY_BUILD_REVISION"),
+        ("examples/container/Containerfile", "ENV COLLECTORY_BUILD_REVISION="),
+    ] {
+        let text = source(packager);
+        let (before, _) = text.split_once("cargo build --release").expect("it is built there");
+        assert!(before.contains(how), "{packager}");
+    }
+}
+
 fn source(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
