@@ -87,6 +87,17 @@ fn a_blank_that_is_missing_behind_a_colon_is_told_where_it_is_missing() {
 }
 
 #[test]
+fn a_folder_that_is_no_text_is_told_as_what_it_is() {
+    let told = |folder: &str| {
+        outcome(format!("collections:\n  - name: a\n    folder: {folder}\n").as_bytes(), &options(false))
+    };
+    let write = "write one path as a text, such as `folder: content/posts`\n";
+    assert_eq!(told("[x]"), format!("3:13: a: `folder` is a list; {write}"));
+    assert_eq!(told("{x: y}"), format!("3:13: a: `folder` is a map; {write}"));
+    assert_eq!(told("\"\""), "3:13: a: `folder` is empty; write where the collection lies\n");
+}
+
+#[test]
 fn no_secret_of_a_backend_is_taken_over() {
     let file = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/decap/secrets.yml")).unwrap();
     assert!(String::from_utf8_lossy(&file).contains("hunter2"));

@@ -93,6 +93,10 @@ pub(crate) fn surrogate_pair(text: &str) -> Option<char> {
     char::decode_utf16(units).next()?.ok().filter(|c| c.len_utf16() == 2)
 }
 
+/// What to say of a merge key, which YAML 1.1 has and 1.2 has not.
+pub(crate) const MERGE_KEY: &str =
+    "`<<` would be a merge key, and those are not allowed; write in this place what it stands for";
+
 /// What to say of a text that begins with `{{` and has no quotes; it ends with the line.
 pub(crate) fn braces(text: &str) -> String {
     let quoted = Value::from(value_of(text.lines().next().unwrap_or_default()));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, shown};
 use crate::format::diagnose::Diagnosis;
 use crate::format::place::{place, places};
-use crate::format::read::locate::{located, start_of, suspected};
+use crate::format::read::locate::{commented, located, start_of, suspected};
 use crate::format::scalar::Style;
 use crate::format::tree::{FaultAt, Layout, MapEntry, Node, NodeContent, Parsed};
 use crate::format::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX, diagnose, plain, scalar, tree};
@@ -53,7 +53,7 @@ pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
         return Vec::new();
     }
     let Some((text, root)) = text_and_tree(bytes) else { return Vec::new() };
-    let found = lacking.iter().map(|violation| located(&root, collection.kind(), violation));
+    let found = lacking.iter().map(|violation| located(text, &root, collection.kind(), violation));
     faults(places(text, found.collect()))
 }
 
@@ -88,7 +88,8 @@ pub(crate) fn read_text(key: &Key, text: &str) -> Result<Collection, Vec<Fault>>
 pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Vec<Fault>> {
     let diagnosis = diagnose::read(text);
     let mut reader = Reader { faults: Vec::new(), path: Vec::new() };
-    let collection = diagnosis.parsed.root.as_ref().and_then(|root| reader.collection(key, root));
+    let collection =
+        diagnosis.parsed.root.as_ref().and_then(|root| reader.collection(key, &diagnosis.text, root));
     let is_empty = diagnosis.parsed.root.is_none() && diagnosis.parsed.faults.is_empty();
     if is_empty && diagnosis.places.is_empty() {
         reader.note(0, EMPTY);
@@ -193,7 +194,7 @@ impl Reader {
         self.faults.push(FaultAt { at, message: message.into() });
     }
 
-    fn collection(&mut self, key: &Key, root: &Node) -> Option<Collection> {
+    fn collection(&mut self, key: &Key, text: &str, root: &Node) -> Option<Collection> {
         match &root.content {
             NodeContent::Map(..) => {}
             NodeContent::Scalar(text, Style::Plain) if text.is_empty() => {
@@ -210,7 +211,7 @@ impl Reader {
             }
         }
         let attributes = self.attributes(root);
-        let kind = self.kind(root);
+        let kind = self.kind(text, root);
         let made = |kind| Collection::from_file(key.clone(), kind, attributes.iter().cloned());
         let (kind, made) = match kind {
             Some(kind) => (kind, made(kind)),
@@ -223,18 +224,21 @@ impl Reader {
         };
         let violations = made.as_ref().err().into_iter().flatten();
         let is_type = |violation: &&Violation| violation.path == [Segment::Name("type".to_owned())];
-        self.faults.extend(violations.filter(|it| !is_type(it)).map(|it| located(root, kind, it)));
+        self.faults.extend(violations.filter(|it| !is_type(it)).map(|it| located(text, root, kind, it)));
         made.ok()
     }
 
-    fn kind(&mut self, root: &Node) -> Option<Kind> {
+    fn kind(&mut self, text: &str, root: &Node) -> Option<Kind> {
         let Some(entry) = root.entry("type") else {
             self.note(0, TYPE_MISSING);
             return None;
         };
         let kind = entry.value.as_scalar().and_then(|(text, _)| Kind::parse(text));
         if kind.is_none() {
-            self.note(start_of(entry), unknown_type(&entry.value));
+            match commented(text, &entry.value) {
+                Some((at, message)) => self.note(at, format!("type: {message}")),
+                None => self.note(start_of(entry), unknown_type(&entry.value)),
+            }
         }
         kind
     }

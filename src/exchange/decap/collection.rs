@@ -49,7 +49,8 @@ pub(super) fn take(
     let name = node.given("name").and_then(ForeignNode::as_text);
     let called = name.map_or_else(|| format!("collection-{place}"), str::to_owned);
     let folder = match folder(node, context.options.keep_files) {
-        Folder::Of(folder) => folder,
+        Folder::Of(folder) => Ok(folder),
+        Folder::Odd(found) => Err(found.to_value().described()),
         Folder::Skipped(why) => return source.skipped.push((called, why.to_owned())),
         Folder::Wrong => {
             return source.faults.push(wrong(format!("{called}: it has neither a `folder` nor `files`")));
@@ -61,33 +62,45 @@ pub(super) fn take(
     let name_at = node.given("name").map_or(node.at, |name| name.at);
     let (key, original) = keyed(source, name, place, name_at, context);
     let at = node.given("folder").map_or(node.at, |folder| folder.at);
-    if folder.is_empty() {
-        source.hold(&key, node.at);
-        return source
-            .faults
-            .push(at.fault(format!("{key}: `folder` is empty; write where the collection lies")));
-    }
-    if let Err(why) = Directory::parse(&folder) {
-        source.hold(&key, node.at);
-        return source.faults.push(at.fault(format!("{key}: folder: {why}")));
-    }
+    let folder = match checked(folder) {
+        Ok(folder) => folder,
+        Err(message) => {
+            source.hold(&key, node.at);
+            return source.faults.push(at.fault(format!("{key}: {message}")));
+        }
+    };
     let attributes = attributes(source, &key, node, folder, original, context);
     source.take(key.clone(), Kind::Document, attributes, node.at, |path| locate(node, path));
     media.note(&key, node);
 }
 
+/// A folder that a collection can lie in, or what is wrong with it; of what is no text, what was found.
+fn checked(folder: Result<String, &str>) -> Result<String, String> {
+    let folder = folder.map_err(|found| {
+        format!("`folder` is {found}; write one path as a text, such as `folder: content/posts`")
+    })?;
+    if folder.is_empty() {
+        return Err("`folder` is empty; write where the collection lies".to_owned());
+    }
+    Directory::parse(&folder).map_err(|why| format!("folder: {why}"))?;
+    Ok(folder)
+}
+
 /// Where a collection lies.
-enum Folder {
+enum Folder<'n> {
     Of(String),
+    /// It is no text.
+    Odd(&'n ForeignNode),
     Skipped(&'static str),
     Wrong,
 }
 
-fn folder(node: &ForeignNode, keep_files: bool) -> Folder {
+fn folder(node: &ForeignNode, keep_files: bool) -> Folder<'_> {
     if let Some(folder) = node.get("folder") {
-        return match folder.as_text().filter(|_| !folder.is_null()) {
-            Some(text) => Folder::Of(inner_path(text).to_owned()),
-            None => Folder::Of(String::new()),
+        return match folder.as_text() {
+            Some(text) if !folder.is_null() => Folder::Of(inner_path(text).to_owned()),
+            Some(_) => Folder::Of(String::new()),
+            None => Folder::Odd(folder),
         };
     }
     if node.get("divider").is_some_and(ForeignNode::is_truthy) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::domain::{Value, shown};
 use crate::format::lookalike::{
-    SIGNS, behind_sign, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic,
+    MERGE_KEY, SIGNS, behind_sign, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic,
 };
 
 /// A line and where it stands.
@@ -146,6 +146,7 @@ impl<'t> SourceLine<'t> {
         let (from, rest) = self.split();
         let begins =
             self.indented_oddly().or_else(|| self.dash(from, rest)).or_else(|| self.open_quote(from, rest));
+        let begins = begins.or_else(|| self.merge_key(from, rest));
         begins.or_else(|| match colon(rest) {
             // Brackets behind a name may have names of their own.
             Some(at) if begins_glued(&rest[..at]) => self.colon(from, rest, text),
@@ -197,6 +198,14 @@ impl<'t> SourceLine<'t> {
         Some(LineFault { at: self.start + at, message, instead })
     }
 
+    /// A name that would be a merge key.
+    fn merge_key(&self, from: usize, rest: &str) -> Option<LineFault> {
+        let is_key = colon(rest).is_some_and(|at| rest[..at].trim_end() == "<<");
+        let fault =
+            LineFault { at: self.start + from, message: MERGE_KEY.to_owned(), instead: self.blank_value() };
+        is_key.then_some(fault)
+    }
+
     /// A name that no colon follows as it should.
     fn colon(&self, from: usize, rest: &str, text: &str) -> Option<LineFault> {
         let at = rest.find(SIGNS);
@@ -243,6 +252,9 @@ impl<'t> SourceLine<'t> {
         let item = SourceLine { text: &self.text[..end], ..*self };
         match rest.chars().next()? {
             quote @ ('"' | '\'') if !rest[1..].contains(quote) => self.value(at),
+            '*' if merge_key_before(&self.text[..at]).is_some() => {
+                Some((merge_key_before(&self.text[..at])?, MERGE_KEY.to_owned()))
+            }
             '@' | '`' | '%' | '*' => item.value(at),
             ':' if rest[1..].starts_with([' ', '\t']) => item.unquoted(from),
             ':' => glued(text).map(|(at, message)| (from + at, message)),
@@ -343,6 +355,12 @@ impl<'t> SourceLine<'t> {
         let sign = if colon + 1 == text.len() { "that ends with `:`" } else { "with `: `" };
         Some((at + colon, format!("a text {sign} needs quotes: {}", quoted(text))))
     }
+}
+
+/// Where a merge key stands whose value follows.
+fn merge_key_before(text: &str) -> Option<usize> {
+    let before = text.trim_end_matches([' ', '[']).strip_suffix(':')?.trim_end().strip_suffix("<<")?;
+    before.ends_with(['{', ',', ' ']).then_some(before.len())
 }
 
 /// Whether more stands behind brackets that close in the line.

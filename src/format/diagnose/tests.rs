@@ -109,6 +109,53 @@ fn a_text_that_needs_quotes_is_told_so() {
 }
 
 #[test]
+fn a_text_that_is_a_comment_without_quotes_is_told_so() {
+    let told = |text: &str| {
+        format!("a text that begins with `#` needs quotes: \"{text}\"; without them it is a comment")
+    };
+    line("name: #channel", &format!("2:7: name: {}", told("#channel")));
+    line("directory:   #a/b # c", &format!("2:14: directory: {}", told("#a/b # c")));
+    line("draftDirectory: #x", &format!("2:17: draftDirectory: {}", told("#x")));
+    assert_diagnosed("type: #document\n", &[&format!("1:7: type: {}", told("#document"))]);
+    assert_diagnosed(
+        "type: document\nunpublishedStatuses:\n  draft:\n    directory: d\n    name: #new\n",
+        &[&format!("5:11: unpublishedStatuses.draft.name: {}", told("#new"))],
+    );
+    assert_diagnosed(
+        "type: media\naccept:\n  # all of them\n  - #pdf\n",
+        &[&format!("4:5: accept[0]: {}", told("#pdf"))],
+    );
+    let null = "2:1: name: expected a string, found null; leave the attribute out to have none";
+    for comment in ["name: # what people call it", "name: #", "name: ##", "name:\n  #channel", "name:"] {
+        assert_diagnosed(&format!("type: document\n{comment}\n"), &[null]);
+    }
+}
+
+#[test]
+fn a_merge_key_is_told_as_such_whether_there_is_its_anchor_or_not() {
+    let merge =
+        "`<<` would be a merge key, and those are not allowed; write in this place what it stands for";
+    line("<<: *a", &format!("2:1: {merge}"));
+    line("<<: [*a, *b]", &format!("2:1: {merge}"));
+    line("x-a: {<<: *a, b: c}", &format!("2:7: {merge}"));
+    line("x-a: {b: c, <<: *a}", &format!("2:13: {merge}"));
+    line("x-a:\n  - <<: *nope\n    b: c", &format!("3:5: {merge}"));
+    line("x-a:\n  <<: *nope\n  b: c", &format!("3:3: {merge}"));
+    let anchor =
+        "2:6: a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed";
+    for (map, place) in [("\n  <<: *a", "4:3"), (" {<<: *a, d: e}", "3:7"), ("\n  <<: [*a]", "4:3")] {
+        assert_diagnosed(
+            &format!("type: document\nx-a: &a {{b: c}}\nx-b:{map}\n"),
+            &[anchor, &format!("{place}: {merge}")],
+        );
+    }
+    assert_diagnosed(
+        "type: document\nx-a: {<<: b}\n",
+        &["2:7: x-a.<<: `<<` is a merge key to some YAML readers; write \"<<\" in quotes"],
+    );
+}
+
+#[test]
 fn a_text_in_brackets_that_needs_quotes_is_told_so() {
     let item = |list: &str, expected: &str| {
         assert_diagnosed(&format!("type: media\naccept: {list}\nrecursive: true\n"), &[expected]);

@@ -1,14 +1,18 @@
 //! What a file that can't be read looks like, and what to do about it.
 
+use saphyr_parser::Marker;
+
 use crate::domain::{Value, shown};
 use crate::format::foreign::{ForeignContent, ForeignNode};
 use crate::format::lookalike::{self, first_line};
 use crate::format::{Fault, diagnose};
 
-/// The fault of a text that is no YAML; `line` is where the parser gave up, from 1.
-pub(super) fn unreadable(text: &str, line: usize) -> Fault {
+/// The fault of a text that is no YAML, and where the parser gave up.
+pub(super) fn unreadable(text: &str, at: Marker) -> Fault {
+    let line = at.line();
     template(text, line)
         .or_else(|| unquoted(text, line))
+        .or_else(|| stray_alias(text, at))
         .or_else(|| diagnose::first(text))
         .unwrap_or_else(|| Fault { line, column: 1, message: "this can't be understood here".to_owned() })
 }
@@ -28,6 +32,19 @@ pub(crate) fn glued(node: &ForeignNode) -> Option<Fault> {
         let column = node.at.column + text[..at].chars().count();
         Some(Fault { line: node.at.line, column, message })
     })
+}
+
+/// An alias that stands for nothing.
+fn stray_alias(text: &str, at: Marker) -> Option<Fault> {
+    let start = text.char_indices().nth(at.index()).map(|(start, _)| start)?;
+    let alias = text[start..].split([' ', '\t', '\r', '\n', ',', '[', ']', '{', '}']).next()?;
+    let name = alias.strip_prefix('*').filter(|name| !name.is_empty())?;
+    let name = shown(name);
+    let message = format!(
+        "`*{name}` is an alias, and no `&{name}` stands above it; mend the name, or put a text in quotes: {}",
+        Value::from(shown(alias))
+    );
+    Some(Fault { line: at.line(), column: at.col() + 1, message })
 }
 
 /// What a static site generator makes the configuration of.

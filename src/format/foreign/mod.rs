@@ -56,7 +56,7 @@ fn parse(text: &str) -> Result<Option<ForeignNode>, Fault> {
                 builder.take(event, span.start).map_err(|fault| hint::closer(text, fault))?;
             }
             Err(error) => {
-                let unreadable = || hint::unreadable(text, error.marker().line());
+                let unreadable = || hint::unreadable(text, *error.marker());
                 return ForeignNode::of_json(text).map(Some).ok_or_else(unreadable);
             }
         }

@@ -49,6 +49,19 @@ fn anchors_and_merge_keys_stand_for_what_they_name() {
 }
 
 #[test]
+fn an_alias_of_nothing_is_told_where_it_stands() {
+    let told = "`*nope` is an alias, and no `&nope` stands above it; mend the name, or put a text in quotes: \"*nope\"";
+    for (text, place) in [
+        ("é: 1\nlist:\n  - <<: *nope\n    a: 1\n", "3:9"),
+        ("a: {<<: [*nope]}\n", "1:10"),
+        ("a: &b 1\nc: *nope\n", "2:4"),
+        ("a: *nope\nb: &nope 1\n", "1:4"),
+    ] {
+        assert_eq!(value(text), format!("{place}: {told}"));
+    }
+}
+
+#[test]
 fn what_aliases_stand_for_has_a_bound() {
     let laughs: String = (1..40).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
     let told = value(&format!("l0: &l0 [x, x, x]\n{laughs}"));

@@ -7,7 +7,7 @@ use crate::format::tree::{FaultAt, Node};
 use crate::format::{scalar, tree};
 
 /// Finds where a violation stands: at the name if that is what is wrong, else at the value.
-pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> FaultAt {
+pub(crate) fn located(text: &str, root: &Node, kind: Kind, violation: &Violation) -> FaultAt {
     let (node, entry) = followed(root, &violation.path);
     if let Some(entry) = entry
         && is_wrong_name(kind, &violation.path)
@@ -20,6 +20,9 @@ pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> FaultAt
     }
     if let Some(found) = node.entries().iter().find_map(glued_name) {
         return found;
+    }
+    if let Some((at, message)) = commented(text, node) {
+        return FaultAt { at, message: Violation { path: violation.path.clone(), message }.to_string() };
     }
     // Of too many attributes the first one too many is shown.
     let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
@@ -50,6 +53,34 @@ fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree:
 pub(crate) fn suspected(node: &Node) -> Option<(usize, String)> {
     let (text, _) = node.as_scalar().filter(|(_, style)| *style == Style::Plain)?;
     suspect(text)
+}
+
+/// Where a value stands of which ` #` makes a comment, and what to say of it: `name: #channel`. A comment of words has a
+/// blank behind its sign.
+pub(crate) fn commented(text: &str, node: &Node) -> Option<(usize, String)> {
+    node.as_scalar().filter(|(value, style)| value.is_empty() && *style == Style::Plain)?;
+    let mut at = node.span.start;
+    for line in text.get(at..)?.split_inclusive('\n') {
+        // Behind the colon of its name, or the dash of its item.
+        let value = line.trim_start_matches([' ', ':', '-']);
+        let sign = line[..line.len() - value.len()].trim_end();
+        let value = value.trim_end();
+        let is_text = value
+            .strip_prefix('#')
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with([' ', '#', '\t']));
+        if is_text && sign.ends_with([':', '-']) {
+            let message = format!(
+                "a text that begins with `#` needs quotes: {}; without them it is a comment",
+                Value::from(shown(value))
+            );
+            return Some((at + line.find('#')?, message));
+        }
+        if !(value.is_empty() || value.starts_with('#')) {
+            return None;
+        }
+        at += line.len();
+    }
+    None
 }
 
 /// What to say of a text that was to be a list and has no blank behind its dash.

@@ -5,12 +5,15 @@ use std::ops::Range;
 use saphyr_parser::{Event, ScalarStyle, Span};
 
 use crate::domain::{VALUE_DEPTH_MAX, shown};
-use crate::format::lookalike::braces;
+use crate::format::lookalike::{MERGE_KEY, braces};
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent};
 
 /// Blanks to YAML, line ends included.
 const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+
+const ALIAS: &str =
+    "a text that begins with `*` needs quotes; it would be an alias, and those are not allowed";
 
 /// A list or map whose end has not come yet.
 struct Open {
@@ -87,7 +90,7 @@ impl<'t> TreeBuilder<'t> {
                 self.documents == 1 || self.fail(at, "only one document is allowed in a file")
             }
             Event::Alias(_) => {
-                self.note(at, "a text that begins with `*` needs quotes; it would be an alias, and those are not allowed");
+                self.note(at, ALIAS);
                 let end = self.byte(span.end.index()).max(at);
                 self.behind = end;
                 self.place(Node {
@@ -189,6 +192,14 @@ impl<'t> TreeBuilder<'t> {
             }
             NodeContent::Map(entries, _) => match open.key.take() {
                 Some(key) => {
+                    // Of a merge key it is told that it is one, and not what its aliases would be as texts.
+                    let is_merge = matches!(key.as_scalar(), Some(("<<", Style::Plain)));
+                    let aliases = |fault: &FaultAt| fault.message == ALIAS && node.span.contains(&fault.at);
+                    if is_merge && self.faults.iter().any(aliases) {
+                        self.faults.retain(|fault| !aliases(fault));
+                        let (at, message) = (key.span.start, MERGE_KEY.to_owned());
+                        self.faults.push(FaultAt { at, message });
+                    }
                     let from = entries.last().map_or(open.node.span.start, |last| last.span().end);
                     let start = mark(self.text, from..key.span.start).unwrap_or(key.span.start);
                     entries.push(MapEntry { start, key, value: node });
