@@ -98,6 +98,29 @@ fn a_folder_that_is_no_text_is_told_as_what_it_is() {
 }
 
 #[test]
+fn what_is_left_of_several_of_one_name_keeps_its_keys_in_an_export() {
+    let name = "\u{65e5}\u{672c}";
+    for text in [
+        // Keys by place, of which others are gone then.
+        format!("collections:\n  - {{divider: true}}\n  - {{name: {name}, folder: a}}\n  - {{name: b, folder: b}}\n  - {{name: {name}, folder: c}}\n"),
+        // The same folder as well.
+        format!("collections:\n  - {{name: b, folder: b}}\n  - {{name: {name}, folder: a}}\n  - {{name: c, folder: c}}\n  - {{name: {name}, folder: a, label: L}}\n"),
+        // Keys with a number, of which the first was never there.
+        "collections:\n  - {name: \u{fc}, folder: ''}\n  - {name: \u{fc}, folder: c}\n  - {name: \u{fc}, folder: a}\n".to_owned(),
+        // Media folders whose key somebody else had.
+        "media_folder: m\ncollections:\n  - {name: media, folder: ''}\n  - {name: b, folder: b}\n".to_owned(),
+        "media_folder: m\ncollections:\n  - {name: media, folder: a}\n  - {name: media, folder: ''}\n".to_owned(),
+    ] {
+        let source = source_of(&text);
+        let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+        assert!(catalog.len() >= 2, "{text}");
+        let told = news(&text, &catalog);
+        assert!(told.iter().all(|told| told.starts_with("skip") || told.contains("`folder` is empty")), "{told:?}");
+        assert_eq!(news(&export::decap(&catalog), &catalog), [""; 0], "{text}");
+    }
+}
+
+#[test]
 fn no_secret_of_a_backend_is_taken_over() {
     let file = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/decap/secrets.yml")).unwrap();
     assert!(String::from_utf8_lossy(&file).contains("hunter2"));

@@ -95,6 +95,14 @@ enum Folder<'n> {
     Wrong,
 }
 
+/// The path of it, if it is one.
+pub(super) fn folder_of(node: &ForeignNode, keep_files: bool) -> Option<String> {
+    match folder(node, keep_files) {
+        Folder::Of(folder) => Some(folder),
+        Folder::Odd(_) | Folder::Skipped(_) | Folder::Wrong => None,
+    }
+}
+
 fn folder(node: &ForeignNode, keep_files: bool) -> Folder<'_> {
     if let Some(folder) = node.get("folder") {
         return match folder.as_text() {

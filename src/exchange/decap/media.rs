@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::{ImportOptions, ImportSource};
 use super::{inner_path, url};
-use crate::domain::{Directory, Key, Kind, Value};
+use crate::domain::{Attribute, Catalog, Collection, Directory, Key, Kind, Value};
 use crate::format::foreign::{ForeignNode, Position};
 
 /// The media folders of collections, for when all keys of collections are known.
@@ -36,24 +36,45 @@ impl Folders {
     }
 
     /// Takes them all over, that of the site first.
-    pub(super) fn take_all(self, source: &mut ImportSource, root: &ForeignNode, options: &ImportOptions) {
+    pub(super) fn take_all(
+        self,
+        source: &mut ImportSource,
+        root: &ForeignNode,
+        options: &ImportOptions,
+        there: &Catalog,
+    ) {
         let site = root.given("media_folder").map(|folder| Folder {
             key: options.media_key.clone(),
             path: inner_path(folder.as_text().unwrap_or_default()).to_owned(),
             url: root.given("public_folder").and_then(url),
             at: folder.at,
         });
-        site.into_iter().chain(self.own).for_each(|folder| folder.take(source));
+        site.into_iter().chain(self.own).for_each(|folder| folder.take(source, there));
     }
 }
 
 impl Folder {
-    fn take(self, source: &mut ImportSource) {
+    /// The key that the folder has from an earlier import, in which another collection had the one that is wanted.
+    fn known(&self, there: &Catalog) -> Option<Key> {
+        if there.get(self.key.as_str()).is_some_and(|it| it.kind() == Kind::Media) {
+            return None;
+        }
+        let number = |it: &Collection| it.key().as_str().strip_prefix(self.key.as_str()).map(str::to_owned);
+        let numbered = there.after(&self.key).map(|it| &**it).map_while(|it| Some((number(it)?, it)));
+        let is_it = |(number, it): &(String, &Collection)| {
+            number.strip_prefix('-').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                && it.kind() == Kind::Media
+                && it.get(&Attribute::Directory).and_then(Value::as_text) == Some(&*self.path)
+        };
+        numbered.filter(is_it).map(|(_, it)| it.key().clone()).next()
+    }
+
+    fn take(self, source: &mut ImportSource, there: &Catalog) {
         if let Err(why) = Directory::parse(&self.path) {
             source.skipped.push((self.key.to_string(), format!("media_folder: {why}")));
             return;
         }
-        let key = source.free(&self.key, &HashSet::new());
+        let key = source.free(self.known(there).as_ref().unwrap_or(&self.key), &HashSet::new());
         if key != self.key {
             source.notes.push(self.at.fault(format!("the media collection {} becomes {key}", self.key)));
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub(super) use self::collection::{NOT_EXTRA, format_of, statuses};
 use super::{ImportOptions, ImportSource};
-use crate::domain::{Catalog, Key, Value};
+use crate::domain::{Attribute, Catalog, Key, Value};
 use crate::format::Fault;
 use crate::format::foreign::{ForeignNode, Position};
 
@@ -29,8 +29,8 @@ pub(super) const DESCRIPTION: &str = "x-description";
 /// What the whole configuration says about each of its collections.
 struct Context<'n> {
     options: &'n ImportOptions,
-    /// The keys that names of this configuration have from an earlier import.
-    known: HashMap<&'n str, Key>,
+    /// The keys that entries of this configuration have from an earlier import, by their places.
+    known: HashMap<usize, Key>,
     /// The keys in `known`, folded: no other names may have them.
     reserved: HashSet<Key>,
     is_workflow: bool,
@@ -50,7 +50,7 @@ pub(super) fn read(
             node.items().ok_or_else(|| node.at.fault("`collections` is a list in Decap's configuration"))?
         }
     };
-    let known = known(list, there);
+    let known = known(list, there, options.keep_files);
     let context = Context {
         options,
         reserved: known.values().map(Key::folded).collect(),
@@ -72,7 +72,7 @@ pub(super) fn read(
             .map_or_else(|| format!("singleton-{}", index + 1), str::to_owned);
         source.skipped.push((name, "a single file has no folder".to_owned()));
     }
-    media.take_all(&mut source, root, options);
+    media.take_all(&mut source, root, options, there);
     Ok(source)
 }
 
@@ -91,17 +91,41 @@ fn url(public_folder: &ForeignNode) -> Option<Value> {
     Some(Value::from(format!("{folder}/{{filename}}")))
 }
 
-/// The keys that names have from an earlier import: a collection keeps its key wherever it stands. Of a name
-/// that several have, the order decides.
-fn known<'n>(list: &'n [Arc<ForeignNode>], there: &Catalog) -> HashMap<&'n str, Key> {
-    let originals = there.iter().filter_map(|it| Some((it.by_name(ORIGINAL_NAME)?.as_text()?, it.key())));
-    let keys: HashMap<&str, &Key> = originals.collect();
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for name in list.iter().filter_map(|node| node.given("name")?.as_text()) {
-        *counts.entry(name).or_default() += 1;
+/// The keys that collections have from an earlier import: one keeps its key wherever it stands. Those of one name are
+/// told apart by their folders, and those of one folder by their order, as long as none has come or gone.
+fn known(list: &[Arc<ForeignNode>], there: &Catalog, keep_files: bool) -> HashMap<usize, Key> {
+    let mut named: HashMap<&str, &Key> = HashMap::new();
+    let mut placed: HashMap<(&str, &str), Vec<&Key>> = HashMap::new();
+    for it in there.iter() {
+        let Some(name) = it.by_name(ORIGINAL_NAME).and_then(Value::as_text) else { continue };
+        let directory = it.get(&Attribute::Directory).and_then(Value::as_text).unwrap_or_default();
+        named.insert(name, it.key());
+        placed.entry((name, directory)).or_default().push(it.key());
     }
-    let ones = counts.into_iter().filter(|(_, count)| *count == 1);
-    ones.filter_map(|(name, _)| Some((name, Key::clone(keys.get(name)?)))).collect()
+    let name = |node: &Arc<ForeignNode>| Some(node.given("name")?.as_text()?.to_owned());
+    let folder = |node| collection::folder_of(node, keep_files).unwrap_or_default();
+    let entries: Vec<(usize, String, String)> =
+        (1..).zip(list).filter_map(|(place, node)| Some((place, name(node)?, folder(node)))).collect();
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+    for (place, name, folder) in &entries {
+        *names.entry(name).or_default() += 1;
+        places.entry((name, folder)).or_default().push(*place);
+    }
+    let mut known = HashMap::new();
+    for (both, places) in places {
+        match placed.get(&both) {
+            // Only where an export has them in the order of the file: `-10` comes before `-9`.
+            Some(keys) if keys.len() == places.len() && keys.is_sorted_by_key(|key| key.as_str().len()) => {
+                known.extend(places.into_iter().zip(keys.iter().copied().cloned()));
+            }
+            _ if names[both.0] == 1 => {
+                known.extend(named.get(both.0).map(|key| (places[0], Key::clone(key))));
+            }
+            _ => {}
+        }
+    }
+    known
 }
 
 /// The key of a name, and the name where it is another; that is told.
@@ -112,7 +136,7 @@ fn keyed(
     at: Position,
     context: &Context<'_>,
 ) -> (Key, Option<String>) {
-    let key = match context.known.get(name) {
+    let key = match context.known.get(&place) {
         Some(key) => source.free(key, &HashSet::new()),
         None => source.free(&key::of(name, place), &context.reserved),
     };
