@@ -13,6 +13,7 @@ use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
+use crate::operating::samples;
 use crate::policy::hash;
 use crate::support::{Auth, Setup, Signal, TestServer, document, eventually, program, run_to_end};
 
@@ -208,7 +209,7 @@ async fn a_receiver_that_is_gone_redirects_or_asks_for_the_past_gets_what_it_sho
     let since = format!(", since: '{first}', actions: [created]");
     let file = listed(folder.path(), &[(&gone, ""), (&past, &since)]);
     let repository = folder.path().join("settings");
-    let server = setup(&file).repository(&repository).start().await;
+    let server = setup(&file).repository(&repository).flag(&["--admin-listen", "127.0.0.1:0"]).start().await;
     at_head(&server).await;
     server.create(&document("a", json!({}))).await.is(201);
     server.patch("a", json!({"name": "A"})).await.is(200);
@@ -221,6 +222,10 @@ async fn a_receiver_that_is_gone_redirects_or_asks_for_the_past_gets_what_it_sho
     .await;
     assert_eq!(states[1]["attributes"]["state"], "delivering");
     assert_eq!(gone.got.lock().unwrap().len(), 0);
+    eventually("whoever is gone lags no more", async || {
+        (samples(&server).await["collectory_webhook_lag_events"] == 0.0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
