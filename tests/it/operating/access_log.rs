@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Auth, TestServer, document, eventually};
 use crate::ui::checked;
-use crate::ui::editing::filled;
+use crate::ui::filled;
 
 /// Of the token `mara-secret`.
 const POLICY: &str = "\

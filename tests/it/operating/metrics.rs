@@ -249,6 +249,7 @@ async fn what_is_too_much_for_a_page_a_collection_or_a_file_is_counted() {
     assert_eq!(times("attributes_max"), 2.0, "in a request and in a file");
     assert_eq!(times("problems_per_file_max"), 1.0);
     assert!(times("writer_busy_ms_max") >= 2.0, "without anybody who asks /readyz");
+    ["wide", "wrong"].iter().for_each(|name| server.repo().remove(&format!("collections/{name}.yaml")));
 }
 
 /// What says how often the service itself looks or says something, for how long it remembers, and how many it is.

@@ -1,12 +1,13 @@
 //! The web pages, over the wire and without a browser.
 
-pub(crate) mod editing;
+mod editing;
 mod reading;
 mod signing_in;
 
 use std::collections::BTreeSet;
 
 use crate::support::{Answer, Client};
+pub(crate) use crate::ui::editing::filled;
 
 /// A page that keeps what is promised of every page.
 pub(crate) struct Page {
