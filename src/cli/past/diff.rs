@@ -66,9 +66,7 @@ impl Diff {
                 let what = format!("{} {}", difference.action.as_str(), difference.key);
                 let what = screen.ink(Style::Name, &what);
                 screen.line(&what)?;
-                for change in &difference.changes {
-                    screen.change(change)?;
-                }
+                screen.effect(&difference.effect)?;
             }
             Ok(())
         })

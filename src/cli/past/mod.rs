@@ -193,7 +193,11 @@ impl Screen {
         for line in event.commit.message.reason.iter().flat_map(|reason| reason.lines()) {
             self.line(format!("    {}", plain(line)).trim_end())?;
         }
-        match &event.effect {
+        self.effect(&event.effect)
+    }
+
+    fn effect(&mut self, effect: &Effect) -> io::Result<()> {
+        match effect {
             Effect::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),
             Effect::Problem(fault) => {
                 let fault = self.ink(Style::Bad, &fault.to_string());

@@ -62,7 +62,7 @@ pub use crate::engine::history::event::{Action, Effect, EventRecord, Origin, Pas
 pub(crate) use crate::engine::history::event::{EventCommit, EventMessage};
 pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, Options};
-pub use crate::engine::history::past::AsOf;
+pub use crate::engine::history::past::as_of::AsOf;
 pub use crate::engine::history::past::sync_token::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
 pub use crate::engine::history::past::undo::UndoRefusal;
 pub(crate) use crate::engine::history::query::glance::LastChange;
@@ -107,6 +107,7 @@ pub(crate) enum PastReading {
 /// A content that the repository does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Lost {
+    pub(crate) version: Version,
     pub(crate) fault: PastFault,
     /// Whether it was never here: a remote has promised it to this partial clone.
     pub(crate) is_promised: bool,
@@ -119,9 +120,9 @@ impl PastReading {
     }
 
     /// Why the repository can't read it, if that is so.
-    const fn lost(&self) -> Option<&PastFault> {
+    const fn lost(&self) -> Option<&Lost> {
         match self {
-            Self::Lost(lost) => Some(&lost.fault),
+            Self::Lost(lost) => Some(lost),
             Self::Good(_) | Self::Broken(_) => None,
         }
     }
@@ -193,7 +194,7 @@ impl SharedHistory {
         let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
         match damage(&error).map(|fault| self.fault(key, version, fault)) {
             Some(fault) if stays => Ok(PastReading::Broken(fault)),
-            Some(fault) => Ok(PastReading::Lost(Lost { fault, is_promised })),
+            Some(fault) => Ok(PastReading::Lost(Lost { version, fault, is_promised })),
             None => Err(error),
         }
     }

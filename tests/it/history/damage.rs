@@ -89,22 +89,40 @@ async fn a_cut_content_of_the_past_is_a_problem_of_its_event_and_everything_else
 }
 
 #[tokio::test]
-async fn a_past_that_lacks_a_content_is_no_shorter_list() {
+async fn a_content_that_is_cut_harms_what_was_served_of_its_collection_only() {
     let mut server = TestServer::on("small").await;
     let seed = server.repo().head();
     server.patch("posts", json!({"name": "After"})).await.is(200);
     let update = server.newest_event("posts").await;
+    server.patch("pages", json!({"name": "Others"})).await.is(200);
     server.stop();
     let _cut = cut(server.repo(), &format!("{seed}:collections/posts.yaml"));
     server.start_again().await;
-    for path in [
-        format!("/collections?asOf={seed}"),
-        format!("/collections/posts?asOf={seed}"),
-        format!("/diff?filter[from]={seed}&filter[to]=HEAD"),
-    ] {
-        let detail = server.get(&path).await.is(503).detail();
-        assert!(detail.contains("lacks its content"), "{path}: {detail}");
+    assert_eq!(server.get(&format!("/collections?asOf={seed}")).await.is(200).ids(), ["images", "pages"]);
+    let listed = run_to_end(
+        program(server.folder()).args(["list", "--at", &seed, "--repo"]).arg(server.repo().path()),
+    );
+    assert_eq!(listed.exits(0).stdout.lines().count(), 2);
+    let page = |path: &str| {
+        let page = RawRequest::new("GET", path).header("Accept", "text/html").send(server.address());
+        assert_eq!(page.status(), 200, "{path}");
+        String::from_utf8(page.body).unwrap()
+    };
+    assert!(page(&format!("/ui/problems?asOf={seed}")).contains("collections/posts.yaml"));
+    let detail = server.get(&format!("/collections/posts?asOf={seed}")).await.is(503).detail();
+    assert!(detail.contains("lacks its content"), "{detail}");
+    for (from, to) in [(seed.as_str(), "HEAD"), ("HEAD", &seed)] {
+        let told = server.get(&format!("/diff?filter[from]={from}&filter[to]={to}")).await.is(200);
+        assert_eq!(told.ids(), ["pages", "posts"]);
+        assert_eq!(told.data()[0]["attributes"]["changes"][0]["attribute"], "name");
+        let lost = &told.data()[1]["attributes"];
+        assert_eq!((&lost["action"], lost.get("changes")), (&json!("updated"), None));
+        assert_eq!(lost["problem"]["path"], "collections/posts.yaml");
+        assert!(lost["problem"]["message"].to_string().contains("corrupt"), "{lost}");
     }
+    assert!(page(&format!("/ui/compare?from={seed}&to=HEAD")).contains("corrupt"));
+    let same = server.get(&format!("/diff?filter[from]={seed}&filter[to]={seed}")).await.is(200);
+    assert_eq!(same.ids().len(), 0, "it is the same file");
     // Undoing the update would have to bring the lost file back; taking it for none would delete the present one.
     server.undo(&update).await.is(503);
     let restore = restoring(&seed);

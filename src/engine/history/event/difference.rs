@@ -1,9 +1,11 @@
 //! What differs between two revisions.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
-use crate::domain::{Change, Key, Revision, changes, file_name};
-use crate::engine::history::event::Action;
+use crate::domain::{Key, Revision, changes, file_name};
+use crate::engine::history::event::{Action, Effect};
+use crate::engine::history::past::as_of::PastFile;
 use crate::engine::history::{HistoryError, View};
 use crate::engine::unified::{header, quoted, unified};
 use crate::store::{StoreError, TreeEntry};
@@ -18,8 +20,8 @@ pub struct CollectionDifference {
     pub key: Key,
     /// Whether it is new, changed or gone.
     pub action: Action,
-    /// The attributes that differ; none when only comments or order do.
-    pub changes: Vec<Change>,
+    /// The attributes that differ, none when only comments or order do; or why nobody can tell.
+    pub effect: Effect,
 }
 
 impl View {
@@ -28,7 +30,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails when the repository can't be read, and when it has lost one of their files.
+    /// Fails when the repository can't be read, and when one of their files was never fetched.
     pub fn difference(
         &self,
         from: Revision,
@@ -36,25 +38,24 @@ impl View {
         wanted: &dyn Fn(&Key) -> bool,
     ) -> Result<Vec<CollectionDifference>, HistoryError> {
         let (old, new) = (self.as_of(from)?, self.as_of(to)?);
-        let [lost_before, lost_after] = [&old, &new].map(|past| past.lost(wanted));
-        if let Some(fault) = lost_before.or(lost_after) {
-            return Err(HistoryError::Lost(fault.clone()));
-        }
-        let mut keys: Vec<&Key> = old.entries.keys().chain(new.entries.keys()).collect();
-        keys.sort();
-        keys.dedup();
-        keys.retain(|key| wanted(key));
+        old.check_fetched(wanted)?;
+        new.check_fetched(wanted)?;
+        let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).filter(|key| wanted(key)).collect();
         let mut found = Vec::new();
         for key in keys {
-            let (before, after) = (old.entries.get(key), new.entries.get(key));
+            let (before, after) = (old.get(key), new.get(key));
             let action = match (before, after) {
                 (None, _) => Action::Created,
                 (Some(_), None) => Action::Deleted,
-                (Some(before), Some(after)) if before.blob == after.blob => continue,
+                (Some(before), Some(after)) if before.blob() == after.blob() => continue,
                 (Some(_), Some(_)) => Action::Updated,
             };
-            let changes = changes(before.map(|it| &*it.collection), after.map(|it| &*it.collection));
-            found.push(CollectionDifference { key: key.clone(), action, changes });
+            let [before, after] = [before, after].map(|file| file.map(PastFile::collection).transpose());
+            let effect = match (before, after) {
+                (Ok(before), Ok(after)) => Effect::Changes(changes(before, after)),
+                (Err(lost), _) | (_, Err(lost)) => Effect::Problem(lost.fault.clone()),
+            };
+            found.push(CollectionDifference { key: key.clone(), action, effect });
         }
         Ok(found)
     }

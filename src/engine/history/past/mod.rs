@@ -3,6 +3,7 @@
 //! What was served is made from the files of a revision and the good versions before it. Nothing here writes:
 //! undo and restore are told as commands, which the writer carries out.
 
+pub(crate) mod as_of;
 pub(crate) mod files;
 pub(crate) mod sync;
 pub(crate) mod sync_token;
@@ -16,6 +17,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::file_name::{self, Ending};
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
+use crate::engine::history::past::as_of::AsOf;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View};
 use crate::engine::layers::{Claim, KeyFile, LastGood, hidden_by_other_case, resolve};
@@ -25,21 +27,6 @@ use crate::store::StoreError;
 
 /// How many commits off the first parents are read at a time in search of a good version.
 const SEARCH_LEN: usize = 64;
-
-/// All collections as they were at one revision.
-#[derive(Debug)]
-pub struct AsOf {
-    /// The revision that is shown.
-    pub revision: Revision,
-    /// The collections by key. Uncommitted edits of that time are nowhere.
-    pub entries: BTreeMap<Key, Arc<Entry>>,
-    /// What was wrong, by path.
-    pub problems: BTreeMap<String, PastFault>,
-    /// What is not shown since the repository has lost it, by key.
-    lost: BTreeMap<Key, PastFault>,
-    /// The collections as a list, made when somebody first asks for it.
-    snapshot: OnceLock<Arc<Snapshot>>,
-}
 
 impl View {
     /// All collections as they were at a revision that the branch reaches, by whatever parents.
@@ -66,8 +53,8 @@ impl View {
         for (file, reading) in files.into_iter().zip(readings) {
             let lost = reading.lost().cloned();
             let (entry, faults) = self.entry(moment, &file, reading)?;
-            if let (None, Some(fault)) = (&entry, lost) {
-                past.lost.insert(file.key.clone(), fault);
+            if let (None, Some(lost)) = (&entry, lost) {
+                past.lost.insert(file.key.clone(), lost);
             }
             past.problems.extend(faults.into_iter().map(|fault| (fault.path.clone(), fault)));
             entries.extend(entry.map(|entry| (file.key, entry)));
@@ -107,8 +94,8 @@ impl View {
             let reading = self.shared.read(&file.key, file.version)?;
             let lost = reading.lost().cloned().filter(|_| file.key == *key);
             let (entry, _) = self.entry(moment, &file, reading)?;
-            if let (None, Some(fault)) = (&entry, lost) {
-                return Err(HistoryError::Lost(fault));
+            if let (None, Some(lost)) = (&entry, lost) {
+                return Err(HistoryError::Lost(lost.fault));
             }
             entries.extend(entry.map(|entry| (file.key, entry)));
         }
@@ -128,22 +115,16 @@ impl View {
         Ok(commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?.at)
     }
 
-    /// What was served at a revision, in the form of what is served now.
+    /// What was served at a revision, in the form of what is served now: without a file of then that is damaged and
+    /// of which no older version can be shown, as a list of now is.
     ///
     /// # Errors
     ///
-    /// Fails when the repository can't be read, and when it has lost a file of then of which no older version can
-    /// be shown: a list would lack it silently.
+    /// Fails when the repository can't be read, and when such a file was never fetched.
     pub fn snapshot_as_of(&self, revision: Revision) -> Result<Arc<Snapshot>, HistoryError> {
         let past = self.as_of(revision)?;
-        if let Some(snapshot) = past.snapshot.get() {
-            return Ok(Arc::clone(snapshot));
-        }
-        if let Some(fault) = past.lost(&|_| true) {
-            return Err(HistoryError::Lost(fault.clone()));
-        }
-        let snapshot = || Arc::new(Snapshot::of_the_past(revision, past.entries.values().cloned()));
-        Ok(Arc::clone(past.snapshot.get_or_init(snapshot)))
+        past.check_fetched(&|_| true)?;
+        Ok(past.snapshot())
     }
 
     /// What was served for a key whose counting file was read, and what was wrong with its files.
@@ -278,12 +259,5 @@ impl View {
             (Some(commit), Some(key)) => Ok(self.standing_at(key, commit)?),
             (None, _) | (_, None) => Ok(None),
         }
-    }
-}
-
-impl AsOf {
-    /// Why one of the collections that are wanted can't be shown, if one is lost.
-    pub(crate) fn lost(&self, wanted: &dyn Fn(&Key) -> bool) -> Option<&PastFault> {
-        self.lost.iter().find(|(key, _)| wanted(key)).map(|(_, fault)| fault)
     }
 }

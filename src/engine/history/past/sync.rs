@@ -63,11 +63,14 @@ impl View {
         let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
         let at = match self.index.find(revision) {
             Some(commit) => At::Line(commit),
-            None => match self.snapshot_as_of(revision) {
-                // Whoever begins anew needs nothing of it.
-                Err(HistoryError::Lost(_)) => return Err(HistoryError::Gone),
-                snapshot => At::Beside(snapshot?),
-            },
+            None => {
+                let past = self.as_of(revision)?;
+                // Nobody can tell what the reader was shown of it; whoever begins anew needs nothing of it.
+                if !past.lost.is_empty() {
+                    return Err(HistoryError::Gone);
+                }
+                At::Beside(past.snapshot())
+            }
         };
         Ok(Then { seen, at })
     }

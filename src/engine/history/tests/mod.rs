@@ -35,11 +35,14 @@ fn told(view: &View) -> Vec<String> {
 }
 
 fn line(event: &EventRecord) -> String {
-    let effect = match &event.effect {
+    format!("{} {} ({})", event.action.as_str(), event.key, effect(&event.effect))
+}
+
+fn effect(effect: &Effect) -> String {
+    match effect {
         Effect::Changes(changes) => changes.iter().map(shown).collect::<Vec<_>>().join(", "),
         Effect::Problem(fault) => format!("! {}:{}:{}", fault.path, fault.fault.line, fault.fault.column),
-    };
-    format!("{} {} ({effect})", event.action.as_str(), event.key)
+    }
 }
 
 fn shown(change: &Change) -> String {

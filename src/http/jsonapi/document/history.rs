@@ -103,14 +103,18 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Fieldset>) -> 
             let name = if record.action == Action::Deleted { "movedTo" } else { "movedFrom" };
             attributes.text(name, other.as_str());
         }
-        match &record.effect {
-            Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
-            Effect::Problem(PastFault { path, fault: Fault { line, column, message } }) => {
-                let told = json!({"path": path, "line": line, "column": column, "message": message});
-                attributes.json("problem", told);
-            }
-        }
+        write_effect(&record.effect, attributes);
     })
+}
+
+fn write_effect(effect: &Effect, attributes: &mut Members<'_>) {
+    match effect {
+        Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
+        Effect::Problem(PastFault { path, fault: Fault { line, column, message } }) => {
+            let told = json!({"path": path, "line": line, "column": column, "message": message});
+            attributes.json("problem", told);
+        }
+    }
 }
 
 pub(crate) fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
@@ -132,10 +136,10 @@ fn write_changes(changes: &[Change], out: &mut Vec<u8>) {
 
 /// The resource of what differs in a collection.
 pub(crate) fn difference(difference: &CollectionDifference, fields: &Fields) -> Bytes {
-    let CollectionDifference { key, action, changes } = difference;
+    let CollectionDifference { key, action, effect } = difference;
     resource(DIFFERENCE, key.as_str(), fields.wanted(DIFFERENCE), |attributes| {
         attributes.text("action", action.as_str());
-        attributes.member("changes", |out| write_changes(changes, out));
+        write_effect(effect, attributes);
     })
 }
 

@@ -36,6 +36,8 @@ struct Difference {
     key: String,
     action: String,
     changes: Vec<ChangeView>,
+    /// Why nobody can tell what changed.
+    problem: String,
 }
 
 impl Difference {
@@ -45,6 +47,7 @@ impl Difference {
             key: text(resource, "id").to_owned(),
             action: text(attributes, "action").to_owned(),
             changes: ChangeView::list(attributes, room),
+            problem: text(member(attributes, "problem"), "message").to_owned(),
         }
     }
 }

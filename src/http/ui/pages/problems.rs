@@ -200,7 +200,8 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
                     lines: Vec::new(),
                     events: Vec::new(),
                 };
-                if let Some(content) = view.file(revision, name)? {
+                // What is damaged has no lines to show.
+                if let Ok(Some(content)) = view.file(revision, name) {
                     problem.show(&content);
                 }
                 problems.push(problem);
