@@ -70,6 +70,47 @@ async fn a_clash_shows_all_three_versions_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_saved_file_that_somebody_has_committed_since_is_an_older_version_like_any() {
+    let server = TestServer::on("small").await;
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\ndirectory: a\n");
+    server.shows("posts", "name", "By hand").await;
+    let saved = tag(&server).await;
+    assert!(saved.ends_with("-uncommitted\""), "{saved}");
+    server.patch("posts", json!({"directory": "b"})).await.is(200);
+    let merged = merge(&server, &saved, json!({"format": "md"})).await.is(200).attributes();
+    assert_eq!((&merged["format"], &merged["directory"]), (&json!("md"), &json!("b")));
+    let refused = merge(&server, &saved, json!({"directory": "c"})).await.is(412).json();
+    let clash = json!({"directory": {"base": "a", "yours": "c", "theirs": "b"}});
+    assert_eq!(refused["errors"][0]["meta"]["attributes"], clash);
+}
+
+#[tokio::test]
+async fn a_saved_file_that_nobody_ever_committed_is_no_version() {
+    let server = TestServer::on("small").await;
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.shows("posts", "name", "By hand").await;
+    let saved = tag(&server).await;
+    server.repo().git(&["checkout", "--", "collections"]);
+    server.shows("posts", "name", "Posts").await;
+    let refused = merge(&server, &saved, json!({"format": "md"})).await.is(412).json();
+    assert_eq!(refused["errors"][0]["meta"].get("attributes"), None);
+}
+
+#[tokio::test]
+async fn who_read_the_last_good_version_of_a_broken_file_has_read_that_version() {
+    let server = TestServer::on("small").await;
+    server.repo().save("collections/posts.yaml", "type: [\n");
+    server.problem("collections/posts.yaml").await;
+    let read = tag(&server).await;
+    server.repo().git(&["checkout", "--", "collections"]);
+    server.no_problem().await;
+    assert_ne!(read, tag(&server).await);
+    server.patch("posts", json!({"directory": "b"})).await.is(200);
+    let merged = merge(&server, &read, json!({"format": "md"})).await.is(200).attributes();
+    assert_eq!((&merged["format"], &merged["directory"]), (&json!("md"), &json!("b")));
+}
+
+#[tokio::test]
 async fn what_names_no_older_version_of_the_collection_is_an_ordinary_mismatch() {
     let server = TestServer::on("small").await;
     let old = tag(&server).await;

@@ -11,7 +11,8 @@ use crate::engine::mirror::{Believed, Mirror, Step};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
 
-/// Older versions of collections by the tags that name them.
+/// Older versions of collections by the contents that tags name (see
+/// [`content_of`](crate::engine::projection::content_of)).
 pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
 
 impl Mirror {
@@ -89,36 +90,38 @@ impl Mirror {
         self.at_head(name).and_then(TreeEntry::blob)
     }
 
-    /// The versions of collections that these tags name and that are in their history, if they are valid: as
+    /// The versions of collections with these contents that are in their history, if they are valid: as
     /// far as `go_on` lets it be looked through, which is asked after each commit.
     pub(crate) fn older(
         &mut self,
-        mut tags: BTreeMap<Key, BTreeSet<String>>,
+        mut contents: BTreeMap<Key, BTreeSet<String>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Bases, StoreError> {
-        tags.retain(|_, tags| !tags.is_empty());
-        let Some(head) = self.snapshot.revision.filter(|_| !tags.is_empty()) else {
+        contents.retain(|_, contents| !contents.is_empty());
+        let Some(head) = self.snapshot.revision.filter(|_| !contents.is_empty()) else {
             return Ok(Bases::new());
         };
-        let keys: HashMap<String, Key> =
-            tags.keys().flat_map(|key| names_of(key).into_iter().map(|name| (name, key.clone()))).collect();
+        let keys: HashMap<String, Key> = contents
+            .keys()
+            .flat_map(|key| names_of(key).into_iter().map(|name| (name, key.clone())))
+            .collect();
         let mut found = Vec::new();
         self.journal.commits().walk(head, &mut |_, changes| {
             for change in changes {
                 let Some(key) = keys.get(&change.name) else { continue };
-                let Some(wanted) = tags.get_mut(key) else { continue };
+                let Some(wanted) = contents.get_mut(key) else { continue };
                 for entry in [change.after, change.before] {
                     if let Some(TreeEntry::File(blob)) = entry
-                        && let Some(tag) = wanted.take(&blob.to_string())
+                        && let Some(content) = wanted.take(&blob.to_string())
                     {
-                        found.push(((key.clone(), tag), change.name.clone(), blob));
+                        found.push(((key.clone(), content), change.name.clone(), blob));
                     }
                 }
                 if wanted.is_empty() {
-                    tags.remove(key);
+                    contents.remove(key);
                 }
             }
-            !tags.is_empty() && go_on()
+            !contents.is_empty() && go_on()
         })?;
         let mut versions = Bases::new();
         for (it, name, blob) in found {

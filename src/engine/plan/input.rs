@@ -13,6 +13,7 @@ use crate::engine::mirror::contents::Bases;
 use crate::engine::options::Options;
 use crate::engine::plan::edits::EditSources;
 use crate::engine::plan::{HandEdit, PlanFiles, PlanInput, Rival, RivalFile};
+use crate::engine::projection::content_of;
 use crate::engine::signal::Job;
 use crate::store::{FILE_BYTES_KEPT_MAX, Saved, StoreError};
 
@@ -131,7 +132,7 @@ const MERGE_COMMITS_SURE: usize = 100;
 /// For how long the others are at most, as everybody waits: what is not found by then is as old as any.
 const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
 
-/// The older versions of their collections that updates may be merged over, by tag; one look into the history for
+/// The older versions of their collections that updates may be merged over, by content; one look into the history for
 /// all of them.
 fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
     let mut bases = HashMap::new();
@@ -142,9 +143,14 @@ fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
         let Some(tags) = change.condition.mergeable(current.map(AsRef::as_ref)) else { continue };
         // Somebody in the same batch may be faster than one who has the present version. With that at hand the
         // others are of no interest: the condition holds, or they are older.
-        match current.filter(|entry| tags.iter().any(|tag| entry.tag() == *tag)) {
-            Some(entry) => drop(bases.insert((key.clone(), entry.tag()), Arc::clone(&entry.collection))),
-            None => missing.entry(key.clone()).or_default().extend(tags.iter().cloned()),
+        match current.filter(|entry| tags.iter().any(|tag| entry.is_tagged(tag))) {
+            Some(entry) => {
+                drop(bases.insert((key.clone(), entry.blob.to_string()), Arc::clone(&entry.collection)));
+            }
+            None => {
+                let contents = tags.iter().map(|tag| content_of(tag).to_owned());
+                missing.entry(key.clone()).or_default().extend(contents);
+            }
         }
     }
     let began = Instant::now();

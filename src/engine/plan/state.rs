@@ -12,8 +12,8 @@ use crate::engine::plan::edits::Edits;
 use crate::engine::plan::fold::FoldedCommit;
 use crate::engine::plan::merge::{self, Merged};
 use crate::engine::plan::{Halt, PlanInput};
-use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Problem;
+use crate::engine::projection::{Entry, content_of};
 use crate::engine::submission::answer::Outcome;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::{Condition, ConditionalCommand, Submission};
@@ -190,8 +190,8 @@ impl<'i> PlanState<'i> {
             return Ok(None);
         }
         let tags = change.condition.mergeable(known.map(AsRef::as_ref)).unwrap_or_default();
-        let base =
-            tags.iter().find_map(|tag| self.input.bases.get(&(change.command.key().clone(), tag.clone())));
+        let of_tag = |tag: &String| (change.command.key().clone(), content_of(tag).to_owned());
+        let base = tags.iter().find_map(|tag| self.input.bases.get(&of_tag(tag)));
         let (Some(base), Some(known), Some(current), Command::Update { key, kind, patch }) =
             (base.cloned(), known, current, &change.command)
         else {

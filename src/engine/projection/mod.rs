@@ -92,8 +92,7 @@ impl Entry {
 
     /// Whether this is a tag of the same content, whatever it says beside it.
     pub(crate) fn is_tagged(&self, tag: &str) -> bool {
-        let content = tag.split_once('-').map_or(tag, |(content, _)| content);
-        content == self.blob.to_string()
+        content_of(tag) == self.blob.to_string()
     }
 
     /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
@@ -107,6 +106,11 @@ impl Entry {
         }
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
     }
+}
+
+/// The part of an entity tag that names the content of the file, without what its body says beside that.
+pub(crate) fn content_of(tag: &str) -> &str {
+    tag.split_once('-').map_or(tag, |(content, _)| content)
 }
 
 /// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
