@@ -13,7 +13,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry, TreeId};
+use super::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry};
 use crate::domain::Revision;
 
 /// What of the history a shallow clone does not have, and how to have it.
@@ -84,10 +84,6 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
 
     /// The signature of a commit; `None` if it has none.
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError>;
-
-    /// What `git fsck --strict` says of the trees of a commit, from the root down to the folder, if one that is not
-    /// among the known ones is not as git writes it. The known ones are then those of this commit.
-    fn tree_flaw(&self, revision: Revision, known: &mut Vec<TreeId>) -> Result<Option<String>, StoreError>;
 
     /// The commits whose parents are not here, as in a shallow clone, in order; mostly none. Asked for
     /// often, so it costs no more than a look at one file.

@@ -10,6 +10,7 @@
 mod archive;
 pub(crate) mod cache;
 mod error;
+pub(crate) mod fsck;
 pub mod git;
 pub(crate) mod git_command;
 mod kept;

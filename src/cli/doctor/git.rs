@@ -5,14 +5,12 @@ use std::process::Stdio;
 use anyhow::{Context as _, bail};
 
 use crate::cli::doctor::{Finding, Repo};
+use crate::store::fsck::fsck;
 use crate::store::git::staged;
 use crate::store::git_command::{VERSION_MIN, git_reading, version};
 
 /// How much of what `git fsck` says is told.
 const LINES_MAX: usize = 20;
-
-/// How often `git fsck` is to fail before it is believed: what changes while it reads, it takes for damage.
-const FSCK_RUNS_MAX: usize = 3;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     let index = repo.git_dir.join("index");
@@ -37,13 +35,17 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
         }
         Ok(_) => {}
     }
-    let fsck = || said(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
-    if let Err(error) = (1..FSCK_RUNS_MAX).fold(fsck(), |said, _| said.or_else(|_| fsck())) {
-        let fix =
-            "bring back the objects that are named from a backup or a clone (`git fetch`), then look again";
-        let why = "what is damaged can't be served, and may spoil clones and backups";
-        findings.push(Finding::wrong("fsck", format!("{error:#}"), why, fix));
-    }
+    let wrong = match fsck(&repo.git_dir) {
+        Err(error) => format!("cannot run git fsck: {error}"),
+        Ok(faults) if faults.is_empty() => return,
+        Ok(faults) => {
+            let lines: Vec<_> = faults.into_iter().map(|fault| fault.text).take(LINES_MAX).collect();
+            format!("git fsck says: {}", lines.join("; "))
+        }
+    };
+    let fix = "bring back the objects that are named from a backup or a clone (`git fetch`), then look again";
+    let why = "what is damaged can't be served, and may spoil clones and backups";
+    findings.push(Finding::wrong("fsck", wrong, why, fix));
 }
 
 /// What git prints about the repository, whoever owns it, since nothing runs that it names.

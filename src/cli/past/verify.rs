@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::cli::past::{Done, Failure, SHORT_LEN, Screen, Source, Style, shown};
 use crate::cli::{counted, note, plain};
-use crate::engine::history::{Maker, Rules, Verdict, View};
-use crate::store::git::{SignatureFiles, signature_files};
+use crate::domain::Revision;
+use crate::engine::history::{Disagreement, Maker, Rules, Verdict, View};
+use crate::store::fsck::{Placed, fsck, place};
+use crate::store::git::{Access, SignatureFiles, signature_files};
 use crate::store::signature::{AllowedSigners, Checker, Signature};
 
 /// Check that every commit says what it did, and who signed it
@@ -22,7 +24,8 @@ it is. Exits with 1 if there is any disagreement:
 
 - the service's trailers under another committer, or trailers that tell something else than what happened;
 - an event id that an earlier commit has;
-- a commit or a tree that is damaged, or not as git writes it (an unsorted tree);
+- a commit that brings what `git fsck --full --strict` calls an error: a damaged or missing object, or one that is \
+not as git writes it (without git that is not looked for);
 - a signature that does not hold: the commit was altered, it was signed for something else than git, or the \
 signature is damaged;
 - a signature with a key that is revoked or, when there is a file of allowed signers, is not allowed by it \
@@ -87,12 +90,14 @@ file elsewhere, or name it with --allowed-signers FILE if you have looked at it"
 impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.output.without_table()?;
-        let rules = self.rules()?;
+        let mut rules = self.rules()?;
         let view = self.source.place.view()?;
         let kept = self.head_was.as_deref().is_none_or(|revision| is_kept(&view, revision));
         let (after, until) = sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
+        let Placed { of, elsewhere } = self.fsck(&view, after, until)?;
+        rules.faults = of;
         let (mut commits, mut disagreeing, mut unattributed) = (0_usize, 0_usize, 0_usize);
         let outcome = shown(|screen| {
             let mut told = Ok(());
@@ -106,7 +111,8 @@ impl Verify {
                 // Whoever stops reading still wants the exit code.
                 ControlFlow::Continue(())
             })?;
-            Ok(told?)
+            told?;
+            Ok(tell_elsewhere(screen, &elsewhere, self.source.output.is_json())?)
         });
         outcome?;
         note(&format!("{}, {disagreeing} with a disagreement", counted(commits, "commit")));
@@ -114,7 +120,24 @@ impl Verify {
             let signatures = counted(unattributed, "signature");
             note(&format!("{signatures} checked against the signer's own key only; {SIGNERS_MISSING}"));
         }
-        Ok(if disagreeing == 0 && kept { Done::Well } else { Done::FoundProblems })
+        Ok(if disagreeing == 0 && elsewhere.is_empty() && kept { Done::Well } else { Done::FoundProblems })
+    }
+
+    /// What git finds wrong with what the range brings.
+    fn fsck(&self, view: &View, after: Option<Revision>, until: Option<Revision>) -> anyhow::Result<Placed> {
+        let line = view.line(after, until)?;
+        if line.is_empty() {
+            return Ok(Placed::default());
+        }
+        let journal = self.source.place.journal(Access::Read)?;
+        match fsck(journal.git_dir()) {
+            Ok(faults) if faults.is_empty() => Ok(Placed::default()),
+            Ok(faults) => Ok(place(journal.git_dir(), faults, after, &line)?),
+            Err(error) => {
+                note(&format!("`git fsck` was not run, so objects were not checked: {error}"));
+                Ok(Placed::default())
+            }
+        }
     }
 
     /// Whom to believe, from the flags or else from git's configuration.
@@ -147,7 +170,7 @@ impl Verify {
             let revoked = checker.revoke(&read(path, "revoked keys")?);
             revoked.with_context(|| format!("cannot take the revoked keys from {}", path.display()))?;
         }
-        Ok(Rules { checker, require_signature: self.require_signature })
+        Ok(Rules { checker, require_signature: self.require_signature, ..Rules::default() })
     }
 }
 
@@ -195,6 +218,25 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
         let why = screen.ink(Style::Faint, &why.to_string());
         screen.line(&format!("    {why}"))?;
     }
+    for fault in faults {
+        let fault = screen.ink(Style::Bad, &fault);
+        screen.line(&format!("  ! {fault}"))?;
+    }
+    Ok(())
+}
+
+/// Tells what git finds wrong with what no one commit brings.
+fn tell_elsewhere(screen: &mut Screen, faults: &[String], as_json: bool) -> std::io::Result<()> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let faults = faults.iter().cloned().map(|fault| Disagreement::Fsck(fault).to_string());
+    if as_json {
+        let told = json!({"revision": null, "disagreements": faults.collect::<Vec<_>>()});
+        return screen.resource(told.to_string().as_bytes());
+    }
+    let bad = screen.ink(Style::Bad, "DISAGREES");
+    screen.line(&format!("repository {bad}"))?;
     for fault in faults {
         let fault = screen.ink(Style::Bad, &fault);
         screen.line(&format!("  ! {fault}"))?;

@@ -56,7 +56,7 @@ pub use crate::engine::history::error::HistoryError;
 pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
 pub(crate) use crate::engine::history::event::table::EventTable;
-pub use crate::engine::history::event::verify::{Maker, Rules, Verdict};
+pub use crate::engine::history::event::verify::{Disagreement, Maker, Rules, Verdict};
 pub use crate::engine::history::event::{Action, Effect, EventRecord, Origin, PastFault, Position};
 #[cfg(test)]
 pub(crate) use crate::engine::history::event::{EventCommit, EventMessage};

@@ -143,7 +143,9 @@ async fn a_cut_object_ends_no_command_and_no_start() {
     assert!(checked.stdout.contains("collections/posts.yaml:1:1: "), "{}", checked.stdout);
     assert!(checked.stdout.contains("corrupt"), "{}", checked.stdout);
     run(&["log", "--repo", &path]).exits(0);
-    run(&["verify", "--repo", &path]).exits(0);
+    let lost = server.repo().git(&["rev-parse", "HEAD:collections/posts.yaml"]);
+    let verified = run(&["verify", "--repo", &path]).exits(1);
+    assert!(verified.stdout.contains(&format!("{lost}: object corrupt or missing")), "{}", verified.stdout);
     server.start_again().await;
     server.problem("collections/posts.yaml").await;
     server.read("pages").await.is(200);
@@ -244,6 +246,60 @@ async fn verify_says_which_commit_is_too_large_to_be_checked_and_goes_on() {
 }
 
 #[tokio::test]
+async fn verify_says_of_each_commit_what_fsck_says_of_what_it_brings() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let repo = server.repo();
+    let seed = repo.tip("main").unwrap();
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let commit = |parent: &str, people: &str| {
+        put_commit(&server, &format!("tree {tree}\nparent {parent}\n{people}\n\nOdd\n"))
+    };
+    let mut parent = seed.clone();
+    let mut made = Vec::new();
+    for (fault, author) in [
+        ("badTimezone", "E <e@x> 1700000000 +99999"),
+        ("badDate", "E <e@x> -5 +0000"),
+        ("badDateOverflow", "E <e@x> 99999999999999999999 +0000"),
+        ("zeroPaddedDate", "E <e@x> 01700000000 +0000"),
+        ("missingEmail", "E 1700000000 +0000"),
+        ("missingNameBeforeEmail", "<e@x> 1700000000 +0000"),
+        ("missingSpaceBeforeEmail", "E<e@x> 1700000000 +0000"),
+        ("badEmail", "E <e<x> 1700000000 +0000"),
+        ("nulInHeader", "E\0 <e@x> 1700000000 +0000"),
+    ] {
+        parent = commit(&parent, &format!("author {author}\ncommitter {WHO}"));
+        made.push((fault, parent.clone()));
+    }
+    let sound = commit(&parent, &format!("author {WHO}\ncommitter {WHO}"));
+    let told = verified(&server, 1);
+    for (fault, id) in &made {
+        let lines = told.lines().skip_while(|line| !line.starts_with(&id[..10]));
+        let said = lines.skip(1).take_while(|line| line.starts_with("  ! ")).collect::<String>();
+        assert!(said.contains(&format!("error in commit {id}: {fault}")), "{fault}: {told}");
+    }
+    assert_eq!(told.matches(" ok ").count(), 2, "{told}");
+    let path = repo.path().to_str().unwrap().to_owned();
+    let ranged = |range: &str| {
+        let mut command = program(server.folder());
+        run_to_end(command.args(["verify", "--json", range, "--repo", &path]))
+    };
+    ranged(&format!("{parent}..")).exits(0);
+    ranged(&seed).exits(0);
+    let first = ranged(&format!("{seed}..{}", made[0].1)).exits(1).stdout;
+    let first: Value = serde_json::from_str(&first).unwrap();
+    assert!(first["disagreements"][0].to_string().contains("badTimezone"), "{first}");
+    // Without git nothing of this can be seen, and that is said.
+    let mut command = program(server.folder());
+    let blind = run_to_end(command.env("PATH", "").args(["verify", &format!("{parent}.."), "--repo", &path]));
+    assert!(blind.exits(0).stderr.contains("`git fsck` was not run"));
+    // The repository is checked at the end.
+    repo.git(&["update-ref", "refs/heads/main", &seed]);
+    let ids = made.iter().map(|(_, id)| id).chain([&sound]);
+    ids.for_each(|id| fs::remove_file(repo.object_file(id)).unwrap());
+}
+
+#[tokio::test]
 async fn verify_tells_of_a_tree_whose_entries_are_not_in_order() {
     let mut server = TestServer::setup("small").bare().start().await;
     server.stop();
@@ -271,7 +327,7 @@ async fn verify_tells_of_a_tree_whose_entries_are_not_in_order() {
     let same = commit(&unsorted);
     let told = verified(&server, 1);
     assert_eq!(told.matches("treeNotSorted").count(), 1, "{told}");
-    assert!(told.contains(&format!("the tree {folder} is damaged")), "{told}");
+    assert!(told.contains(&format!("error in tree {folder}: treeNotSorted")), "{told}");
     assert!(told.lines().any(|line| line.starts_with(&same[..10]) && line.contains(" ok ")), "{told}");
     // The repository is checked at the end.
     repo.git(&["update-ref", "refs/heads/main", &seed]);

@@ -5,8 +5,8 @@
 //! that an allowed person signed instead of it is one too: else whoever may sign could commit in
 //! the service's name. No signature is none, unless the [`Rules`] ask for one.
 
-use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::collections::{HashMap, HashSet};
+use std::ops::{ControlFlow, Range};
 
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ use crate::engine::history::event::Action;
 use crate::engine::history::{HistoryError, View};
 use crate::format::message::{self, Message, OriginTrailer};
 use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, NotChecked, Signature};
-use crate::store::{Commit, Damage, StoreError, TreeId};
+use crate::store::{Commit, Damage, StoreError};
 
 /// Who made a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Rules {
     pub checker: Checker,
     /// Whether every commit of the service needs a valid signature.
     pub require_signature: bool,
+    /// What git finds wrong with what a commit brings.
+    pub faults: HashMap<Revision, Vec<String>>,
 }
 
 /// In what a commit's message is at odds with the commit.
@@ -88,6 +90,9 @@ pub enum Disagreement {
     /// The commit is damaged, or what it is compared with.
     #[error("{0}; `git fsck --strict` tells more")]
     Damaged(String),
+    /// The commit brings what git finds damaged, or not as git writes it.
+    #[error("`git fsck --strict` says: {0}")]
+    Fsck(String),
     /// The service committed it, and nothing proves that.
     #[error("the service committed it without a valid signature")]
     Unproven,
@@ -122,15 +127,8 @@ impl View {
         rules: &Rules,
         each: &mut dyn FnMut(Verdict) -> ControlFlow<()>,
     ) -> Result<(), HistoryError> {
-        let behind = |revision: Option<Revision>| -> Result<Option<u32>, HistoryError> {
-            let Some(revision) = revision else { return Ok(None) };
-            Ok(Some(self.newest_reached(revision)?.map_or(0, |commit| commit + 1)))
-        };
-        let mut trees = Vec::new();
-        let from = behind(after)?.unwrap_or(0);
-        let end = behind(until)?.unwrap_or_else(|| self.index.len());
-        for number in from..end {
-            let verdict = match self.judge(number, rules, &mut trees) {
+        for number in self.between(after, until)? {
+            let verdict = match self.judge(number, rules) {
                 Err(error @ (HistoryError::Store(StoreError::Damaged { .. }) | HistoryError::Lost(_))) => {
                     self.unreadable(number, error.to_string())
                 }
@@ -141,6 +139,27 @@ impl View {
             }
         }
         Ok(())
+    }
+
+    /// The commits that [`verify`](Self::verify) judges.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn line(
+        &self,
+        after: Option<Revision>,
+        until: Option<Revision>,
+    ) -> Result<Vec<Revision>, HistoryError> {
+        Ok(self.between(after, until)?.map(|number| self.index.commit(number).revision).collect())
+    }
+
+    fn between(&self, after: Option<Revision>, until: Option<Revision>) -> Result<Range<u32>, HistoryError> {
+        let behind = |revision: Option<Revision>| -> Result<Option<u32>, HistoryError> {
+            let Some(revision) = revision else { return Ok(None) };
+            Ok(Some(self.newest_reached(revision)?.map_or(0, |commit| commit + 1)))
+        };
+        Ok(behind(after)?.unwrap_or(0)..behind(until)?.unwrap_or_else(|| self.index.len()))
     }
 
     /// The signature of a commit, by whom this history believes.
@@ -182,8 +201,7 @@ impl View {
         }
     }
 
-    /// `trees` are those of the commit that was judged before, and then of this one.
-    fn judge(&self, number: u32, rules: &Rules, trees: &mut Vec<TreeId>) -> Result<Verdict, HistoryError> {
+    fn judge(&self, number: u32, rules: &Rules) -> Result<Verdict, HistoryError> {
         let revision = self.index.commit(number).revision;
         let Some(commit) = self.shared.archive.commit(revision)? else {
             return Ok(self.unreadable(number, "it is missing".to_owned()));
@@ -195,13 +213,12 @@ impl View {
         let is_cut_off = self.shared.archive.cut_off()?.contains(&commit.revision);
         let claims = !is_cut_off && (!message.events.is_empty() || message.origin.is_some());
         let mut disagreements = Vec::new();
-        if self.index.commit(number).is_damaged {
-            disagreements.extend(self.shared.damage(revision)?.map(Disagreement::Damaged));
-        }
-        match self.shared.archive.tree_flaw(revision, trees) {
-            // That is told above.
-            Err(StoreError::Damaged { .. }) => {}
-            flaw => disagreements.extend(flaw?.map(Disagreement::Damaged)),
+        match rules.faults.get(&revision) {
+            Some(faults) => disagreements.extend(faults.iter().cloned().map(Disagreement::Fsck)),
+            None if self.index.commit(number).is_damaged => {
+                disagreements.extend(self.shared.damage(revision)?.map(Disagreement::Damaged));
+            }
+            None => {}
         }
         if claims && !by_service {
             disagreements.push(Disagreement::Committer(commit.committer.clone()));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::history::tests::*;
 use crate::store::git::GitArchive;
-use crate::store::{BlobId, CommitChanges, EachContent, FileChange, FirstParents, RawSignature, TreeId};
+use crate::store::{BlobId, CommitChanges, EachContent, FileChange, FirstParents, RawSignature};
 
 /// Counts the readings of folders and of contents.
 #[derive(Debug)]
@@ -40,10 +40,6 @@ impl Archive for Counting {
 
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
         self.archive.signature(revision)
-    }
-
-    fn tree_flaw(&self, revision: Revision, known: &mut Vec<TreeId>) -> Result<Option<String>, StoreError> {
-        self.archive.tree_flaw(revision, known)
     }
 
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {

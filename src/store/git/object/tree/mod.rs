@@ -127,19 +127,6 @@ fn parse_entry(bytes: &[u8], at: usize) -> Result<RawEntry<'_>, BadTree> {
     Ok(RawEntry { name: &rest[blank + 1..end], pointer, len: end + 21 })
 }
 
-/// In what a tree is not as git writes it, in the words of `git fsck` (`verify_ordered` in `fsck.c`).
-pub(crate) fn flaw(bytes: &[u8]) -> Option<&'static str> {
-    let mut last = None;
-    for entry in entries(bytes) {
-        match last.map(|last| order(last, entry.place())) {
-            None | Some(Ordering::Less) => last = Some(entry.place()),
-            Some(Ordering::Equal) => return Some("duplicateEntries: it has a name twice"),
-            Some(Ordering::Greater) => return Some("treeNotSorted: its entries are not in order"),
-        }
-    }
-    None
-}
-
 /// The entries of a tree, as far as they make sense.
 pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     let mut at = 0;

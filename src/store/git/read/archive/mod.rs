@@ -10,18 +10,17 @@ use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::commit::signature;
 use crate::store::git::object::id::Kind;
-use crate::store::git::object::tree::{self, entries};
+use crate::store::git::object::tree::entries;
 use crate::store::git::odb::database::Database;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::share;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::trees::levels;
 use crate::store::git::read::walk::{FollowedFolder, Walker, cut_off, follow};
 use crate::store::git::repo::branch::Branch;
 use crate::store::{
     Archive, BlobId, Commit, CommitChanges, Commits as _, Damage, EachContent, FileChange, FirstParents,
-    NameError, RawSignature, StoreError, TreeEntry, TreeId,
+    NameError, RawSignature, StoreError, TreeEntry,
 };
 
 /// The read side of a git repository.
@@ -84,21 +83,6 @@ impl Archive for GitArchive {
             true => Ok(signature(&objects.whole(Kind::Commit, revision.as_bytes())?)),
             false => Ok(None),
         }
-    }
-
-    fn tree_flaw(&self, revision: Revision, known: &mut Vec<TreeId>) -> Result<Option<String>, StoreError> {
-        let mut objects = self.objects();
-        let root = objects.commit(revision, |commit| commit.tree)?;
-        let levels = levels(&mut objects, root, &self.branch.layout.folder)?;
-        let folders = levels.iter().filter(|level| level.is_folder());
-        let ids: Vec<TreeId> = folders.map(|folder| TreeId::new(folder.oid)).collect();
-        let mut flaw = None;
-        for id in ids.iter().filter(|id| !known.contains(id)) {
-            let found = tree::flaw(&objects.raw_tree(*id)?);
-            flaw = flaw.or(found.map(|found| format!("the tree {id} is damaged ({found})")));
-        }
-        *known = ids;
-        Ok(flaw)
     }
 
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {

@@ -1,0 +1,189 @@
+//! What `git fsck --full --strict` says of a repository, and of which commits.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use crate::domain::Revision;
+use crate::store::git_command::git_reading;
+
+/// How often it is to fail before it is believed: what changes while it reads, it takes for damage.
+const RUNS_MAX: usize = 3;
+
+/// Something that is wrong with a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What git says.
+    pub(crate) text: String,
+    /// The object that it is about, if it is about one.
+    object: Option<String>,
+}
+
+/// Faults and the commits that they belong to.
+#[derive(Debug, Default)]
+pub(crate) struct Placed {
+    /// Those of what a commit brings.
+    pub(crate) of: HashMap<Revision, Vec<String>>,
+    /// Those of which nobody can say which commit they belong to.
+    pub(crate) elsewhere: Vec<String>,
+}
+
+/// Has git check every object; nothing is found where all is well.
+///
+/// # Errors
+///
+/// Says why git could not be run.
+pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
+    let mut found = Vec::new();
+    for _ in 0..RUNS_MAX {
+        let mut command = git_reading(git_dir);
+        command.args([
+            "-c",
+            "safe.directory=*",
+            "fsck",
+            "--full",
+            "--strict",
+            "--no-dangling",
+            "--no-progress",
+        ]);
+        let output = command.stdin(Stdio::null()).output()?;
+        if output.status.success() {
+            return Ok(Vec::new());
+        }
+        found = faults(&output);
+    }
+    Ok(found)
+}
+
+/// Says which of these commits, oldest first along first parents and all behind `after`, bring what is faulty: the first
+/// that has an object, or that merges the commit that has it. What they don't reach is left out.
+///
+/// # Errors
+///
+/// Says why git could not be run.
+pub(crate) fn place(
+    git_dir: &Path,
+    faults: Vec<Fault>,
+    after: Option<Revision>,
+    line: &[Revision],
+) -> io::Result<Placed> {
+    let mut placed = Placed::default();
+    let Some(last) = line.last() else { return Ok(placed) };
+    let mut command = git_reading(git_dir);
+    // What stands in for an object is not what was checked.
+    command.env("GIT_NO_REPLACE_OBJECTS", "1").args(["-c", "safe.directory=*", "rev-list", "--topo-order"]);
+    command.args(["--reverse", "--objects", "--in-commit-order", "--missing=print"]);
+    command.arg(last.to_string()).args(after.map(|after| format!("^{after}")));
+    let output = command.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let brought = brought(&said, line);
+    for Fault { text, object } in faults {
+        match object.as_deref().map(|object| brought.get(object)) {
+            Some(Some(Some(commit))) => placed.of.entry(*commit).or_default().push(text),
+            Some(None) if output.status.success() => {}
+            Some(_) | None => placed.elsewhere.push(text),
+        }
+    }
+    Ok(placed)
+}
+
+/// What `rev-list` lists, each with the commit of the line that brings it, if that can be told.
+fn brought<'a>(said: &'a str, line: &[Revision]) -> HashMap<&'a str, Option<Revision>> {
+    let line: HashSet<Revision> = line.iter().copied().collect();
+    let mut brought = HashMap::new();
+    let (mut merged, mut present) = (Vec::new(), None);
+    for listed in said.lines() {
+        if let Some(missing) = listed.strip_prefix('?') {
+            brought.insert(missing, None);
+            continue;
+        }
+        // Behind the id of a tree or a blob stands its path, if only an empty one.
+        let (id, is_commit) = listed.split_once(' ').map_or((listed, true), |(id, _)| (id, false));
+        if is_commit {
+            present = id.parse().ok().filter(|commit| line.contains(commit));
+        }
+        brought.insert(id, present);
+        match present {
+            None => merged.push(id),
+            Some(_) => brought.extend(merged.drain(..).map(|id| (id, present))),
+        }
+    }
+    brought
+}
+
+/// What git has said, a line each.
+fn faults(output: &Output) -> Vec<Fault> {
+    let said = [String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout)];
+    let mut found: Vec<Fault> = Vec::new();
+    let mut known = HashSet::new();
+    for line in said.iter().flat_map(|said| said.lines()) {
+        let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = text.as_str();
+        let is_other = text.is_empty() || ["warning", "notice"].iter().any(|word| text.starts_with(word));
+        // What is missing is told better where something leads to it.
+        let object = object_of(line);
+        let is_told = text.starts_with("missing ") && object.is_some_and(|object| known.contains(object));
+        known.extend(object);
+        if text.starts_with("to ")
+            && let Some(link) = found.last_mut()
+        {
+            link.text = format!("{} {text}", link.text);
+        } else if !is_other && !is_told && !found.iter().any(|fault| fault.text == text) {
+            let object = object.map(|object| object.replace('/', ""));
+            found.push(Fault { text: text.to_owned(), object });
+        }
+    }
+    match found.is_empty() {
+        true => vec![Fault { text: format!("git fsck fails with {}", output.status), object: None }],
+        false => found,
+    }
+}
+
+/// The object that a line names by its id or by its file.
+fn object_of(line: &str) -> Option<&str> {
+    let is_id = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = line.split(|it: char| it.is_whitespace() || matches!(it, ':' | '\'' | ',' | '(' | ')'));
+    words.filter(|word| word.is_ascii()).find_map(|word| match word.len().checked_sub(41) {
+        None => (word.len() == 40 && is_id(word)).then_some(word),
+        Some(start) => {
+            let (folder, file) = word[start..].split_at(3);
+            let is_file = is_id(&folder[..2]) && folder.ends_with('/') && is_id(file);
+            (is_file && word[..start].ends_with('/')).then_some(&word[start..])
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_of_a_line_is_found() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        let file = "01/23456789abcdef0123456789abcdef01234567";
+        for (line, object) in [
+            (format!("error in tree {id}: hasDotgit: contains '.git'"), Some(id)),
+            (format!("error: {id}: object corrupt or missing: .git/objects/{file}"), Some(id)),
+            (format!("error: corrupt loose object '{id}'"), Some(id)),
+            (format!("error: unable to unpack contents of .git/objects/{file}"), Some(file)),
+            (format!("error: .git/objects/pack/pack-{id}.pack SHA1 checksum mismatch"), None),
+            ("error: bad index file sha1 signature".to_owned(), None),
+        ] {
+            assert_eq!(object_of(&line), object, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_object_belongs_to_the_first_commit_of_the_line_that_has_it() {
+        let id = |digit: &str| digit.repeat(40);
+        let [one, tree, side, blob, merge, lost] = ["1", "a", "2", "b", "3", "c"].map(id);
+        let said = format!("{one}\n{tree} \n{side}\n{blob} posts.yaml\n{merge}\n?{lost}\n");
+        let [first, second] = [&one, &merge].map(|id| id.parse().unwrap());
+        let found = brought(&said, &[first, second]);
+        let of = |id: &String| found[id.as_str()];
+        assert_eq!([of(&one), of(&tree)], [Some(first); 2]);
+        assert_eq!([of(&side), of(&blob), of(&merge)], [Some(second); 3]);
+        assert_eq!(of(&lost), None);
+    }
+}
