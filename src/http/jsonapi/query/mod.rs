@@ -5,7 +5,7 @@
 //! | `fields[TYPE]=a,b` | wherever resources are answered | only these attributes |
 //! | `sort=-name,id` | list | `id`, `name`, `type`, `directory`; `-` descends; ties end by id |
 //! | `filter[type]`, `filter[name]`, `filter[directory]` | list | exact, all of them |
-//! | `page[...]` | list, events | see [`page`](crate::http::jsonapi::page) |
+//! | `page[...]` | list, events | see [`page`] |
 //! | `asOf=R` | list, collection | as it was |
 //! | `filter[...]` | events | see [`EventQuery`] |
 
