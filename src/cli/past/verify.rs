@@ -25,7 +25,7 @@ it is. Exits with 1 if there is any disagreement:
 - the service's trailers under another committer, or trailers that tell something else than what happened;
 - an event id that an earlier commit has;
 - a commit that brings what `git fsck --full --strict` calls an error: a damaged or missing object, or one that is \
-not as git writes it (without git that is not looked for);
+not as git writes it (git checks the whole repository for that; without git it is not looked for);
 - a signature that does not hold: the commit was altered, it was signed for something else than git, or the \
 signature is damaged;
 - a signature with a key that is revoked or, when there is a file of allowed signers, is not allowed by it \

@@ -29,8 +29,8 @@ pub enum Followed {
     /// What was heard so far is not the past of the branch any more, or the subscriber was too
     /// slow: read everything again. It goes on from this revision.
     Reset(Option<Revision>),
-    /// Everything up to this merge has been told, and the event before this says less by its position: whoever comes
-    /// back with that may be one who has not heard of the other side.
+    /// Everything up to this commit has been told. The position of the last event can't say so, since it names one side
+    /// of a merge: whoever comes back with it is told the other side.
     CaughtUp(Revision),
 }
 
