@@ -1,8 +1,7 @@
-//! A journal in memory, with faults on demand.
+//! An in-memory journal with faults on demand.
 //!
-//! [`MemoryJournal`] keeps the promises of [`Journal`] over a few maps. Its clones share one
-//! repository: a test keeps one as its hand inside, to commit, save and break things behind the
-//! back of whoever owns the other.
+//! [`MemoryJournal`] keeps the promises of [`Journal`] over a few maps. Its clones share one repository: a test
+//! keeps one clone to commit, save and break things behind the back of the code that owns another.
 
 mod state;
 #[cfg(test)]
@@ -22,39 +21,39 @@ use super::{
 };
 use crate::domain::{Actor, Revision};
 
-/// A repository in memory; clones share it.
+/// An in-memory repository; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryJournal {
     state: Arc<Mutex<State>>,
 }
 
-/// What is to go wrong with an append.
+/// How an append is to fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InjectedFault {
-    /// It fails and nothing is visible.
+    /// The append fails before anything is visible.
     BeforeTheBranch,
-    /// It fails though the branch has moved; the work tree has not.
+    /// The append fails after the branch has moved and before the work tree has.
     AfterTheBranch,
-    /// Someone commits this first: name to content, `None` to remove it.
+    /// Another process commits these files first: name to content, `None` to remove the file.
     Race(Vec<(String, Option<String>)>),
-    /// Someone commits this first, and then git is in the middle of changing the work tree.
+    /// Like `Race`, and then git is in the middle of changing the work tree.
     BusyRace(Vec<(String, Option<String>)>),
-    /// Another process held the index of the work tree for a while, in which somebody saved this file.
+    /// Another process held the index of the work tree for a while; meanwhile a person saved this file.
     Saved(String, String),
-    /// Another process holds a lock.
+    /// Another process holds the lock of the index.
     Locked,
     /// The disk is full.
     DiskFull,
 }
 
 impl MemoryJournal {
-    /// An empty repository with a work tree.
+    /// Creates an empty repository with a work tree.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// An empty repository without a work tree.
+    /// Creates an empty repository without a work tree.
     #[must_use]
     pub(crate) fn bare() -> Self {
         let journal = Self::new();
@@ -62,7 +61,7 @@ impl MemoryJournal {
         journal
     }
 
-    /// Commits by hand, as `git commit -a` would, and brings the work tree along.
+    /// Commits by hand, as `git commit -a` would, and updates the work tree.
     pub(crate) fn commit_by_hand(
         &self,
         files: &[(&str, Option<&str>)],
@@ -76,7 +75,7 @@ impl MemoryJournal {
         revision
     }
 
-    /// Pushes a commit: the branch moves and the work tree does not.
+    /// Pushes a commit: the branch moves, the work tree does not.
     pub(crate) fn push(
         &self,
         files: &[(&str, Option<&str>)],
@@ -90,7 +89,7 @@ impl MemoryJournal {
         revision
     }
 
-    /// Replaces the head by a commit with these files as well, as `git commit --amend -a` would.
+    /// Replaces the head by a commit that also has these files, as `git commit --amend -a` would.
     pub(crate) fn amend_by_hand(
         &self,
         files: &[(&str, Option<&str>)],
@@ -101,7 +100,7 @@ impl MemoryJournal {
         let mut state = self.lock();
         let old = state.head;
         let parents = old.and_then(|old| state.commits.get(&old)).map(|(commit, _)| commit.parents.clone());
-        // What the head did goes into its replacement.
+        // The replacement also contains what the head changed.
         let parents = parents.unwrap_or_default();
         let kept = state.changes(parents.first().copied(), old);
         let mut draft = by_hand(files, author, message, at);
@@ -115,8 +114,8 @@ impl MemoryJournal {
         revision
     }
 
-    /// Merges a side branch with one commit of these files, which leaves the head's parent (or the
-    /// head, if it has none), and brings the work tree along.
+    /// Merges a side branch with one commit of these files, which starts at the head's parent (or at the head, if
+    /// it has none), and updates the work tree.
     pub(crate) fn merge_by_hand(
         &self,
         files: &[(&str, Option<&str>)],
@@ -134,7 +133,8 @@ impl MemoryJournal {
         Some(merge)
     }
 
-    /// Pushes a merge with a commit beside the branch, as a service does that shares it with others; tells that one.
+    /// Pushes a merge with a commit beside the branch, as a service that shares the branch does; returns that
+    /// commit.
     pub(crate) fn push_merge(&self, files: &[(&str, Option<&str>)], message: &str) -> Revision {
         let mut state = self.lock();
         state.has_merges = true;
@@ -146,8 +146,7 @@ impl MemoryJournal {
         side
     }
 
-    /// Moves the branch and makes the files what it has, as `git reset --hard` does; files that no
-    /// commit knows stay.
+    /// Moves the branch and checks its files out, as `git reset --hard` does; untracked files stay.
     pub(crate) fn reset_hard(&self, to: Option<Revision>) {
         let mut state = self.lock();
         let known = [state.work_tree.brought_to, state.head];
@@ -157,29 +156,27 @@ impl MemoryJournal {
         }
     }
 
-    /// Moves the branch, and nothing else, as `git reset --soft` does.
+    /// Moves only the branch, as `git reset --soft` does.
     pub(crate) fn move_branch(&self, to: Option<Revision>) {
         self.lock().head = to;
     }
 
-    /// Saves a file in the work tree.
     pub(crate) fn save(&self, name: &str, content: impl Into<Vec<u8>>) {
         self.lock().place(name, Some(MemoryFile::File(content.into())));
     }
 
-    /// Writes the beginning of a file into the work tree and keeps it open; [`save`](Self::save)
-    /// writes all of it and closes it.
+    /// Writes the beginning of a file in the work tree and keeps the file open; [`save`](Self::save) writes all of
+    /// it and closes it.
     pub(crate) fn begin_to_save(&self, name: &str, content: impl Into<Vec<u8>>) {
         self.save(name, content);
         self.lock().work_tree.unfinished.insert(name.to_owned(), Duration::ZERO);
     }
 
-    /// Removes a file from the work tree.
     pub(crate) fn remove(&self, name: &str) {
         self.lock().place(name, None);
     }
 
-    /// The content of a file in the work tree.
+    /// The content of a regular file in the work tree.
     #[must_use]
     pub(crate) fn saved(&self, name: &str) -> Option<Vec<u8>> {
         match self.lock().work_tree.files.get(name)? {
@@ -207,19 +204,19 @@ impl MemoryJournal {
         state.work_tree.files.iter().filter_map(file).collect()
     }
 
-    /// Every commit that was ever made, on the branch or not.
+    /// Every commit ever made, on the branch or not.
     #[must_use]
     pub(crate) fn commits(&self) -> Vec<Commit> {
         self.lock().commits.values().map(|(commit, _)| commit.clone()).collect()
     }
 
-    /// Whether some commit, on the branch or not, has or had this content.
+    /// Whether any commit ever made, on the branch or not, contains this content.
     #[must_use]
     pub(crate) fn is_committed(&self, content: &[u8]) -> bool {
         self.lock().blobs.contains_key(&BlobId::of(content))
     }
 
-    /// The first-parent history of the branch, the newest first.
+    /// The first-parent history of the branch, newest first.
     #[must_use]
     pub(crate) fn log(&self) -> Vec<Commit> {
         let state = self.lock();
@@ -232,39 +229,39 @@ impl MemoryJournal {
         log
     }
 
-    /// How often commits were appended, groups counted once, failures included.
+    /// How often commits were appended; a group counts once, and failures count too.
     #[must_use]
     pub(crate) fn appends(&self) -> usize {
         self.lock().counts.appends
     }
 
-    /// Makes the next append go wrong; several wait in line.
+    /// Makes the next append fail; several faults form a queue.
     pub(crate) fn fail_next(&self, fault: InjectedFault) {
         self.lock().faults.appends.push_back(fault);
     }
 
-    /// Takes back the faults that have not come yet, and tells how many there were.
+    /// Removes the append faults that are still queued and returns how many there were.
     pub(crate) fn forget_faults(&self) -> usize {
         std::mem::take(&mut self.lock().faults.appends).len()
     }
 
-    /// Makes the next flush that an answer waits for fail; several wait in line.
+    /// Makes the next [`Journal::make_durable`] that has to flush fail; calls add up.
     pub(crate) fn fail_next_flush(&self) {
         self.lock().faults.flushes += 1;
     }
 
-    /// How often a flush was needed though nothing was appended, failures included.
+    /// How often [`Journal::make_durable`] had to flush, failures included.
     #[must_use]
     pub(crate) fn flushes(&self) -> usize {
         self.lock().counts.flushes
     }
 
-    /// How often its work tree was looked at.
+    /// How often the work tree was examined.
     pub(crate) fn looks(&self) -> usize {
         self.lock().counts.looks
     }
 
-    /// How often it was asked to do its housekeeping.
+    /// How often [`Journal::tend`] was called.
     #[must_use]
     pub(crate) fn tends(&self) -> usize {
         self.lock().counts.tends
@@ -275,45 +272,45 @@ impl MemoryJournal {
         self.lock().faults.is_unreadable = is_unreadable;
     }
 
-    /// Makes a commit fail when it is read by itself, or be readable again.
+    /// Makes reading this single commit fail, or succeed again.
     pub(crate) fn fail_commit(&self, revision: Revision, error: Option<fn() -> StoreError>) {
         let commits = &mut self.lock().faults.commits;
         commits.remove(&revision);
         commits.extend(error.map(|error| (revision, error)));
     }
 
-    /// Makes the work tree look as if git were changing it, or not any more.
+    /// Makes the work tree look as if git were changing it, or no longer so.
     pub(crate) fn set_busy(&self, is_busy: bool) {
         self.lock().work_tree.is_busy = is_busy;
     }
 
-    /// Makes the work tree look as if git were changing it, until somebody waits for that.
+    /// Makes the work tree look as if git were changing it, until [`Journal::wait_for_git`] is called.
     pub(crate) fn be_busy_until_waited_for(&self) {
         let work_tree = &mut self.lock().work_tree;
         (work_tree.is_busy, work_tree.is_soon_free) = (true, true);
     }
 
-    /// Makes the work tree show something else, or the served branch again.
+    /// Makes the work tree show something else (`why` says what), or the served branch again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
         self.lock().work_tree.away = why.map(str::to_owned);
     }
 
-    /// Makes something stand half-done, or nothing.
+    /// Puts the work tree in the middle of an operation such as a merge, or ends that.
     pub(crate) fn set_half_done(&self, what: Option<&'static str>) {
         self.lock().work_tree.half_done = what;
     }
 
-    /// Makes the next keeping of a former head fail.
+    /// Makes the next [`Journal::keep`] fail.
     pub(crate) fn fail_next_keep(&self) {
         self.lock().faults.keeps += 1;
     }
 
-    /// Makes the next letting go fail though what was kept is gone.
+    /// Makes the next [`Journal::let_go`] fail although the refs are already removed.
     pub(crate) fn fail_after_next_let_go(&self) {
         self.lock().faults.lets_go += 1;
     }
 
-    /// Lets go of all that is kept, as `git update-ref -d` does.
+    /// Releases everything that is kept, as `git update-ref -d` does.
     pub(crate) fn let_all_go(&self) {
         self.lock().kept.clear();
     }

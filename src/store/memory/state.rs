@@ -1,4 +1,4 @@
-//! What a repository in memory holds, and what git and the service do to it.
+//! The state of an in-memory repository, and what git and the service do to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -24,32 +24,32 @@ pub(super) struct State {
     pub(super) head: Option<Revision>,
     pub(super) work_tree: Checkout,
     pub(super) faults: Faults,
-    // The revision up to which everything would survive a power cut, as far as is known.
+    // The head that is known to survive a power cut with everything it reaches; `None` if unknown.
     pub(super) durable: Option<Option<Revision>>,
     pub(super) counts: Counts,
-    // What was noted as served last.
+    // What `note_served` recorded last.
     pub(super) served: Option<Revision>,
     pub(super) kept: Vec<Kept>,
-    // Whether a service may have merged what others have pushed.
+    // Whether a service may have merged commits that others pushed.
     pub(super) has_merges: bool,
 }
 
-/// The work tree, and what stands half-done there.
+/// The work tree and the operation in progress there.
 #[derive(Debug, Default)]
 pub(super) struct Checkout {
     pub(super) files: BTreeMap<String, MemoryFile>,
-    // What it was last brought to.
+    // The revision the work tree was last updated to.
     pub(super) brought_to: Option<Revision>,
-    // What somebody has begun to write.
+    // Files that an editor has begun to write, and for how long they have been left alone.
     pub(super) unfinished: BTreeMap<String, Duration>,
     pub(super) away: Option<String>,
     pub(super) is_busy: bool,
-    // Whether it is not any more as soon as somebody waits for it.
+    // Whether `is_busy` ends as soon as the journal waits for git.
     pub(super) is_soon_free: bool,
     pub(super) half_done: Option<&'static str>,
 }
 
-/// What is to go wrong next.
+/// The faults to inject next.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) appends: VecDeque<InjectedFault>,
@@ -60,7 +60,7 @@ pub(super) struct Faults {
     pub(super) is_unreadable: bool,
 }
 
-/// How often what was asked for.
+/// How often each operation was requested.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) looks: usize,
@@ -95,7 +95,7 @@ pub(super) fn by_hand(
     Draft { files: files.iter().map(file).collect(), message: message.to_owned(), author: author.clone(), at }
 }
 
-/// What two trees have under a name.
+/// The entries of a name in two trees.
 fn change(old: &Tree, new: &Tree, name: &str) -> FileChange {
     FileChange { name: name.to_owned(), before: old.get(name).copied(), after: new.get(name).copied() }
 }
@@ -114,7 +114,7 @@ impl State {
         };
     }
 
-    /// Moves the branch to a commit by hand, whose files stand in the work tree.
+    /// Moves the branch to a commit made by hand, whose files are in the work tree.
     pub(super) fn move_by_hand(&mut self, files: &[(&str, Option<&str>)], to: Revision) {
         for (name, content) in files {
             self.place(name, content.map(|content| MemoryFile::File(content.as_bytes().to_vec())));
@@ -122,12 +122,12 @@ impl State {
         (self.head, self.work_tree.brought_to) = (Some(to), Some(to));
     }
 
-    /// Makes a commit on top of the head without moving the branch.
+    /// Creates a commit on top of the head without moving the branch.
     pub(super) fn commit(&mut self, draft: &Draft, committer: &Actor) -> Revision {
         self.commit_on(self.head.into_iter().collect(), draft, committer)
     }
 
-    /// Makes a commit on top of the first of its parents.
+    /// Creates a commit on top of the first of its parents.
     pub(super) fn commit_on(&mut self, parents: Vec<Revision>, draft: &Draft, committer: &Actor) -> Revision {
         let mut tree = self.tree(parents.first().copied());
         for (name, content) in &draft.files {
@@ -162,7 +162,7 @@ impl State {
             .collect()
     }
 
-    /// Flushes what is not known to be flushed.
+    /// Flushes, unless `head` is known to be flushed.
     pub(super) fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         if self.durable == Some(head) {
             return Ok(());
@@ -176,7 +176,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes files that are what `old` has, or a commit between the two, what `new` has.
+    /// Updates files to `new` where they match `old` or a commit between the two.
     pub(super) fn bring(&mut self, old: Option<Revision>, new: Option<Revision>) {
         if self.work_tree.away.is_some() {
             return;
@@ -192,8 +192,8 @@ impl State {
         self.work_tree.brought_to = new;
     }
 
-    /// Brings the work tree forward to the head, where that descends from what it was last brought
-    /// to; nothing else is touched.
+    /// Updates the work tree to the head if the head descends from the revision that it was last updated to;
+    /// touches nothing else.
     pub(super) fn bring_forward(&mut self) -> Result<(), StoreError> {
         let (old, new) = (self.work_tree.brought_to, self.head);
         if self.work_tree.away.is_some() || old == new {
@@ -217,7 +217,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes every file that one of two revisions has what the second one has.
+    /// Makes every file that either revision has what `new` has.
     pub(super) fn check_out(&mut self, old: Option<Revision>, new: Option<Revision>) {
         for change in self.changes(old, None).into_iter().chain(self.changes(None, new)) {
             let held = change.after.and_then(|entry| self.held(entry));
@@ -226,7 +226,7 @@ impl State {
         self.work_tree.brought_to = new;
     }
 
-    /// The content of a regular file, `None` inside for nothing; `None` for what is no file.
+    /// The content of a regular file, the inner `None` if there is nothing; `None` if it is not a regular file.
     pub(super) fn content(&self, entry: Option<TreeEntry>) -> Option<Option<Vec<u8>>> {
         match entry {
             None => Some(None),
@@ -242,7 +242,7 @@ impl State {
         }
     }
 
-    /// What differs between two revisions, and what differed on the way.
+    /// The files that differ between two revisions or in a commit between them.
     fn touched(&self, old: Option<Revision>, new: Option<Revision>) -> Vec<FileChange> {
         let on_the_way = self.line(old, new).flat_map(|revision| {
             let parent = self.parent(&revision);
@@ -254,7 +254,7 @@ impl State {
         names.iter().map(|name| change(&before, &after, name)).collect()
     }
 
-    /// The commits after `old` up to `new` along first parents, the newest first.
+    /// The commits after `old` up to `new` along first parents, newest first.
     fn line(&self, old: Option<Revision>, new: Option<Revision>) -> impl Iterator<Item = Revision> {
         std::iter::successors(new, |revision| self.parent(revision))
             .take_while(move |revision| Some(*revision) != old)
@@ -264,7 +264,7 @@ impl State {
         self.commits.get(revision)?.0.parents.first().copied()
     }
 
-    /// What the commits after `old` and before `new` have under a name.
+    /// The entries of a name in the commits after `old` and before `new`.
     fn passed(&self, old: Option<Revision>, new: Option<Revision>, name: &str) -> Vec<Option<TreeEntry>> {
         let passed = self.line(old, new).skip(1);
         passed.map(|revision| self.tree(Some(revision)).get(name).copied()).collect()

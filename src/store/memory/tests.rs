@@ -1,4 +1,4 @@
-//! The journal in memory keeps the promises of the real one.
+//! The in-memory journal keeps the promises of the real one.
 
 use super::*;
 
