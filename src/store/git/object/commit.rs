@@ -5,14 +5,14 @@
 //! parent <hex>                     one line each
 //! author <name> <<email>> <seconds> <zone>
 //! committer <name> <<email>> <seconds> <zone>
-//!                                  gpgsig, encoding and more; continued lines begin with a blank
+//!                                  gpgsig, encoding and more; continuation lines begin with a space
 //! <message>
 //! ```
 //!
-//! In this order git writes them and `git fsck` wants them. Git takes tree and parents from the first
-//! lines and no others (`parse_commit_buffer` in `commit.c`), and so do we, so that there is one answer
-//! to what a commit has. One whose other lines are out of order is read as far as it makes sense, and
-//! [says so](RawCommit::flaw).
+//! Git writes the lines in this order, and `git fsck` requires it. Git takes the tree and the parents from the
+//! first lines and ignores any others (`parse_commit_buffer` in `commit.c`). This module does the same, so that
+//! both agree on what a commit contains. A commit whose other lines are out of order is read as far as it makes
+//! sense, and its [flaw](RawCommit::flaw) is reported.
 
 use chrono::{DateTime, Utc};
 
@@ -21,13 +21,12 @@ use crate::store::git::object::encoding;
 use crate::store::git::object::id::unhex;
 use crate::store::{Commit, RawSignature, TreeId};
 
-/// How the header with the signature begins.
+/// The start of the header with the signature.
 const SIGNATURE: &[u8] = b"gpgsig ";
 
-/// What the message of a commit ends with that is too large to be read whole.
+/// The note appended to the message of a commit that is too large to be read whole.
 const CUT: &str = "\n\n[This commit is very large: the rest of this message is left out]";
 
-/// Writes a commit object without a signature.
 pub(crate) fn encode_commit(
     tree: TreeId,
     parents: &[Revision],
@@ -46,23 +45,23 @@ pub(crate) fn encode_commit(
     format!("tree {tree}\n{parents}{author}{committer}\n{message}{end}").into_bytes()
 }
 
-/// A commit object with its signature in it: the header `gpgsig`, below all others (gitformat-signature(5)).
+/// Returns a commit object with its signature: the header `gpgsig`, after all others (gitformat-signature(5)).
 pub(crate) fn with_signature(commit: &[u8], armor: &str) -> Vec<u8> {
     let end = commit.windows(2).position(|pair| pair == b"\n\n");
     let (headers, rest) = commit.split_at(end.expect("an empty line ends the headers") + 1);
-    // Every line of a header but its first begins with a blank.
+    // Every line of a header except the first begins with a space.
     let lines: String = armor.lines().map(|line| format!(" {line}\n")).collect();
     [headers, b"gpgsig", lines.as_bytes(), rest].concat()
 }
 
-/// What a commit object tells.
+/// A parsed commit object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawCommit<'a> {
     pub(crate) tree: TreeId,
     pub(crate) parents: Vec<Revision>,
-    /// What `git fsck --strict` says of its headers, if anything.
+    /// What `git fsck --strict` reports about its headers, if anything.
     pub(crate) flaw: Option<&'static str>,
-    /// Whether it has a signature; see [`signature`].
+    /// Whether it is signed; see [`signature`].
     pub(crate) is_signed: bool,
     author: &'a [u8],
     committer: &'a [u8],
@@ -72,11 +71,11 @@ pub(crate) struct RawCommit<'a> {
 }
 
 impl<'a> RawCommit<'a> {
-    /// Reads a commit object, or the beginning of one.
+    /// Parses a commit object, or the beginning of one.
     ///
     /// # Errors
     ///
-    /// Says why git would not take it for a commit either.
+    /// Returns the reason why git would not accept it as a commit either.
     pub(crate) fn parse(bytes: &'a [u8], is_cut: bool) -> Result<Self, &'static str> {
         let (header, message) =
             split(bytes).or((!is_cut).then_some((bytes, &b""[..]))).ok_or("its header is too long")?;
@@ -104,7 +103,7 @@ impl<'a> RawCommit<'a> {
         })
     }
 
-    /// The commit as the rest of the service knows it.
+    /// Converts it to the commit that the rest of the service uses.
     pub(crate) fn to_commit(&self, revision: Revision) -> Commit {
         let (author, _) = person(&encoding::decode(self.encoding, self.author));
         let (committer, at) = person(&encoding::decode(self.encoding, self.committer));
@@ -121,7 +120,7 @@ impl<'a> RawCommit<'a> {
     }
 }
 
-/// In what the lines behind tree and parents are not as git writes them, in the words of `git fsck`
+/// Returns how the lines after tree and parents deviate from git's format, in the words of `git fsck`
 /// (`fsck_commit` in `fsck.c`).
 fn flaw(rest: &[&[u8]]) -> Option<&'static str> {
     let authors = rest.iter().take_while(|line| line.starts_with(b"author ")).count();
@@ -139,8 +138,8 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..at], &bytes[at + 2..]))
 }
 
-/// `NAME <EMAIL> SECONDS ZONE`, as leniently as git reads it (`split_ident_line` in `ident.c`):
-/// the time stands after the last `>`.
+/// Parses `NAME <EMAIL> SECONDS ZONE` as leniently as git does (`split_ident_line` in `ident.c`): the time follows
+/// the last `>`.
 fn person(line: &str) -> (Actor, DateTime<Utc>) {
     let (who, when) = line.rsplit_once('>').unwrap_or((line, ""));
     let (name, email) = who.split_once('<').unwrap_or((who, ""));
@@ -148,8 +147,8 @@ fn person(line: &str) -> (Actor, DateTime<Utc>) {
     (Actor::new(name, email), DateTime::from_timestamp(seconds, 0).unwrap_or_default())
 }
 
-/// The signature of a commit object and what it signs: everything but the signatures' headers, of
-/// which a repository with SHA-256 names has another one (`parse_buffer_signed_by_header` in git's
+/// Returns the signature of a commit object and the bytes that it signs: all but the signature headers. A
+/// repository with SHA-256 object ids has a signature header of its own (`parse_buffer_signed_by_header` in git's
 /// `commit.c`).
 pub(crate) fn signature(bytes: &[u8]) -> Option<RawSignature> {
     let header = split(bytes).map_or(bytes, |(header, _)| &bytes[..=header.len()]);

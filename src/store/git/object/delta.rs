@@ -1,21 +1,21 @@
 //! Deltas between versions of a folder's tree ("Deltified representation" in gitformat-pack(5)).
 //!
 //! ```text
-//! length of the base · length of the result          seven bits a byte, the lowest first
+//! length of the base · length of the result          seven bits per byte, lowest first
 //! 1ooossss [offset bytes] [size bytes]               copy from the base
-//! 0nnnnnnn <n bytes>                                 insert these
+//! 0nnnnnnn <n bytes>                                 insert these bytes
 //! ```
 
 use std::slice;
 
 use crate::store::git::object::tree::{BadTree, DifferencePart, Splice, parts};
 
-/// A copy instruction's size has three bytes.
+/// The largest size of a copy instruction, which has three bytes for it.
 const COPY_LEN_MAX: usize = 0xff_ffff;
-/// An insert instruction's size has seven bits.
+/// The largest size of an insert instruction, which has seven bits for it.
 const INSERT_LEN_MAX: usize = 0x7f;
 
-/// The delta that makes the tree `target` from the tree `base`.
+/// Builds the delta that turns the tree `base` into the tree `target`.
 pub(crate) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
     let mut delta = Vec::new();
     varint(&mut delta, base.len());
@@ -30,7 +30,7 @@ pub(crate) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
     Ok(delta)
 }
 
-/// The delta that makes of a tree what it was before one splice, without a look at the rest.
+/// Builds the delta that undoes one splice of a tree, without comparing the rest of the tree.
 pub(crate) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
     let behind = splice.at + splice.new.len();
     let mut delta = Vec::new();
@@ -42,13 +42,13 @@ pub(crate) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
     delta
 }
 
-/// How long the result of a delta is, and at most `len_max` bytes of it (`patch-delta.c` in git); nothing if it does
-/// not fit the base.
+/// Applies a delta; returns the length of the result and at most `len_max` bytes of it (`patch-delta.c` in git), or
+/// `None` if the delta does not fit the base.
 pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Option<(u64, Vec<u8>)> {
     let mut rest = delta.iter();
     let (base_len, target_len) = (read_varint(&mut rest)?, read_varint(&mut rest)?);
     let wanted = target_len.min(len_max);
-    // What a header says is a lie until the instructions have proved it.
+    // The length in the header is not trusted until the instructions have confirmed it.
     let mut target = Vec::with_capacity(wanted.min(base.len() + delta.len()));
     let mut made_len = 0_usize;
     while let Some(op) = rest.next() {
@@ -96,7 +96,7 @@ fn copy(delta: &mut Vec<u8>, mut offset: usize, mut len: usize) {
         let op_at = delta.len();
         let mut op = 0x80;
         delta.push(op);
-        // Bytes that are zero are left out; the bits say which are there.
+        // Zero bytes are left out; the bits of `op` record which bytes are present.
         for (bit, byte) in
             (0..4).map(|i| (i, offset >> (8 * i))).chain((0..3).map(|i| (i + 4, size >> (8 * i))))
         {

@@ -1,22 +1,22 @@
-//! Texts of commits that are not written in UTF-8.
+//! Commit texts that are not encoded in UTF-8.
 //!
-//! A commit says in its header `encoding` how its names and its message are written
-//! (`i18n.commitEncoding` in git-config(1)); without one it is UTF-8. The encodings and their names are
-//! those of the web (<https://encoding.spec.whatwg.org>), as far as they have ASCII for the words and ends
-//! of lines; with another one a commit is read as if it were UTF-8. What is no text is shown as U+FFFD.
+//! The header `encoding` of a commit names the encoding of its names and its message (`i18n.commitEncoding` in
+//! git-config(1)); without it they are in UTF-8. The encodings and their labels are those of the web
+//! (<https://encoding.spec.whatwg.org>), as far as they are ASCII-compatible, which the header's words and line
+//! ends require. A commit in any other encoding is read as UTF-8. Invalid bytes are shown as U+FFFD.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// The encoding that one of these lines of a header names; a continued one begins with a blank.
+/// Returns the encoding that one of these header lines names; continuation lines begin with a space.
 pub(crate) fn among<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> &'static Encoding {
     let name = lines.find_map(|line| line.strip_prefix(b"encoding "));
     let known = name.and_then(Encoding::for_label);
     known.filter(|encoding| encoding.is_ascii_compatible()).unwrap_or(UTF_8)
 }
 
-/// The text that bytes of the commit are.
+/// Decodes bytes of the commit.
 pub(crate) fn decode<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Cow<'a, str> {
     encoding.decode_without_bom_handling(bytes).0
 }

@@ -1,8 +1,8 @@
-//! Hashes trees that change a little at a time.
+//! Incremental hashing of trees that change a little at a time.
 //!
-//! The name of a tree is the SHA-1 of its length and all its bytes, which is what a commit into a
-//! folder of many files costs. While the length stays (an update), everything in front of the
-//! first change need not be hashed again: the state of the hash is kept every few kilobytes.
+//! The id of a tree is the SHA-1 of its length and all its bytes, and computing it is the main cost of a commit to
+//! a folder with many files. While the length stays the same (an update), the bytes before the first change need
+//! not be hashed again, because the state of the hash is kept every 2 KiB.
 
 use sha1::{Digest as _, Sha1};
 
@@ -14,12 +14,12 @@ const STEP_LEN: usize = 2 << 10;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HashMidstates {
     len: usize,
-    /// The first stands behind the header, each other one step on.
+    /// The first is the state after the header; each of the others is one step further.
     states: Vec<Sha1>,
 }
 
 impl HashMidstates {
-    /// The name of a tree that is what was named before, up to the byte `same_len`.
+    /// Returns the id of a tree that equals the previously hashed tree up to the byte `same_len`.
     pub(crate) fn name(&mut self, tree: &[u8], same_len: usize) -> Oid {
         if self.states.is_empty() || self.len != tree.len() {
             let header = format!("tree {}\0", tree.len());

@@ -1,32 +1,32 @@
-//! How git's objects are named.
+//! The ids of git's objects.
 //!
-//! The name of an object is the SHA-1 of `<kind> <length>\0<content>` (gitformat-pack(5),
-//! gitformat-loose(5)). Contents that callers choose, blobs and commits, are hashed with detection
-//! of SHA-1 collisions, as git does; trees and checksums, which nobody can choose freely, are
-//! hashed with the processor's own SHA-1 instructions, four to six times as fast.
+//! The id of an object is the SHA-1 of `<kind> <length>\0<content>` (gitformat-pack(5), gitformat-loose(5)).
+//! Contents that callers choose, blobs and commits, are hashed with SHA-1 collision detection, as in git. Trees and
+//! checksums, which no caller can choose freely, are hashed with the processor's own SHA-1 instructions, four to
+//! six times as fast.
 
 use sha1::{Digest as _, Sha1};
 
 use crate::domain::Revision;
 use crate::store::{BlobId, StoreError};
 
-/// The name of an object, raw.
+/// The id of an object as raw bytes.
 pub(crate) type Oid = [u8; 20];
 
-/// The kinds of objects, with their numbers in a pack.
+/// The kinds of objects, with their type numbers in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Commit = 1,
     Tree = 2,
     Blob = 3,
-    /// Annotated ones, which are read and never written.
+    /// Annotated tags, which are read and never written.
     Tag = 4,
 }
 
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Commit, Self::Tree, Self::Blob, Self::Tag];
 
-    /// What it is called in an object's header.
+    /// The word for the kind in an object's header.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Commit => "commit",
@@ -37,11 +37,11 @@ impl Kind {
     }
 }
 
-/// The name of an object with this content.
+/// Returns the id of an object with this content.
 ///
 /// # Errors
 ///
-/// Refuses content that was made to collide with other content under SHA-1.
+/// Refuses content that was crafted to collide with other content under SHA-1.
 pub(crate) fn name(kind: Kind, content: &[u8]) -> Result<Oid, StoreError> {
     let header = format!("{} {}\0", kind.word(), content.len());
     if kind == Kind::Tree {
@@ -57,11 +57,11 @@ pub(crate) fn name(kind: Kind, content: &[u8]) -> Result<Oid, StoreError> {
     Ok((*result.hash()).into())
 }
 
-/// Names a blob whose content arrives in pieces.
+/// Hashes a blob whose content arrives in pieces.
 pub(crate) struct BlobHasher(sha1_checked::Sha1);
 
 impl BlobHasher {
-    /// Begins a blob of `len` bytes.
+    /// Starts a blob of `len` bytes.
     pub(crate) fn new(len: u64) -> Self {
         let mut hasher = sha1_checked::Sha1::new();
         hasher.update(format!("blob {len}\0"));
@@ -72,19 +72,19 @@ impl BlobHasher {
         self.0.update(piece);
     }
 
-    /// The name; colliding content gets the name that git's collision detection gives it, which
-    /// equals no other object's.
+    /// Returns the id. Colliding content gets the id that git's collision detection gives it, which equals no other
+    /// object's id.
     pub(crate) fn finish(self) -> BlobId {
         BlobId::new((*self.0.try_finalize().hash()).into())
     }
 }
 
-/// Forty digits.
+/// Formats an id as 40 hexadecimal digits.
 pub(crate) fn hex(oid: &Oid) -> String {
     Revision::new(*oid).to_string()
 }
 
-/// Reads forty digits.
+/// Parses 40 hexadecimal digits.
 pub(crate) fn unhex(digits: &[u8]) -> Option<Oid> {
     std::str::from_utf8(digits).ok()?.parse::<Revision>().ok().map(|revision| *revision.as_bytes())
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn objects_have_the_names_that_git_gives_them() {
-        // `git hash-object` of nothing, of "hello\n", and the empty tree.
+        // `git hash-object` of an empty file and of "hello\n", and the empty tree.
         assert_eq!(hex(&name(Kind::Blob, b"").unwrap()), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
         assert_eq!(hex(&name(Kind::Blob, b"hello\n").unwrap()), "ce013625030ba8dba906f756967f9e9ca394464a");
         assert_eq!(hex(&name(Kind::Tree, b"").unwrap()), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");

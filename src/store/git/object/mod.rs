@@ -1,6 +1,6 @@
-//! Git's formats as pure bytes: ids, commits, trees, deltas, packs and the streams that they are kept in.
+//! Git's formats as pure bytes: ids, commits, trees, deltas, packs and the zlib streams that hold them.
 //!
-//! Nothing here opens a file, reads a clock or asks for configuration: bytes go in, bytes come out.
+//! Nothing here opens a file, reads a clock or reads configuration: bytes go in, bytes come out.
 
 pub(crate) mod commit;
 pub(crate) mod delta;

@@ -1,7 +1,7 @@
-//! Our own writer of packs and their indexes (gitformat-pack(5), versions 2 and 2).
+//! Writes packs and their indexes (gitformat-pack(5), both in version 2).
 //!
 //! ```text
-//! pack    "PACK" · version 2 · number of objects                      (big endian, 4 bytes each)
+//! pack    "PACK" · version 2 · number of objects                      (big-endian, 4 bytes each)
 //!         per object: kind and length · [distance to the base] · zlib stream of content or delta
 //!         SHA-1 of all that
 //! index   FF "tOc" · version 2 · 256 running totals by first byte of the name
@@ -9,8 +9,8 @@
 //!         SHA-1 of the pack (its last 20 bytes) · SHA-1 of the index so far
 //! ```
 //!
-//! A pack is built in memory, since one holds only what one group of commits made, and is
-//! self-contained: every delta's base stands before it in the same pack.
+//! A pack is built in memory, because it holds only the objects of one group of commits. It is self-contained: the
+//! base of every delta precedes it in the same pack.
 
 use std::collections::HashMap;
 use std::slice;
@@ -20,13 +20,13 @@ use sha1::{Digest as _, Sha1};
 use crate::store::git::object::id::{Kind, Oid, unhex};
 use crate::store::git::object::zlib::{self, Deflater};
 
-/// The kind of an object that is a delta against an earlier one of its pack.
+/// The type number of a delta against an earlier object of the same pack.
 pub(crate) const OFS_DELTA: u8 = 6;
 
 #[derive(Debug, Clone, Copy)]
 struct Packed {
     oid: Oid,
-    // Of its packed bytes, header included.
+    // Of the packed bytes, header included.
     crc: u32,
     offset: u32,
 }
@@ -35,7 +35,7 @@ pub(crate) struct PackBuilder {
     bytes: Vec<u8>,
     objects: Vec<Packed>,
     offsets: HashMap<Oid, u32>,
-    // `None` as long as somebody waits.
+    // `None` while a caller waits for the pack: its contents are then stored.
     deflater: Option<Deflater>,
 }
 
@@ -46,49 +46,48 @@ pub(crate) struct Pack {
     pub(crate) index: Vec<u8>,
 }
 
-/// How long the name of a pack is: `pack-` and forty digits.
+/// The length of a pack's name: `pack-` and 40 digits.
 pub(crate) const NAME_LEN: usize = 45;
 
-/// Whether this is what a pack is called.
+/// Reports whether this is a valid name of a pack.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     name.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some())
 }
 
 impl PackBuilder {
-    /// Begins a pack whose contents are stored as they are.
+    /// Starts a pack whose contents are stored without compression.
     pub(crate) fn new() -> Self {
-        // The number of objects is filled in at the end.
         let bytes = b"PACK\0\0\0\x02\0\0\0\0".to_vec();
         Self { bytes, objects: Vec::new(), offsets: HashMap::new(), deflater: None }
     }
 
-    /// Begins a pack whose contents are deflated, with room for `len` bytes: what is never written costs nothing, and
-    /// what grows is there twice for a moment.
+    /// Starts a pack whose contents are deflated, with room for `len` bytes. Room that is never written costs
+    /// nothing, whereas a buffer that grows is in memory twice for a moment.
     pub(crate) fn deflating(len: usize) -> Self {
         let mut builder = Self { deflater: Some(Deflater::default()), ..Self::new() };
         builder.bytes.reserve(len);
         builder
     }
 
-    /// How many bytes there are so far.
+    /// The number of bytes so far.
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds an object whole, unless it is there.
+    /// Adds a whole object, unless the pack already has it.
     pub(crate) fn add(&mut self, kind: Kind, oid: Oid, content: &[u8]) {
         self.put(oid, &entry_header(kind as u8, content.len() as u64), content);
     }
 
-    /// Adds an object as a delta against one that was added before, unless it is there.
+    /// Adds an object as a delta against an object added before, unless the pack already has it.
     pub(crate) fn add_delta(&mut self, oid: Oid, base: &Oid, delta: &[u8]) {
         let mut head = entry_header(OFS_DELTA, delta.len() as u64);
         head.extend(distance((self.bytes.len() - self.offsets[base] as usize) as u64));
         self.put(oid, &head, delta);
     }
 
-    /// Adds an object unless it is there: `head` is its header (with the distance to the base, for a delta), `content`
-    /// is stored or deflated.
+    /// Adds an object unless the pack already has it. `head` is its header (with the distance to the base, for a
+    /// delta); `content` is stored or deflated.
     pub(crate) fn put(&mut self, oid: Oid, head: &[u8], content: &[u8]) {
         if self.offsets.contains_key(&oid) {
             return;
@@ -102,7 +101,7 @@ impl PackBuilder {
         self.record(oid, start);
     }
 
-    /// Adds an object as another pack has it, of which `body` is deflated.
+    /// Copies an object from another pack; `body` is already deflated.
     pub(crate) fn add_packed(&mut self, oid: Oid, head: &[u8], body: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(head);
@@ -131,8 +130,8 @@ impl PackBuilder {
     }
 }
 
-/// The kind and length before an object: four bits of the length beside the kind, then seven a
-/// byte, the highest bit set while more follow.
+/// Encodes the header of an object: its kind with four bits of the length, then seven bits per byte, with the
+/// highest bit set while more bytes follow.
 pub(crate) fn entry_header(kind: u8, len: u64) -> Vec<u8> {
     let more = |rest: u64| if rest > 0 { 0x80 } else { 0 };
     let mut rest = len >> 4;
@@ -145,8 +144,8 @@ pub(crate) fn entry_header(kind: u8, len: u64) -> Vec<u8> {
     header
 }
 
-/// The distance back to a delta's base: seven bits a byte, the highest first, each further byte
-/// counting from one more ("offset encoding" in gitformat-pack(5)).
+/// Encodes the distance back to a delta's base: seven bits per byte, highest first, with one added for each further
+/// byte ("offset encoding" in gitformat-pack(5)).
 pub(crate) fn distance(distance: u64) -> Vec<u8> {
     let mut bytes = vec![low_bits(distance, 7)];
     let mut rest = distance >> 7;

@@ -1,21 +1,21 @@
-//! What a group of commits, or a move of the branch, changes of the paths in the collections folder.
+//! Changes of paths in the collections folder, by a group of commits or a move of the branch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::store::BlobId;
 use crate::store::git::object::tree::Pointer;
 
-/// A path that a group changes, from what it was before to what it is after.
+/// The change of one path by a group: what it was before and what it is after.
 #[derive(Debug, Clone)]
 pub(crate) struct PathChange {
     pub(crate) before: Option<Pointer>,
-    /// What commits between the old head and the new one have: an edit that was committed for a
-    /// person stands in the work tree already, and is in the history now.
+    /// The contents that the commits between the old head and the new one have. The work tree may already contain
+    /// one of them: an edit that was committed on behalf of a person.
     pub(crate) passed: BTreeSet<Option<BlobId>>,
     pub(crate) after: Option<Pointer>,
-    /// Its content, when there is one.
+    /// The content of `after`, if it is known.
     pub(crate) content: Option<Vec<u8>>,
 }
 
-/// The paths that a group changes, by their names in the collections folder.
+/// The paths that a group changes, by name in the collections folder.
 pub(crate) type PathChanges = BTreeMap<String, PathChange>;

@@ -1,13 +1,13 @@
-//! The zlib streams that objects are kept in (RFC 1950, RFC 1951).
+//! The zlib streams that hold objects (RFC 1950, RFC 1951).
 //!
-//! A group's pack is written while somebody waits, so its objects are stored and not deflated: a
-//! small object takes a hundredth of the time, most of which a compressor spends on clearing its
-//! tables. They are deflated when packs are merged. What deflate can't make shorter, such as the
-//! delta of a tree, is marked as tried, so that it is not tried again at the next merge:
+//! A client waits while a group's pack is written, so its objects are stored and not deflated. Storing a small
+//! object takes a hundredth of the time, because a compressor spends most of its time on clearing its tables. The
+//! objects are deflated when packs are merged. What deflate can't make shorter, such as the delta of a tree, is
+//! marked as tried, so that the next merge does not try it again:
 //!
 //! ```text
 //! 78 01  00|01 · length · ~length · bytes  …  Adler-32      stored, not tried yet ("fastest")
-//! 78 9c  00|01 · length · ~length · bytes  …  Adler-32      stored, since that is shorter ("default")
+//! 78 9c  00|01 · length · ~length · bytes  …  Adler-32      stored because that is shorter ("default")
 //! ```
 
 use std::io::{self, Read as _};
@@ -15,23 +15,24 @@ use std::io::{self, Read as _};
 use flate2::bufread::ZlibDecoder;
 use flate2::{Compress, Compression, FlushCompress};
 
-/// Compression method 8 with a window of 32 KiB, and a hint at the level that makes a multiple of 31.
+/// The zlib headers: compression method 8, a window of 32 KiB, and a level hint with check bits that make the
+/// header a multiple of 31.
 const FASTEST: [u8; 2] = [0x78, 0x01];
 const DEFAULT: [u8; 2] = [0x78, 0x9c];
 
-/// Content up to this length is not tried: it is a delta or a small tree, random for the most part.
+/// Content up to this length is not deflated: it is a delta or a small tree, and mostly random.
 const TINY_LEN_MAX: usize = 64;
 
 const BLOCK_LEN_MAX: usize = 0xffff;
 
-/// What a stored stream of one block has beside its content: a header, the block's, and a checksum.
+/// The bytes of a stored stream of one block besides its content: a header, the block's header and a checksum.
 const STORED_EXTRA_LEN: usize = 2 + 5 + 4;
 
-/// From this length on, content is deflated fast: such are the trees of large folders, nearly half
+/// From this length on, content is deflated at the fast level: it is mostly the trees of large folders, nearly half
 /// of which is random.
 const LARGE_LEN_MIN: usize = 16 << 10;
 
-/// Appends content as it is.
+/// Appends content without compressing it.
 pub(crate) fn store(out: &mut Vec<u8>, content: &[u8]) {
     store_under(FASTEST, out, content);
 }
@@ -51,16 +52,16 @@ fn store_under(header: [u8; 2], out: &mut Vec<u8>, content: &[u8]) {
     out.extend_from_slice(&adler32(content).to_be_bytes());
 }
 
-/// Whether a stream was stored without a try to deflate it.
+/// Reports whether a stream was stored without an attempt to deflate it.
 pub(crate) fn is_untried(stream: &[u8]) -> bool {
     stream.starts_with(&FASTEST) && stream.get(2).is_some_and(|block| block & 0b110 == 0)
 }
 
-/// The content of a stream, which has `len` bytes.
+/// Inflates a stream whose content has `len` bytes.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidData`] for a stream that is something else.
+/// [`io::ErrorKind::InvalidData`] for any other stream.
 pub(crate) fn inflated(stream: &[u8], len: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let read = ZlibDecoder::new(stream).take(len.saturating_add(1)).read_to_end(&mut content);
@@ -71,7 +72,7 @@ pub(crate) fn inflated(stream: &[u8], len: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Deflates one content after another.
+/// A compressor that is reused from one content to the next.
 pub(crate) struct Deflater {
     small: Compress,
     large: Compress,
@@ -86,7 +87,7 @@ impl Default for Deflater {
 }
 
 impl Deflater {
-    /// Appends content deflated, or stored where that is shorter.
+    /// Appends the deflated content, or stores it if that is shorter.
     pub(crate) fn deflate(&mut self, out: &mut Vec<u8>, content: &[u8]) {
         if content.len() <= TINY_LEN_MAX {
             return store_under(DEFAULT, out, content);
@@ -94,12 +95,12 @@ impl Deflater {
         let compress = if content.len() < LARGE_LEN_MIN { &mut self.small } else { &mut self.large };
         compress.reset();
         let start = out.len();
-        // No more than a stored stream takes, and no `compress_vec`: that clears all the capacity of
-        // `out` first, which for a large pack is megabytes for every small object.
+        // The buffer is no longer than a stored stream. `compress_vec` is not used because it clears all the spare
+        // capacity of `out` first, which for a large pack is megabytes for every small object.
         out.resize(start + content.len() + STORED_EXTRA_LEN, 0);
         let done = compress.compress(content, &mut out[start..], FlushCompress::Finish);
         let len = usize::try_from(compress.total_out()).expect("it is in memory");
-        // It fits, or it is not shorter: then what there is of it goes again.
+        // If the result does not fit or is not shorter, it is discarded.
         if matches!(done, Ok(flate2::Status::StreamEnd)) && len < content.len() + STORED_EXTRA_LEN {
             out.truncate(start + len);
         } else {
@@ -111,7 +112,7 @@ impl Deflater {
 
 /// The checksum at the end of a stream (RFC 1950, section 8.2).
 fn adler32(content: &[u8]) -> u32 {
-    /// How many bytes can be added before the sums must be reduced.
+    /// The number of bytes that can be added before the sums must be reduced.
     const RUN_LEN: usize = 5_552;
     const BASE: u32 = 65_521;
     let (mut a, mut b) = (1_u32, 0_u32);

@@ -1,17 +1,17 @@
-//! What differs between two trees, told without parsing what is the same in both.
+//! Compares two trees without parsing the parts that are the same in both.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::store::git::object::tree::{BadTree, Pointer, order, parse_entry};
 
-/// A name under which two trees have different entries.
+/// A name with different entries in two trees: the old entry and the new one.
 pub(crate) type Difference = (Vec<u8>, Option<Pointer>, Option<Pointer>);
 
-/// What differs between the contents of two trees, in the order of the names.
+/// Returns the differences between the contents of two trees, ordered by name.
 ///
-/// Equal entries are compared as bytes and never parsed on the second side: with 100,000 entries
-/// of which one differs, that is about a millisecond.
+/// Equal entries are compared as bytes and never parsed on the second side: for 100,000 entries of which one
+/// differs, that takes about a millisecond.
 pub(crate) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, BadTree> {
     let mut found: Vec<Difference> = Vec::new();
     for part in parts(old, new)? {
@@ -27,10 +27,10 @@ pub(crate) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, Bad
             }
         }
     }
-    // In order but for the names of folders; a stable sort sees that.
+    // Already in order, except for the names of folders; a stable sort makes use of that.
     found.sort_by(|(one, ..), (two, ..)| one.cmp(two));
     found.dedup_by(|(name, before, after), (first, first_before, first_after)| {
-        // One that has changed, or has changed its kind and stands in two places, is told once.
+        // An entry that has changed is reported once, also if its kind changed so that it moved.
         let same = name == first;
         if same {
             (*first_before, *first_after) = (first_before.or(*before), first_after.or(*after));
@@ -40,19 +40,19 @@ pub(crate) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, Bad
     Ok(found)
 }
 
-/// A piece of a comparison of two trees, in the order of the entries.
+/// A part of a comparison of two trees, in the order of the entries.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DifferencePart {
-    /// These bytes stand in both.
+    /// Bytes that both trees contain.
     Same {
-        /// Where they begin in the old tree.
+        /// The start of the bytes in the old tree.
         old: usize,
-        /// Where they stand in the new tree.
+        /// The range of the bytes in the new tree.
         new: Range<usize>,
     },
-    /// This entry stands only in the old tree.
+    /// An entry that only the old tree contains.
     Old { at: usize },
-    /// This entry stands only in the new tree.
+    /// An entry that only the new tree contains.
     New { range: Range<usize> },
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn parts(old: &[u8], new: &[u8]) -> Result<Vec<DifferencePart>, BadTr
     Ok(parts)
 }
 
-/// How many bytes of whole entries both begin with.
+/// Returns the length of the whole entries that both begin with.
 fn same_len(old: &[u8], new: &[u8]) -> usize {
     if old == new {
         return old.len();
@@ -103,7 +103,7 @@ fn same_len(old: &[u8], new: &[u8]) -> usize {
     at
 }
 
-/// How many bytes both begin with, in whole blocks: comparing memory is faster than parsing it.
+/// Returns the length of the common prefix in whole blocks, because comparing memory is faster than parsing it.
 fn same_blocks_len(old: &[u8], new: &[u8]) -> usize {
     const BLOCKS: [usize; 2] = [4096, 64];
     BLOCKS.into_iter().fold(0, |equal, block| {

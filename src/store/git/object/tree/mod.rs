@@ -2,7 +2,7 @@
 //!
 //! A tree is a sequence of entries `<mode in octal> <name>\0<20 bytes of id>`, sorted by name as bytes, where the name
 //! of a folder counts as if it ended in `/` (`base_name_compare` in git's `read-cache.c`, `verify_ordered` in
-//! `fsck.c`). Trees stay those bytes: `raw` replaces single entries, `difference` compares two.
+//! `fsck.c`). Trees are kept as these bytes: `raw` replaces single entries, `difference` compares two trees.
 
 mod difference;
 mod raw;
@@ -21,14 +21,12 @@ use crate::store::{BlobId, Special, TreeEntry};
 pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const FILE: u32 = 0o100_644;
 pub(crate) const EXECUTABLE: u32 = 0o100_755;
-/// The mode of a symbolic link's entry.
 pub(crate) const LINK: u32 = 0o120_000;
-/// The mode of a submodule's entry.
 const SUBMODULE: u32 = 0o160_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
-    /// The mode, as git writes it.
+    /// The mode as git writes it.
     pub(crate) mode: u32,
     pub(crate) oid: Oid,
 }
@@ -42,13 +40,13 @@ impl Pointer {
         self.mode & 0o170_000 == FOLDER
     }
 
-    /// Whether it is a submodule: a commit of another repository.
+    /// Reports whether it is a submodule: a commit of another repository.
     pub(crate) const fn is_submodule(&self) -> bool {
         self.canonical_mode() == SUBMODULE
     }
 
-    /// The mode that git takes it for (`canon_mode` in `cache.h`): other tools have written files with
-    /// `100664` and more.
+    /// Returns the mode as git interprets it (`canon_mode` in `cache.h`): other tools have written files with
+    /// `100664` and other modes.
     pub(crate) const fn canonical_mode(&self) -> u32 {
         match self.mode & 0o170_000 {
             0o100_000 if self.mode & 0o100 == 0 => FILE,
@@ -58,17 +56,17 @@ impl Pointer {
         }
     }
 
-    /// The entry with the mode that git's index has for it.
+    /// Returns the entry with the mode that git's index has for it.
     pub(crate) const fn canonical(self) -> Self {
         Self { mode: self.canonical_mode(), oid: self.oid }
     }
 
-    /// The id of the content, of a file or a symbolic link.
+    /// The id of the content of a file or symbolic link.
     pub(crate) const fn blob(&self) -> BlobId {
         BlobId::new(self.oid)
     }
 
-    /// What the store tells of it.
+    /// Converts it to the entry that the store exposes.
     pub(crate) const fn entry(&self) -> TreeEntry {
         match self.canonical_mode() {
             FILE | EXECUTABLE => TreeEntry::File(BlobId::new(self.oid)),
@@ -82,14 +80,14 @@ impl Pointer {
 /// One entry, borrowed from the bytes of its tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawEntry<'a> {
-    /// The name, any bytes but `/` and NUL.
+    /// The name: any bytes except `/` and NUL.
     pub(crate) name: &'a [u8],
     pub(crate) pointer: Pointer,
     len: usize,
 }
 
 impl<'a> RawEntry<'a> {
-    /// What it is sorted by.
+    /// The sort key.
     const fn place(&self) -> (&'a [u8], bool) {
         (self.name, self.pointer.is_folder())
     }
@@ -104,7 +102,7 @@ fn order((a, a_folder): (&[u8], bool), (b, b_folder): (&[u8], bool)) -> Ordering
     let common = a.len().min(b.len());
     let next = |name: &[u8], folder: bool| name.get(common).copied().or(folder.then_some(b'/'));
     a[..common].cmp(&b[..common]).then_with(|| match (next(a, a_folder), next(b, b_folder)) {
-        // Names of which one begins the other differ at the next byte, or one has ended.
+        // If one name is a prefix of the other, the next byte decides, or the shorter name has ended.
         (None, None) => Ordering::Equal,
         (x, y) if x == y => a.len().cmp(&b.len()),
         (x, y) => x.unwrap_or(0).cmp(&y.unwrap_or(0)),
@@ -114,7 +112,7 @@ fn order((a, a_folder): (&[u8], bool), (b, b_folder): (&[u8], bool)) -> Ordering
 fn parse_entry(bytes: &[u8], at: usize) -> Result<RawEntry<'_>, BadTree> {
     let bad = BadTree(at);
     let rest = bytes.get(at..).ok_or(bad)?;
-    // Git writes modes of five and six digits, other tools have written others.
+    // Git writes modes of five or six digits; other tools have written others.
     let blank = rest.iter().take(8).position(|byte| *byte == b' ').ok_or(bad)?;
     let mode = rest[..blank].iter().try_fold(0_u32, |mode, digit| match digit {
         b'0'..=b'7' => Some(mode << 3 | u32::from(digit - b'0')),
@@ -127,7 +125,7 @@ fn parse_entry(bytes: &[u8], at: usize) -> Result<RawEntry<'_>, BadTree> {
     Ok(RawEntry { name: &rest[blank + 1..end], pointer, len: end + 21 })
 }
 
-/// The entries of a tree, as far as they make sense.
+/// Iterates over the entries of a tree up to the first one that is damaged.
 pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -137,7 +135,7 @@ pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     })
 }
 
-/// What stands under a name in a tree.
+/// Returns the entry with this name.
 pub(crate) fn find(bytes: &[u8], name: &[u8]) -> Option<Pointer> {
     entries(bytes).find(|entry| entry.name == name).map(|entry| entry.pointer)
 }

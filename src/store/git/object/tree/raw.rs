@@ -1,4 +1,4 @@
-//! A tree that is written to: a change in a folder of many files replaces the bytes of one entry, and nothing is parsed
+//! A tree that can be edited. A change in a folder of many files replaces the bytes of one entry; nothing is parsed
 //! or sorted again.
 
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::store::git::object::tree::{BadTree, Pointer, RawEntry, order, parse_entry};
 
-/// The bytes of a tree and where its entries begin.
+/// The bytes of a tree and the offsets of its entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RawTree {
     bytes: Vec<u8>,
@@ -14,7 +14,7 @@ pub(crate) struct RawTree {
 }
 
 impl RawTree {
-    /// Takes the content of a tree object.
+    /// Parses the content of a tree object.
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, BadTree> {
         let mut starts = Vec::with_capacity(bytes.len() / 36);
         let (mut at, mut is_sorted, mut last) = (0, true, None);
@@ -29,8 +29,8 @@ impl RawTree {
         Ok(if is_sorted { tree } else { tree.sorted() })
     }
 
-    /// The tree in git's order, of entries of one name only the first: what other tools have left otherwise is found
-    /// all the same, and written as it should be the next time.
+    /// Sorts the tree into git's order and keeps the first entry of each name. Entries that other tools left in
+    /// another order can then be found, and the next write corrects the order.
     fn sorted(&self) -> Self {
         let mut names = HashSet::new();
         let mut entries: Vec<_> = (0..self.starts.len()).map(|index| (self.entry(index), index)).collect();
@@ -48,31 +48,30 @@ impl RawTree {
         &self.bytes
     }
 
-    /// Whether there are no entries; git has no such trees but the root.
+    /// Reports whether there are no entries; in git only the root tree can be empty.
     pub(crate) const fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// The entries in git's order.
+    /// Iterates over the entries in git's order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = RawEntry<'_>> {
         (0..self.starts.len()).map(|index| self.entry(index))
     }
 
-    /// What stands under a name, whatever it is.
+    /// Returns the entry with this name, of any kind.
     pub(crate) fn get(&self, name: &[u8]) -> Option<Pointer> {
-        // A folder of that name sorts elsewhere than a file of that name.
+        // A folder of that name is sorted differently than a file of that name.
         [false, true].into_iter().find_map(|folder| {
             let entry = self.entry(self.search(name, folder).ok()?);
             (entry.name == name).then_some(entry.pointer)
         })
     }
 
-    /// Puts `pointer` under `name`, or removes what stands there; answers which bytes were
-    /// replaced, in order.
+    /// Sets the entry of `name`, or removes it if `pointer` is `None`; returns the replaced bytes, in order.
     pub(crate) fn put(&mut self, name: &[u8], pointer: Option<Pointer>) -> Vec<Splice> {
         let mut splices = Vec::new();
         let folder = pointer.is_some_and(|pointer| pointer.is_folder());
-        // What stands there as another kind, and so at another place, must go.
+        // An entry of the other kind is sorted differently, so it must be removed.
         if let Ok(index) = self.search(name, !folder) {
             splices.push(self.splice(index, true, &[]));
         }
@@ -133,7 +132,7 @@ fn encode(name: &[u8], pointer: &Pointer) -> Vec<u8> {
     entry
 }
 
-/// A place of a tree where bytes were replaced.
+/// A replacement of bytes in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Splice {
     pub(crate) at: usize,
@@ -141,12 +140,12 @@ pub(crate) struct Splice {
     pub(crate) new: Vec<u8>,
 }
 
-/// Up to where a tree is what it was before some splices.
+/// Returns the length of the prefix that some splices left unchanged.
 pub(crate) fn same_len_of(splices: &[Splice]) -> usize {
     splices.iter().map(|splice| splice.at).min().unwrap_or(0)
 }
 
-/// What a tree was before some splices.
+/// Returns the tree as it was before some splices.
 pub(crate) fn undone(tree: &[u8], splices: &[Splice]) -> Vec<u8> {
     let mut tree = tree.to_vec();
     for Splice { at, old, new } in splices.iter().rev() {
