@@ -1,35 +1,36 @@
-//! What "on disk" means: what is flushed, in which order, and why that is enough.
+//! Durability: what is flushed, in which order, and why that is enough.
 //!
-//! A group of commits is answered after these flushes, however many commits it has:
+//! A group of commits is acknowledged after these flushes, however many commits it has:
 //!
 //! | step | flush | so that after a power cut |
 //! |---|---|---|
 //! | 1 | the pack's content | its objects are whole |
-//! | 1 | the content of its index | they can be found |
-//! | 1 | the content of the branch's lock file | the branch never names half an id |
+//! | 1 | the content of its index | its objects can be found |
+//! | 1 | the content of the branch's lock file | the branch never names a partial id |
 //! | 2 | the folder `objects/pack` | pack and index have their names |
 //! | 3 | the folder of the branch's file, after the rename | the branch has moved |
-//! | 3 | the branch's reflog, where one is kept | its entry for the move is whole |
+//! | 3 | the branch's reflog, if one is kept | its entry for the move is whole |
 //!
-//! The files of step 1 are renamed before step 2 (but the lock file); the index is replaced, the reflog written and
-//! the lock file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, so nothing
-//! that names new objects is written before all that they need is there for good: `git fsck` refuses a reflog with
-//! a commit that is missing, and an index with such a blob.
+//! The files of step 1, except the lock file, are renamed before step 2. Between steps 2 and 3 the index is
+//! replaced, the reflog is written and the lock file is renamed. Written data may reach the disk before it is
+//! flushed, so nothing that names new objects is written before everything it needs is durable: `git fsck` rejects
+//! a reflog that names a missing commit, and an index that names a missing blob.
 //!
-//! Within a step no order is needed, and the system begins to write all its files before the first is waited for, so
-//! that a journal commits once. A file is flushed before the rename that gives it its name, and a rename is durable
-//! once its folder has been flushed (fsync(2)); `fdatasync` is enough for contents, their length among them
-//! (fdatasync(2)).
+//! Within a step no order is needed. The kernel starts to write all files of a step before the first one is waited
+//! for, so that a journaling file system commits once. A file is flushed before the rename that gives it its name,
+//! and a rename is durable once its folder has been flushed (fsync(2)). `fdatasync` is enough for contents, because
+//! it includes their length (fdatasync(2)).
 //!
-//! Others leave flushing to the system: git's own commits, clones and `git init` (`core.fsync` in git-config(1);
-//! folders never are). So before our first commit on a revision that we have not made since the start, the whole
-//! file system is flushed once ([`Barrier::file_system`], syncfs(2)). A folder that had to be made is flushed into its
-//! parent at once ([`Barrier::make_folder`]).
+//! Other programs leave flushing to the kernel: git's own commits, clones and `git init` (`core.fsync` in
+//! git-config(1); folders are never flushed). So before the first commit on top of a revision that this process has
+//! not made, the whole file system is flushed once ([`Barrier::file_system`], syncfs(2)). When a folder has to be
+//! created, its parent is flushed at once ([`Barrier::make_folder`]).
 //!
-//! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a new reflog in its folder,
-//! the removal of a pack's `.keep`, our own notes but the first, and the files of the work tree and git's index,
-//! which `worktree::apply::catch_up` makes again from the commits and [`tend`](crate::store::Journal::tend) flushes
-//! when no answer waits. Until the service is started after a power cut, git may find the index damaged.
+//! Deliberately not flushed: the reflog of `HEAD` (it repeats the branch's), the directory entry of a new reflog,
+//! the removal of a pack's `.keep`, our own state files after their first version, and the files of the work tree
+//! and git's index. `worktree::apply::catch_up` restores those from the commits, and
+//! [`tend`](crate::store::Journal::tend) flushes them when no client waits. After a power cut git may find the
+//! index damaged until the service is started.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -42,10 +43,10 @@ use crate::store::git::disk::open;
 use crate::store::{AtPath as _, Metrics, StoreError};
 use crate::telemetry::metrics::Histogram;
 
-/// Flushes, and counts what it flushes.
+/// Flushes files and folders, and counts the flushes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
-    /// Where it is counted how many there were, and how long they took.
+    /// Where the number and the duration of flushes are recorded.
     metrics: Arc<Metrics>,
 }
 
@@ -85,7 +86,7 @@ impl Barrier {
         self.flush(Failpoint::Flush, flushed, path, || File::open(path)?.sync_all()).at("flush", path)
     }
 
-    /// Flushes everything on the file system of a folder.
+    /// Flushes the whole file system that contains a folder.
     pub(crate) fn file_system(&self, path: &Path) -> Result<(), StoreError> {
         let flush = || {
             let folder = File::open(path)?;
@@ -102,14 +103,14 @@ impl Barrier {
             .at("flush the file system of", path)
     }
 
-    /// Makes a folder and those above it, as [`make_folders`] does, each durably.
+    /// Creates a folder and its missing ancestors below `base`, as [`make_folders`] does, each durably.
     pub(crate) fn make_folder(&self, base: &Path, path: &Path) -> Result<(), StoreError> {
         make_folders(base, path)?.iter().try_for_each(|parent| self.folder(parent))
     }
 }
 
-/// Makes a folder and those above it but none from `base` on: a repository that is away for a moment is not
-/// made again in its place. Answers in which folders one was made.
+/// Creates a folder and its missing ancestors below `base`. `base` itself is not created, so that a repository that
+/// is temporarily absent is not recreated. Returns the parents of the new folders.
 pub(crate) fn make_folders(base: &Path, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
     if path == base || path.is_dir() {
         return Ok(Vec::new());
@@ -121,13 +122,13 @@ pub(crate) fn make_folders(base: &Path, path: &Path) -> Result<Vec<PathBuf>, Sto
             changed.push(parent.to_owned());
             Ok(changed)
         }
-        // Git may have made it just now.
+        // Git may have created it at the same time.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(changed),
         Err(error) => Err(error).at("make the folder", path),
     }
 }
 
-/// A file that was written and is to be flushed yet.
+/// A file that has been written and not yet flushed.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Unflushed {
@@ -136,7 +137,7 @@ pub(crate) struct Unflushed {
 }
 
 impl Unflushed {
-    /// Writes a new file; nothing stands at `path` or only what a killed process left.
+    /// Writes a new file; at `path` there is nothing, or only what a killed process left.
     pub(crate) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
         let written = make_file(&path).and_then(|mut file| file.write_all(bytes).map(|()| file));
         Ok(Self { file: written.at("write", &path)?, path })
@@ -146,8 +147,8 @@ impl Unflushed {
         Self { file, path }
     }
 
-    /// Has the system begin to write the content, and does not wait. What is no longer needed is written first
-    /// (`generic_fadvise` in `mm/fadvise.c`); it stays in memory until it is.
+    /// Asks the kernel to start writing the content, without waiting. Advising that the pages are no longer needed
+    /// starts their writeback (`generic_fadvise` in `mm/fadvise.c`); they stay in memory until they are written.
     fn begin_writing(&self) {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed) {
@@ -164,8 +165,8 @@ impl Unflushed {
     }
 }
 
-/// Makes a new file where nothing stands but perhaps what a kill left. That is removed, since it may be another
-/// name of a file that is in use.
+/// Creates a new file where nothing exists except perhaps a leftover of a killed process. The leftover is removed
+/// and not overwritten, because it may be a hard link to a file in use.
 pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -173,17 +174,17 @@ pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Removes a file; that it is not there is fine.
+/// Removes a file; it is no error if it does not exist.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     fs::remove_file(path).at_if_there("remove", path).map(drop)
 }
 
-/// Reads a file; `None` when it is not there.
+/// Reads a file; `None` if it does not exist.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     if_there(path, open::read(path))
 }
 
-/// Reads a file of our own; `None` when it is not there.
+/// Reads a file of our own; `None` if it does not exist.
 pub(crate) fn read_own_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     if_there(path, open::read_own(path))
 }

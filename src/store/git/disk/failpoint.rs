@@ -1,7 +1,8 @@
-//! Failpoints, as the crate `fail` has them: where a test comes in between two steps, or has one fail.
+//! Failpoints, in the manner of the crate `fail`: places where a test can intervene between two steps or make one
+//! fail.
 //!
-//! That crate's failpoints are those of the whole process, and tests run beside each other; ours belong to a
-//! folder, so that each test has its own. Nothing of them is left in a program that is no test.
+//! That crate's failpoints belong to the whole process, but tests run in parallel. Ours belong to a folder, so that
+//! each test has its own. They are compiled out except in tests.
 
 use std::ffi::OsStr;
 #[cfg(not(test))]
@@ -15,29 +16,29 @@ use crate::store::{AtPath as _, StoreError};
 pub(crate) enum Failpoint<'a> {
     Flush,
     FlushFileSystem,
-    /// A file gets a second name.
+    /// A file gets a hard link.
     Link,
-    /// A file of this name is opened in the work tree.
+    /// A file of this name in the work tree is opened.
     Open(&'a OsStr),
-    /// The head is asked for.
+    /// The head is read.
     ReadHead,
-    /// The branch is moved: everything is on disk, nothing is visible.
+    /// The branch is moved: everything is on disk, and nothing is visible.
     MoveBranch,
-    /// The work tree is brought up to the branch, which has moved.
+    /// The work tree is updated to the branch, which has moved.
     UpdateWorkTree,
-    /// The index is locked for a work tree that seems to be behind.
+    /// The index is locked for a work tree that seems to be behind the branch.
     LockIndex,
-    /// Somebody else holds the index, and it is waited for.
+    /// Another process holds the index, and the journal waits for it.
     AwaitIndex,
 }
 
-/// Fails when a test has this step fail at this path.
+/// Fails if a test makes this step fail at this path.
 #[cfg(not(test))]
 pub(crate) const fn reach(_: Failpoint<'_>, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails between two steps of a write when a test has this step fail at this path.
+/// Fails between two steps of a write if a test makes this step fail at this path.
 pub(crate) fn stop_at(step: Failpoint<'_>, path: &Path) -> Result<(), StoreError> {
     reach(step, path).at("go on in", path)
 }
@@ -57,14 +58,14 @@ mod hooks {
 
     type Act = Box<dyn FnMut(Failpoint<'_>, &Path) -> io::Result<()> + Send>;
 
-    /// Every hook.
+    /// All hooks that are alive.
     static HOOKS: Mutex<Vec<Hooked>> = Mutex::new(Vec::new());
 
-    /// The folder of a hook, as it was named and as it is, and what is called.
+    /// The folder of a hook (as given and canonical) and its callback.
     type Hooked = ([PathBuf; 2], Arc<Mutex<Act>>);
 
     thread_local! {
-        /// Whether this thread is in a hook, whose own steps are nobody's business.
+        /// Whether this thread is inside a hook, whose own steps are ignored.
         static IS_CALLED: Cell<bool> = const { Cell::new(false) };
     }
 
@@ -72,12 +73,12 @@ mod hooks {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called before every step below a folder, on whichever thread, as long as it lives.
+    /// A callback before every step below a folder, on any thread, until it is dropped.
     #[must_use]
     pub(crate) struct Hook(Arc<Mutex<Act>>);
 
     impl Hook {
-        /// A hook for what is below this folder; an error of its own is that of the step.
+        /// Creates a hook for everything below this folder; an error that it returns becomes the step's error.
         pub(crate) fn new(
             folder: &Path,
             act: impl FnMut(Failpoint<'_>, &Path) -> io::Result<()> + Send + 'static,
@@ -96,7 +97,7 @@ mod hooks {
         }
     }
 
-    /// Calls the hooks of a path, newest first.
+    /// Calls the hooks that cover a path, newest first.
     pub(crate) fn reach(step: Failpoint<'_>, path: &Path) -> io::Result<()> {
         if IS_CALLED.get() {
             return Ok(());

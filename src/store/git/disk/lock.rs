@@ -1,17 +1,17 @@
-//! Git's lock files, taken so that our own can be told from others' after a kill.
+//! Git's lock files, taken so that after a kill our own can be distinguished from others.
 //!
-//! Git locks `x` by making `x.lock`, writes the new content there and renames it to `x` (lockfile.h). We make a
-//! private file first, in a folder of our own, and give it the lock's name as a second, hard link, which fails when
-//! the name is taken, as git's `O_EXCL` does. After a kill, or where a lock could not be removed when it was released,
-//! both names are one inode, so [`remove_left`] and [`release_left`] know it for ours; a lock of any other inode is
-//! never touched. (A power cut on a file system that keeps the one name and not the other leaves a lock that is a
-//! person's to remove.)
+//! Git locks `x` by creating `x.lock`, writes the new content there and renames it to `x` (lockfile.h). We first
+//! create a private file in a folder of our own and then hard-link it to the lock's name. The link fails if the
+//! name is taken, like git's `O_EXCL`. After a kill, or if a released lock could not be removed, both names refer
+//! to the same inode, which is how [`remove_left`] and [`release_left`] recognise our lock. A lock with any other
+//! inode is never touched. (If a file system preserves only one of the two names in a power cut, a person has to
+//! remove the lock.)
 //!
-//! Where no file can have a second name, the private file itself becomes the lock, by a rename that replaces
-//! nothing; which file that is was noted before, beside it.
+//! Where hard links are impossible, the private file itself becomes the lock, by a rename that replaces nothing.
+//! The identity of that file is recorded beside it beforehand.
 //!
-//! A lock that gets a content is a fresh inode each time, since after the rename its private name would be a second
-//! name of the live file. One that only keeps others away ([`HeldLock`]) has the same private file every time.
+//! A lock that receives content is a new inode each time, because after the rename its private name would be a hard
+//! link to the live file. A lock that only excludes others ([`HeldLock`]) reuses the same private file.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -28,13 +28,13 @@ use crate::store::git::disk::links::{hard_link, is_refused};
 use crate::store::git::disk::open::{create_own, open_own, read_own};
 use crate::store::{AtPath as _, StoreError};
 
-/// How often a taken lock is tried again.
+/// The interval between attempts to take a lock.
 const RETRY_MS: u64 = 5;
 
 const PRIVATE_PREFIX: &str = "lock-";
 
-/// What a lock file is to hold, written under its private name; dropped without
-/// [`take`](Self::take), it is removed.
+/// The future content of a lock file, written under its private name; removed if it is dropped without
+/// [`take`](Self::take).
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct LockDraft {
@@ -43,23 +43,23 @@ pub(crate) struct LockDraft {
     private: Private,
 }
 
-/// A lock with a content; dropped without [`commit`](Self::commit), it is released and nothing changes.
+/// A lock with content; if it is dropped without [`commit`](Self::commit), it is released and nothing changes.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct LockFile {
-    // In this order they are dropped.
+    // The order of the fields is the order in which they are dropped.
     held: HeldLock,
     private: Private,
     target: PathBuf,
 }
 
-/// A private name, which goes with what has it unless that has a lock's name as well.
+/// A private name; removed on drop, unless its file still has a lock's name as well.
 #[derive(Debug)]
 struct Private(PathBuf);
 
 impl LockDraft {
-    /// Writes what the lock of `target` is to hold; the caller flushes it before the lock is taken,
-    /// if it must be durable.
+    /// Writes the future content of `target` to a private file. If it must be durable, the caller flushes it before
+    /// taking the lock.
     ///
     /// `state` is the folder for the private file, on the same file system.
     pub(crate) fn write(state: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
@@ -73,7 +73,7 @@ impl LockDraft {
         &self.content
     }
 
-    /// Takes the lock; `wait` is how long to wait for someone else.
+    /// Takes the lock; `wait` is how long to wait for another holder.
     pub(crate) fn take(self, wait: Duration) -> Result<LockFile, StoreError> {
         let Self { target, content, private } = self;
         let path = lock_of(&target);
@@ -83,7 +83,7 @@ impl LockDraft {
 }
 
 impl LockFile {
-    /// Makes the content of the lock file the content of what it locks, and releases it.
+    /// Replaces the locked file by the lock file, which releases the lock.
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.held.check()?;
         fs::rename(&self.held.path, &self.target).at("rename the lock file to", &self.target)?;
@@ -94,25 +94,25 @@ impl LockFile {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // As long as a lock has its name, its second one tells whose it is.
+        // While a lock exists, its private name proves that it is ours.
         if !fs::symlink_metadata(&self.0).is_ok_and(|there| there.nlink() > 1) {
             tell_left(remove_if_there(&self.0));
         }
     }
 }
 
-/// A lock that keeps others away and changes nothing; released when it is dropped.
+/// A lock that excludes others and changes nothing; released on drop.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct HeldLock {
     path: PathBuf,
-    // Open, so that no other file can get its number.
+    // Kept open, so that no other file can get its inode number.
     file: File,
 }
 
 impl HeldLock {
-    /// Takes the lock of `target`; `state` is the folder for the private file, on the same file system; `wait` how
-    /// long to wait for someone else.
+    /// Takes the lock of `target`. `state` is the folder for the private file, on the same file system; `wait` is
+    /// how long to wait for another holder.
     pub(crate) fn take(state: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
         let (private, path) = (private(state, target), lock_of(target));
         if fs::symlink_metadata(&private).is_err() {
@@ -124,10 +124,10 @@ impl HeldLock {
         Ok(Self { path, file })
     }
 
-    /// Takes over the lock of `target` that a killed process of ours has left; `None` if it has left none.
-    /// Nobody else can take it in between.
+    /// Takes over the lock of `target` that a killed process of ours left; `None` if there is none. The lock stays
+    /// taken throughout.
     ///
-    /// Only for the holder of the service lock: then no living process owns it.
+    /// Only for the holder of the service lock, which guarantees that no living process owns it.
     pub(crate) fn take_over(state: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
         let path = lock_of(target);
         if !is_left(state, target) {
@@ -137,7 +137,8 @@ impl HeldLock {
         Ok(Some(Self { path, file }))
     }
 
-    /// Refuses to go on if it is no longer the lock: somebody may have removed it by hand and taken it.
+    /// Fails if the lock file is no longer ours: a person may have removed it by hand and another process taken the
+    /// lock.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let there = fs::symlink_metadata(&self.path).at("look at the lock file", &self.path)?;
         if self.is(&there)? { Ok(()) } else { Err(StoreError::Locked { path: self.path.clone() }) }
@@ -163,21 +164,21 @@ impl Drop for HeldLock {
     }
 }
 
-/// Makes our folder if somebody has removed it.
+/// Creates our folder if it has been removed.
 fn make_state_folder(state: &Path) -> Result<(), StoreError> {
     make_folders(state.parent().unwrap_or(state), state).map(drop)
 }
 
-/// Tells of a lock that could not be removed: until it is, nobody can commit.
+/// Logs a lock that could not be removed: until it is, nobody can commit.
 fn tell_left(released: Result<(), StoreError>) {
     if let Err(error) = released {
         tracing::warn!(%error, cause = error.cause(), "a lock file of our own could not be removed; it is tried again");
     }
 }
 
-/// Removes our lock of `target` if it is still there though nobody holds it: what released it could not remove it.
+/// Removes our lock of `target` if it still exists although it was released, because its removal failed.
 ///
-/// Only for the one thread that takes our locks of `target`, while it has none.
+/// Only for the one thread that takes our locks of `target`, while it holds none.
 pub(crate) fn release_left(state: &Path, target: &Path) -> Result<(), StoreError> {
     if !is_left(state, target) {
         return Ok(());
@@ -209,37 +210,37 @@ fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
                 return Err(error).at("make the lock file", path);
             }
             Err(_) if Instant::now() >= deadline => return Err(StoreError::Locked { path: path.to_owned() }),
-            // Git's locks are held for milliseconds and tell nobody when they are released.
+            // Git holds its locks for milliseconds and does not announce their release.
             Err(_) => thread::sleep(Duration::from_millis(RETRY_MS)),
         }
     }
 }
 
-/// Makes a private file the lock, and notes before that it is ours.
+/// Turns a private file into the lock, after recording that it is ours.
 fn move_noted(private: &Path, path: &Path) -> io::Result<()> {
     create_own(&note_of(private))?.write_all(identity(&fs::symlink_metadata(private)?).as_bytes())?;
     match rustix::fs::renameat_with(CWD, private, CWD, path, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            // What is made now is only replaced; a kill in this instant leaves it for a person to remove.
+            // The empty file made here is only replaced; a kill at this instant leaves it for a person to remove.
             File::create_new(path).and_then(|_| fs::rename(private, path))
         }
         moved => moved.map_err(io::Error::from),
     }
 }
 
-/// Where is noted which file a private one was.
+/// The path at which the identity of a private file is recorded.
 fn note_of(private: &Path) -> PathBuf {
     private.with_added_extension("id")
 }
 
-/// What tells a file from all others, also from one that has its number later.
+/// Distinguishes a file from all others, including one that reuses its inode number later.
 fn identity(file: &Metadata) -> String {
     format!("{} {} {}.{:09}\n", file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
 }
 
 /// Removes the locks that a killed process of ours left below `roots`, and its private files.
 ///
-/// Only the holder of the service lock may call this: then no living process owns them.
+/// Only for the holder of the service lock, which guarantees that no living process owns them.
 pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreError> {
     roots.iter().try_for_each(|root| remove_ours(state, root))?;
     let entries = fs::read_dir(state).into_iter().flatten().flatten();
@@ -247,7 +248,7 @@ pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreErro
     private.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))
 }
 
-/// Whether the lock of `target` is one of ours, held or left.
+/// Reports whether the lock of `target` is one of ours, held or left behind.
 pub(crate) fn is_left(state: &Path, target: &Path) -> bool {
     let private = private(state, target);
     let is_ours = |there: Metadata| {
@@ -271,7 +272,7 @@ fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether two looks were at one file.
+/// Reports whether both metadata are of the same file.
 pub(crate) fn same_inode(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
@@ -288,7 +289,7 @@ mod tests {
     }
 
     thread_local! {
-        /// Whether the file systems of this test have no links.
+        /// Whether file systems in this test refuse hard links.
         static WITHOUT_LINKS: Cell<bool> = const { Cell::new(false) };
     }
 
@@ -378,7 +379,7 @@ mod tests {
         assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
     }
 
-    /// Does something while the folder has another name, as when somebody moves the repository away and back.
+    /// Runs `act` while the folder has another name, as when a person moves the repository away and back.
     fn while_away(folder: &Path, act: impl FnOnce()) {
         let away = folder.with_extension("away");
         fs::rename(folder, &away).unwrap();
@@ -413,7 +414,7 @@ mod tests {
         let lock = take(folder.path(), b"new").unwrap();
         fs::rename(lock_of(&x), &elsewhere).unwrap();
         drop(lock);
-        // As if it had been away just while it was to be removed.
+        // Simulates a lock that was absent just when it was to be removed.
         fs::rename(elsewhere, lock_of(&x)).unwrap();
         release_left(folder.path(), &x).unwrap();
         assert!(!lock_of(&x).exists());

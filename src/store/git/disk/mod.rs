@@ -1,6 +1,6 @@
-//! What "on disk" means, and the files of ours that stand for it: flushes, locks, state files.
+//! What "on disk" means, and the files that depend on it: flushes, locks, state files.
 //!
-//! Nothing here knows what a file says: neither git's formats nor the layout of a repository.
+//! Nothing here knows what a file contains: neither git's formats nor the layout of a repository.
 
 pub(crate) mod barrier;
 pub(crate) mod failpoint;

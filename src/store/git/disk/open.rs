@@ -1,5 +1,5 @@
-//! Opening files that others may have put there: nothing but an ordinary file is read or written, nobody waits for
-//! the other end of a pipe, and what is our own is no way to somewhere else.
+//! Opens files that others may have put there. Only regular files are read or written, opening a pipe does not
+//! block, and symbolic links are not followed for files of our own.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file of git's to read it; git follows links there too.
+/// Opens a file of git's for reading; symbolic links are followed, as git does.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     ordinary(OpenOptions::new().read(true), OFlags::NONBLOCK, path)
 }
@@ -17,7 +17,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     whole(open(path)?)
 }
 
-/// Opens a file in which nobody but us puts a link: one is not followed.
+/// Opens a file of our own, where no symbolic link is expected; one is not followed.
 pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     ordinary(options, OFlags::NONBLOCK | OFlags::NOFOLLOW, path)
 }
@@ -26,9 +26,9 @@ pub(crate) fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     whole(open_own(OpenOptions::new().read(true), path)?)
 }
 
-/// Makes a file of our own, or empties it.
+/// Creates a file of our own, or truncates it.
 pub(crate) fn create_own(path: &Path) -> io::Result<File> {
-    // It is emptied when it is known to be a file.
+    // It is truncated only once it is known to be a regular file.
     let file = open_own(OpenOptions::new().write(true).create(true).truncate(false), path)?;
     file.set_len(0).map(|()| file)
 }

@@ -1,19 +1,19 @@
-//! The stamp of a file: what `stat(2)` says of it that another content would change.
+//! A file's stamp: the metadata from `stat(2)` that changes when the content does.
 //!
-//! A stamp proves nothing while the file could still change within the same tick of the file system's
-//! clock (the "racy git" problem, `Documentation/technical/racy-git.txt`); [`is_settled`] says when.
+//! A stamp proves nothing while the file could still change within the same tick of the file system's clock (the
+//! "racy git" problem, `Documentation/technical/racy-git.txt`); [`is_settled`] reports when that is over.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 use rustix::fs::{FileType, Stat};
 
-/// The longest tick of a clock that counts finer than seconds (100 ticks a second), twice.
+/// Twice the longest tick of a clock with subsecond resolution (100 ticks a second).
 const FINE_TICK_NS: i128 = 20_000_000;
-/// The tick of FAT, the coarsest there is.
+/// The tick of FAT, the coarsest of all file systems.
 const COARSE_TICK_NS: i128 = 2_000_000_000;
 
-/// What tells a file from all others: its device and its number there.
+/// Identifies a file: its device and inode numbers.
 pub(crate) type Inode = (u64, u64);
 
 #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
@@ -25,7 +25,7 @@ pub(crate) const fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode as _)
 }
 
-/// What tells that a file may have changed.
+/// The metadata that shows whether a file may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     file: Inode,
@@ -54,8 +54,8 @@ impl Stamp {
     }
 }
 
-/// The file system's part of an index entry (gitformat-index(5)): ctime, mtime, device, inode,
-/// mode, user, group, length; each number cut to four bytes, as git cuts them.
+/// The stat fields of an index entry (gitformat-index(5)): ctime, mtime, device, inode, mode, user, group, length;
+/// each number is truncated to four bytes, as git does.
 pub(crate) fn index_stat(stat: &Stat) -> [u32; 10] {
     [
         stat.st_ctime as u32,
@@ -71,10 +71,10 @@ pub(crate) fn index_stat(stat: &Stat) -> [u32; 10] {
     ]
 }
 
-/// Whether a change after `now` would show in the stamp.
+/// Reports whether a change of the file after `now_ns` would change its stamp.
 pub(crate) fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
     let newest = stamp.newest_ns();
-    // Times that are whole milliseconds come from a clock that may count no finer than FAT's.
+    // Times in whole milliseconds may come from a clock no finer than FAT's.
     let tick = if newest % 1_000_000 == 0 { COARSE_TICK_NS } else { FINE_TICK_NS };
     newest + tick < now_ns
 }
@@ -85,7 +85,6 @@ pub(crate) fn now_ns() -> i128 {
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// The present time, as a date.
 pub(crate) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp_nanos(i64::try_from(now_ns()).unwrap_or(i64::MAX))
 }
