@@ -1,11 +1,11 @@
-//! The cached tree of an index: which id each folder has as long as nothing below it is changed
-//! (the extension `TREE` in gitformat-index(5)).
+//! The cached tree of an index: the id of each folder's tree, valid until something below it changes (the extension
+//! `TREE` in gitformat-index(5)).
 //!
 //! ```text
 //! <name> NUL <number of entries> blank <number of folders> LF <id>, then its folders
 //! ```
 //!
-//! Where it is not valid, there are `-1` entries and no id.
+//! An invalid folder has `-1` entries and no id.
 
 use crate::store::git::index::entry::IndexCursor;
 use crate::store::git::object::id::Oid;
@@ -18,11 +18,11 @@ pub(crate) struct CachedFolder {
     folders: Vec<CachedFolder>,
 }
 
-/// No path is deeper: a part has at least a letter and a slash, and a path at most 4,096 bytes.
+/// The largest possible depth: a component has at least a letter and a slash, and a path at most 4,096 bytes.
 const DEPTH_MAX: usize = 2_048;
 
 impl CachedFolder {
-    /// Reads the extension; nothing when it makes no sense.
+    /// Parses the extension; `None` if it is malformed.
     pub(crate) fn parse(content: &[u8]) -> Option<Self> {
         let mut reader = IndexCursor { bytes: content, at: 0 };
         let root = Self::read(&mut reader, 0)?;
@@ -49,7 +49,7 @@ impl CachedFolder {
         taken
     }
 
-    /// Says that a path has changed, as `do_invalidate_path` in git's `cache-tree.c`.
+    /// Marks a changed path as invalid, like `do_invalidate_path` in git's `cache-tree.c`.
     pub(crate) fn invalidate(&mut self, path: &[u8]) {
         (self.entries, self.oid) = (-1, None);
         match path.iter().position(|byte| *byte == b'/') {

@@ -1,24 +1,24 @@
 //! An entry of git's index (gitformat-index(5)).
 //!
 //! ```text
-//! ctime, mtime, device, inode, mode, user, group, length       4 bytes each, times two numbers
+//! ctime, mtime, device, inode, mode, user, group, length       4 bytes each, two numbers for a time
 //! 20 bytes of id · 2 bytes of flags (stage, length of the name) · 2 more when the flags say so
 //! version 2, 3: path, then 1 to 8 NULs up to a multiple of 8
-//! version 4:    how much of the path before to drop, then the rest of the path, NUL
+//! version 4:    how much of the previous path to drop, then the rest of the path, NUL
 //! ```
 
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::{distance, read_distance};
 use crate::store::git::object::tree::Pointer;
 
-/// The part of an entry before its path: ten numbers, the id, the flags.
+/// The length of an entry before its path: ten numbers, the id, the flags.
 pub(super) const FIXED_LEN: usize = 62;
-/// Which of the ten numbers is the mode.
+/// The index of the mode among the ten numbers.
 const MODE: usize = 6;
 const EXTENDED_FLAG: u16 = 0x4000;
-/// In the extended flags: the file is left out of the work tree.
+/// Extended flag: the file is left out of the work tree.
 const SKIP_WORKTREE_FLAG: u16 = 0x4000;
-/// In the extended flags: the path is announced (`git add --intent-to-add`), nothing of it is staged.
+/// Extended flag: only the path is recorded (`git add --intent-to-add`); no content is staged.
 const INTENT_TO_ADD_FLAG: u16 = 0x2000;
 const STAGE_MASK: u16 = 0x3000;
 const NAME_MASK: u16 = 0x0fff;
@@ -50,7 +50,6 @@ impl IndexEntry {
         self.extended & SKIP_WORKTREE_FLAG != 0
     }
 
-    /// A new entry for a path.
     pub(super) fn new(path: &str, pointer: Pointer, stat: [u32; 10]) -> Self {
         let flags = u16::try_from(path.len()).unwrap_or(u16::MAX).min(NAME_MASK);
         let mut entry = Self { path: path.as_bytes().into(), stat, oid: pointer.oid, flags, extended: 0 };
@@ -58,8 +57,8 @@ impl IndexEntry {
         entry
     }
 
-    /// Has it say something else. `git update-index --assume-unchanged` and its like stay what they are; that the path
-    /// is only announced does not.
+    /// Replaces the content of the entry. Flags such as that of `git update-index --assume-unchanged` stay; the
+    /// intent-to-add flag is cleared.
     pub(super) fn update(&mut self, Pointer { mode, oid }: Pointer, stat: [u32; 10]) {
         (self.stat, self.oid) = (stat, oid);
         self.stat[MODE] = mode;
@@ -69,14 +68,14 @@ impl IndexEntry {
         }
     }
 
-    /// The entry under the name of another one.
+    /// Returns this entry under the path of another.
     pub(super) fn named(mut self, other: Self) -> Self {
         self.flags = (self.flags & !NAME_MASK) | (other.flags & NAME_MASK);
         self.path = other.path;
         self
     }
 
-    /// Appends it as it stands in an index of this version; `before` is the path of the entry before.
+    /// Appends the entry in the format of this index version; `before` is the path of the previous entry.
     pub(super) fn encode(&self, out: &mut Vec<u8>, version: u32, before: &[u8]) {
         let start = out.len();
         self.stat.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
@@ -98,7 +97,7 @@ impl IndexEntry {
     }
 }
 
-/// Reads an index on.
+/// A read position in the bytes of an index.
 pub(super) struct IndexCursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
@@ -141,7 +140,7 @@ impl<'a> IndexCursor<'a> {
         Some(IndexEntry { path: [kept, rest].concat().into(), stat, oid, flags, extended })
     }
 
-    /// How much of the path before to drop, as the distances in packs are written.
+    /// Reads how much of the previous path to drop, encoded like the distances in packs.
     fn distance(&mut self) -> Option<usize> {
         let mut rest = self.bytes[self.at..].iter();
         let distance = read_distance(&mut rest)?;

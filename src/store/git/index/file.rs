@@ -1,7 +1,7 @@
-//! The file of the index: read, locked, written aside and put in its place in one step.
+//! The index file: read, locked, written as a draft and renamed into place.
 //!
-//! A new index keeps the time of the old one: what git could not tell from a change by its time ("racy
-//! git") it still can't, so it looks into those files.
+//! A new index keeps the modification time of the old one. Git still examines every file whose change it could not
+//! detect by that time ("racy git").
 
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::Write as _;
@@ -14,13 +14,13 @@ use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::git_index::{GitIndex, UnreadableIndex};
 use crate::store::{AtPath as _, StoreError};
 
-/// How far in the past a first index is dated, so that git looks into the files that came with it.
+/// How far a first index is backdated, so that git examines the files that were written with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
 
-/// What the file in the making is called; only who holds the lock of the index makes one.
+/// The name of the draft; only the holder of the index lock makes one.
 const DRAFT: &str = "index-next";
 
-/// The file of the index, and what is known of it because we wrote it.
+/// The index file, and the version of it that we wrote last.
 #[derive(Debug)]
 pub(crate) struct IndexFile {
     pub(crate) path: PathBuf,
@@ -29,17 +29,17 @@ pub(crate) struct IndexFile {
 }
 
 impl IndexFile {
-    /// The index of this work tree; `state` is the folder for files in the making, on the same file system.
+    /// The index of this work tree; `state` is the folder for drafts, on the same file system.
     pub(crate) fn new(git_dir: &Path, state: PathBuf) -> Self {
         Self { path: git_dir.join("index"), state, left: None }
     }
 
-    /// Takes its lock; `wait` is how long to wait for someone else.
+    /// Takes the lock; `wait` is how long to wait for another holder.
     pub(crate) fn lock(&self, wait: Duration) -> Result<HeldLock, StoreError> {
         HeldLock::take(&self.state, &self.path, wait)
     }
 
-    /// Takes its lock unless somebody has it.
+    /// Takes the lock; `None` if another process holds it.
     pub(crate) fn try_lock(&self) -> Result<Option<HeldLock>, StoreError> {
         match self.lock(Duration::ZERO) {
             Err(StoreError::Locked { .. }) => Ok(None),
@@ -47,18 +47,18 @@ impl IndexFile {
         }
     }
 
-    /// What it says, as [`read`] does.
+    /// Reads the index, as [`read`] does.
     pub(crate) fn read(&self) -> Result<Option<GitIndex>, StoreError> {
         read(&self.path)
     }
 
-    /// Whether nobody has written it since we did.
+    /// Reports whether nobody has written the index since we did.
     pub(crate) fn is_as_we_left_it(&self) -> bool {
         let left = self.left.as_ref();
         left.is_some_and(|left| fs::symlink_metadata(&self.path).is_ok_and(|there| left.is(&there)))
     }
 
-    /// Puts these bytes in its place; whoever calls has its lock. Answers with the open file.
+    /// Replaces the index by these bytes and returns the open file; the caller holds the lock.
     pub(super) fn replace(&self, bytes: &[u8]) -> Result<File, StoreError> {
         let draft = self.state.join(DRAFT);
         let put = || {
@@ -72,7 +72,7 @@ impl IndexFile {
         put().inspect_err(|_| drop(remove_if_there(&draft)))
     }
 
-    /// Puts a new index in place, releases its lock, and remembers that it is ours.
+    /// Puts a new index in place, releases the lock, and remembers that the index is ours.
     pub(crate) fn leave(&mut self, lock: HeldLock, index: &GitIndex) -> Result<(), StoreError> {
         let bytes = index.encode();
         lock.check()?;
@@ -81,12 +81,12 @@ impl IndexFile {
     }
 }
 
-/// What an index says; `None` when there is none, or none that can be edited.
+/// Reads an index; `None` if there is none, or none that can be edited.
 pub(crate) fn read(path: &Path) -> Result<Option<GitIndex>, StoreError> {
     Ok(read_if_there(path)?.and_then(|bytes| parse(path, Some(bytes)).ok()))
 }
 
-/// What the bytes of an index say, with what it shares with others where it is split; without any it is empty.
+/// Parses the bytes of an index, together with the shared index if it is split; no bytes give an empty index.
 pub(crate) fn parse(path: &Path, bytes: Option<Vec<u8>>) -> Result<GitIndex, UnreadableIndex> {
     let Some(bytes) = bytes else { return Ok(GitIndex::empty()) };
     GitIndex::parse_with(bytes, |name| read_if_there(&path.with_file_name(name)).ok().flatten())
@@ -96,7 +96,7 @@ pub(crate) fn parse(path: &Path, bytes: Option<Vec<u8>>) -> Result<GitIndex, Unr
 #[derive(Debug)]
 struct LeftIndex {
     written: Metadata,
-    // Held open, so that its number can't become another file's.
+    // Kept open, so that its inode number can't be reused.
     _open: File,
 }
 
@@ -105,14 +105,14 @@ impl LeftIndex {
         Some(Self { written: file.metadata().ok()?, _open: file })
     }
 
-    /// Whether this is it, and nobody has written into it.
+    /// Reports whether this is the same file and nobody has written to it.
     fn is(&self, there: &Metadata) -> bool {
         let look = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
         look(&self.written) == look(there)
     }
 }
 
-/// Removes what a killed process of ours left.
+/// Removes the draft that a killed process of ours left.
 pub(crate) fn remove_left(state: &Path) -> Result<(), StoreError> {
     remove_if_there(&state.join(DRAFT))
 }

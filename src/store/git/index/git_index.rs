@@ -7,11 +7,12 @@
 //! SHA-1 of all that, or zeros (index.skipHash)
 //! ```
 //!
-//! Of the extensions, the cached tree (`TREE`) is kept with the changed paths marked invalid, so that git does not
-//! compare all folders again after each write, the resolved conflicts (`REUC`) are kept, and those that describe the
-//! entries' places or the work tree's state (`EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes them again. One
-//! whose name begins with a small letter must be understood to touch the index at all; there are two, the split index,
-//! which is read as the whole that it stands for (see `split`), and the sparse index, which is refused.
+//! Extensions are treated as follows. The cached tree (`TREE`) is kept with the changed paths marked invalid, so
+//! that git does not compare all folders again after each write. The resolved conflicts (`REUC`) are kept.
+//! Extensions that describe positions of entries or the state of the work tree (`EOIE`, `IEOT`, `UNTR`, `FSMN`) are
+//! dropped; git makes them again. An extension whose name begins with a lower-case letter must be understood by
+//! every program that touches the index. There are two: the split index, which is read as the whole index that it
+//! represents (see `split`), and the sparse index, which is refused.
 
 use rustix::fs::Stat;
 use sha1::{Digest as _, Sha1};
@@ -24,19 +25,19 @@ use crate::store::git::index::split;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
 
-/// What new entries may take before an index in the making has to move.
+/// Room for new entries, so that encoding does not reallocate.
 const GROWTH_LEN: usize = 4 << 10;
 
-/// The checksum at its end.
+/// The length of the checksum at the end.
 pub(super) const CHECKSUM_LEN: usize = 20;
 
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnreadableIndex {
-    /// It is not what the format says.
+    /// It does not conform to the format.
     #[error("the index is damaged or of an unknown version; `git status` tells more")]
     Damaged,
-    /// It has a part that must be understood.
+    /// It has an extension that must be understood.
     #[error("the index {0}")]
     Variant(&'static str),
 }
@@ -47,30 +48,30 @@ pub(crate) struct GitIndex {
     pub(super) version: u32,
     pub(super) entries: Vec<IndexEntry>,
     cached_tree: Option<CachedFolder>,
-    /// The conflicts that were resolved, as git notes them.
+    /// The extension `REUC`: resolved conflicts, as git records them.
     resolved: Option<Vec<u8>>,
     skips_hash: bool,
-    /// Of a part of a split index: what it takes from the other part.
+    /// The extension `link` of a split index: what it takes from the shared index.
     pub(super) link: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Staged {
-    /// Nothing; a path that is only announced (`git add --intent-to-add`) stages nothing either.
+    /// Nothing; a path added with `git add --intent-to-add` stages nothing either.
     Nothing,
-    /// A file, its mode as git takes it.
+    /// A file, with its mode as git interprets it.
     File(Pointer),
-    /// Both sides of a merge, or a file where a folder would have to be or the other way round.
+    /// An unmerged path, or a file where a folder would have to be, or the reverse.
     Conflict,
 }
 
 impl Staged {
-    /// What the index has where it has just what a tree has.
+    /// What the index contains for a path if it agrees with a tree.
     pub(crate) fn of(pointer: Option<Pointer>) -> Self {
         pointer.map_or(Self::Nothing, |pointer| Self::File(pointer.canonical()))
     }
 
-    /// The content, the inner `None` for nothing; of a conflict it can't be told.
+    /// The content, the inner `None` if nothing is staged; `None` for a conflict.
     pub(crate) fn blob(&self) -> Option<Option<BlobId>> {
         match self {
             Self::Nothing => Some(None),
@@ -93,7 +94,7 @@ impl GitIndex {
         }
     }
 
-    /// What it was read from, before it was changed.
+    /// The bytes that it was read from, before any change.
     pub(crate) fn before(&self) -> Option<&[u8]> {
         (!self.bytes.is_empty()).then_some(&self.bytes)
     }
@@ -102,7 +103,7 @@ impl GitIndex {
         Self::parse_with(bytes, |_| None)
     }
 
-    /// Reads an index that may be split; `shared` tells the file of a name that stands beside it.
+    /// Parses an index that may be split; `shared` returns the content of a file beside it by name.
     pub(crate) fn parse_with(
         bytes: Vec<u8>,
         shared: impl FnOnce(&str) -> Option<Vec<u8>>,
@@ -116,7 +117,7 @@ impl GitIndex {
         Ok(Self { bytes, ..whole })
     }
 
-    /// An index, or one of the parts of a split one, its bytes left out.
+    /// Parses an index, or one part of a split index, without keeping its bytes.
     pub(super) fn parse_part(bytes: &[u8]) -> Result<Self, UnreadableIndex> {
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(UnreadableIndex::Damaged)?;
         let mut reader = IndexCursor { bytes: body, at: 0 };
@@ -126,7 +127,8 @@ impl GitIndex {
         let version =
             reader.number().filter(|version| (2..=4).contains(version)).ok_or(UnreadableIndex::Damaged)?;
         let count = reader.number().ok_or(UnreadableIndex::Damaged)?;
-        // No entry is shorter, so a count that lies asks for no more than the file has.
+        // The capacity is bounded by the shortest possible entry, so a false count allocates no more than the file
+        // justifies.
         let most = body.len() / (FIXED_LEN + 1);
         let mut entries: Vec<IndexEntry> = Vec::with_capacity(most.min(count as usize));
         for _ in 0..count {
@@ -145,8 +147,8 @@ impl GitIndex {
         Ok(index)
     }
 
-    /// Whether these are not the bytes that anybody has written as an index: they have not its checksum, or
-    /// none and make no sense. One that is only not understood here is none of those.
+    /// Reports whether nobody can have written these bytes as an index: their checksum is wrong, or they have none
+    /// and are malformed. An index that only has an unsupported extension is not torn.
     pub(crate) fn is_torn(bytes: &[u8]) -> bool {
         match bytes.split_last_chunk::<CHECKSUM_LEN>() {
             Some((body, checksum)) if *checksum != Oid::default() => {
@@ -159,7 +161,7 @@ impl GitIndex {
 
     fn keep_extension(&mut self, name: &[u8], content: &[u8]) -> Result<(), UnreadableIndex> {
         match name {
-            // A cached tree that makes no sense is only a cache.
+            // A malformed cached tree is ignored, because it is only a cache.
             b"TREE" => self.cached_tree = CachedFolder::parse(content),
             b"REUC" => self.resolved = Some(content.to_vec()),
             b"link" => self.link = Some(content.to_vec()),
@@ -185,13 +187,14 @@ impl GitIndex {
         }
     }
 
-    /// What a commit would take, by path: what is not merged yet or only announced is left out.
+    /// Iterates over what a commit would take, by path; unmerged and intent-to-add paths are left out.
     pub(crate) fn staged(&self) -> impl Iterator<Item = (&[u8], Pointer)> {
         let entries = self.entries.iter().filter(|it| it.stage() == 0 && !it.is_announced());
         entries.map(|entry| (&*entry.path, entry.pointer()))
     }
 
-    /// Whether the entry says that a file of this age and length is what git checked out for a blob.
+    /// Reports whether the entry records that a file with this modification time and length is git's checkout of a
+    /// blob.
     pub(crate) fn is_checkout(&self, path: &str, blob: BlobId, stat: &Stat) -> bool {
         let [_, _, modified, modified_ns, .., len] = index_stat(stat);
         self.find(path.as_bytes()).is_some_and(|entry| {
@@ -202,12 +205,13 @@ impl GitIndex {
         })
     }
 
-    /// Whether git was told to leave the file at a path out of the work tree.
+    /// Reports whether git was told to leave the file at a path out of the work tree.
     pub(crate) fn is_skipped(&self, path: &str) -> bool {
         self.find(path.as_bytes()).is_some_and(|entry| entry.is_skipped())
     }
 
-    /// Whether a file stands where a folder of the path would be, or a folder where the file would.
+    /// Reports whether there is a file in place of one of the path's folders, or a folder in place of the path's
+    /// file.
     fn is_blocked(&self, path: &str) -> bool {
         let below = format!("{path}/").into_bytes();
         let next = self.entries.get(self.search(&below));
@@ -216,18 +220,18 @@ impl GitIndex {
             || above.into_iter().any(|above| self.find(above).is_some())
     }
 
-    /// The entry of a path, or the first of several stages.
+    /// The entry of a path, or the first of its stages.
     fn find(&self, path: &[u8]) -> Option<&IndexEntry> {
         self.entries.get(self.search(path)).filter(|entry| &*entry.path == path)
     }
 
-    /// The first entry that is not before a path.
+    /// The position of the first entry that is not sorted before a path.
     fn search(&self, path: &[u8]) -> usize {
         self.entries.partition_point(|entry| &*entry.path < path)
     }
 
-    /// Puts at a path what a tree has there, with its stat as in [`index_stat`] or zeros when git is to look
-    /// for itself.
+    /// Sets the entry of a path to a tree's, or removes it; `stat` is as in [`index_stat`], or zeros if git is to
+    /// examine the file itself.
     pub(crate) fn put(&mut self, path: &str, pointer: Option<Pointer>, stat: [u32; 10]) {
         let (at, is_there) = (self.search(path.as_bytes()), self.find(path.as_bytes()).is_some());
         match pointer.map(|pointer| pointer.canonical()) {

@@ -1,4 +1,4 @@
-//! Git's index: edited in place, written aside and put in its place, and brought back after a kill.
+//! Git's index: edited in place, written as a draft and renamed, and rolled back after a failed write.
 //!
 //! Nothing here looks at the work tree or decides which entries have to change.
 

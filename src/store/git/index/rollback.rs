@@ -1,14 +1,14 @@
-//! The index, brought up to a new head before the branch is.
+//! Brings the index up to a new head before the branch moves, and rolls it back if the branch does not.
 //!
-//! `git commit` reads `HEAD`, then the index, and only then takes `index.lock` (`prepare_index` in
-//! git's `builtin/commit.c`). If the branch moved first, a commit that races with us could pair our
-//! new head with the old index and so revert what we wrote. The other way round it pairs the old
-//! head with the new index, and git's own compare-and-set of `HEAD` refuses that commit. So the new
-//! entries are in place before the branch moves, and `index.lock` is held until the files are too. They
-//! come only when the pack with what they name is in its place, since `git diff --cached` reads that.
+//! `git commit` reads `HEAD`, then the index, and only then takes `index.lock` (`prepare_index` in git's
+//! `builtin/commit.c`). If the branch moved first, a racing commit could pair our new head with the old index and
+//! so revert what we wrote. In the reverse order it pairs the old head with the new index, and git's own
+//! compare-and-swap of `HEAD` refuses that commit. So the new entries are in place before the branch moves, and
+//! `index.lock` is held until the files are too. The entries are written only when the pack with the objects they
+//! name is in place, because `git diff --cached` reads those.
 //!
-//! When the branch does not move, the old index comes back. After a kill or a power cut nobody has it: then the entries
-//! go back by the rule of `worktree::apply::catch_up`, which finds the commit that was under way.
+//! If the branch does not move, the old index is restored. After a kill or a power cut it is lost; then
+//! `worktree::apply::catch_up`, which finds the commit that was in progress, reverts the entries.
 
 use std::mem;
 
@@ -17,21 +17,21 @@ use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::index::file::IndexFile;
 use crate::store::git::index::git_index::GitIndex;
 
-/// A new index whose branch may not have moved yet; dropped without [`keep`](Self::keep), the old
-/// one comes back.
+/// A new index whose branch may not have moved yet; if it is dropped without [`keep`](Self::keep), the old index is
+/// restored.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Rollback<'a, G> {
     index: &'a IndexFile,
-    /// What the old one held; nothing where there was none.
+    /// The bytes of the old index; `None` if there was none.
     before: Option<&'a [u8]>,
     guard: Option<G>,
     is_kept: bool,
 }
 
 impl<'a, G> Rollback<'a, G> {
-    /// Puts an index with new entries in the place of the one that it was read from; the caller holds its lock. The
-    /// guard of the write is dropped when nothing is ahead any more.
+    /// Replaces the index that `next` was read from by `next`; the caller holds its lock. The guard of the write is
+    /// dropped once the index is no longer ahead of the branch.
     pub(crate) fn put(
         index: &'a IndexFile,
         next: &'a GitIndex,
@@ -41,8 +41,8 @@ impl<'a, G> Rollback<'a, G> {
         Ok(Self { index, before: next.before(), guard, is_kept: false })
     }
 
-    /// The branch has moved: the new index is the right one. The guard that is returned is to be dropped when
-    /// the files are there too, so that a kill before that is noticed.
+    /// Keeps the new index, because the branch has moved. The caller drops the returned guard when the files are
+    /// updated too, so that a kill before that is noticed.
     pub(crate) fn keep(mut self) -> Option<G> {
         self.is_kept = true;
         self.guard.take()

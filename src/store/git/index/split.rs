@@ -1,17 +1,17 @@
-//! A split index (gitformat-index(5), "Split index"), as `git update-index --split-index` and `core.splitIndex` make
-//! it: most entries stand in a file that is shared by many versions of the index.
+//! A split index (gitformat-index(5), "Split index"), as made by `git update-index --split-index` and
+//! `core.splitIndex`: most entries are in a file that many versions of the index share.
 //!
 //! ```text
 //! "link" · 20 bytes: the checksum of `sharedindex.CHECKSUM` beside the index
-//!          bitmap of its entries that are deleted · bitmap of those that are replaced
-//! entries: those that replace others, in the order of these and without a path; then new ones
+//!          bitmap of the shared entries that are deleted · bitmap of those that are replaced
+//! entries: the replacements, in the order of the replaced entries and without a path; then new entries
 //!
-//! bitmap (EWAH): number of bits · number of words · words of 8 bytes · place of the last marker, 4 bytes
-//! marker: 1 bit that is repeated · 32 bits: in how many words · 31 bits: how many words of plain bits follow
+//! bitmap (EWAH): number of bits · number of words · words of 8 bytes · position of the last marker, 4 bytes
+//! marker: 1 bit that is repeated · 32 bits: for how many words · 31 bits: how many literal words follow
 //! ```
 //!
-//! It is read as the whole that it stands for, and what we write is whole. Git reads that, and splits it again when
-//! it likes to.
+//! A split index is read as the whole index that it represents, and we write whole indexes. Git reads those and
+//! splits them again when it chooses to.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::store::git::index::entry::{IndexCursor, IndexEntry};
 use crate::store::git::index::git_index::{CHECKSUM_LEN, GitIndex};
 use crate::store::git::object::id::{Oid, hex};
 
-/// The name of the file that a link means.
+/// The name of the shared index file that a link refers to.
 pub(super) fn shared(link: &[u8]) -> Option<String> {
     Some(format!("sharedindex.{}", hex(link.first_chunk()?)))
 }
 
-/// The whole index that a split one and the file that it shares stand for; `None` if they don't fit.
+/// Combines a split index with its shared index file; `None` if they don't match.
 pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
     let base = GitIndex::parse_part(shared).ok()?;
     let link = part.link.take()?;
@@ -42,7 +42,7 @@ pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
         }
         deleted.into_iter().for_each(|at| old[at] = None);
     }
-    // Of an entry that is in both, the new one counts.
+    // If both parts have an entry, the new one takes precedence.
     let place = |entry: IndexEntry| ((entry.path.clone(), entry.stage()), entry);
     let entries: BTreeMap<_, _> = old.into_iter().flatten().chain(new).map(place).collect();
     part.version = base.version.max(part.version);
@@ -50,7 +50,7 @@ pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
     Some(part)
 }
 
-/// The bits of a bitmap that are set, all of them below `len`.
+/// Decodes the positions of the set bits of a bitmap, all of them below `len`.
 fn bits(cursor: &mut IndexCursor<'_>, len: usize) -> Option<Vec<usize>> {
     let _bits = cursor.number()?;
     let words = cursor.number()? as usize;
@@ -62,7 +62,7 @@ fn bits(cursor: &mut IndexCursor<'_>, len: usize) -> Option<Vec<usize>> {
         let repeated = usize::try_from(marker >> 1 & 0xffff_ffff).ok()?.checked_mul(64)?;
         let end = at.checked_add(repeated)?;
         if marker & 1 == 1 {
-            // The last word may have more of them than there are entries.
+            // The last word may have more bits than there are entries.
             set.extend(at..end.min(len));
         }
         at = end;

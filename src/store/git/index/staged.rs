@@ -1,4 +1,4 @@
-//! What a person has staged, for who looks at the next commit before it is made.
+//! Reads what a person has staged, for checking a commit before it is made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,11 +9,11 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::index::file;
 use crate::store::{Special, StoreError, TreeEntry};
 
-/// What an index has in a folder, by the names in it; what is not merged yet or only announced is left out.
+/// Returns the staged entries of a folder, by name; unmerged and intent-to-add paths are left out.
 ///
 /// # Errors
 ///
-/// Says so when the index can't be read.
+/// Fails if the index can't be read.
 pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
     let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
     let read = file::parse(index, read_if_there(index)?).map_err(failed)?;
