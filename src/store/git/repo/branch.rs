@@ -1,4 +1,4 @@
-//! Which branch is served, for what, whether there is one of that name, and who else shows it.
+//! The served branch: which one it is, how it is accessed, whether it exists, and which work trees show it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::store::git::repo::served;
 
 const BRANCHES: &str = "refs/heads/";
 
-/// What stands for a branch while a survey looks at a commit that is checked out by itself.
+/// The pseudo-branch of a survey of a detached `HEAD`.
 pub(crate) const DETACHED: &str = "HEAD";
 
 const NAMED_MAX: usize = 10;
 
-/// Whether git would make a branch of this name, given with or without `refs/heads/`
-/// (`git check-ref-format --branch`).
+/// Reports whether git accepts this as a branch name, with or without `refs/heads/` (`git check-ref-format
+/// --branch`).
 pub(crate) fn is_name(name: &str) -> bool {
     let short = name.strip_prefix(BRANCHES).unwrap_or(name);
     short != "HEAD"
@@ -27,32 +27,32 @@ pub(crate) fn is_name(name: &str) -> bool {
         && git2::Reference::is_valid_name(&format!("{BRANCHES}{short}"))
 }
 
-/// What a repository is opened for.
+/// The purpose for which a repository is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To read and write, alone: a second one is refused.
+    /// To read and write, exclusively: a second opening is refused.
     Serve,
-    /// To read, beside whoever serves; nothing is written, not even a note.
+    /// To read, alongside the process that serves; nothing is written, not even a note.
     Read,
-    /// To read the files as they stand, on whatever branch or none; nothing is written either.
+    /// To read the files of the work tree, on any branch or none; nothing is written either.
     Survey,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Branch {
     pub(crate) layout: Arc<Layout>,
-    /// Its whole name, or [`DETACHED`].
+    /// Its full name, or [`DETACHED`].
     pub(crate) name: String,
 }
 
 impl Branch {
-    /// The branch that is asked for, or that `HEAD` names. If it names none, as in the middle of a rebase or of a
-    /// bisection, it is the one that was served last; [`DETACHED`] for a survey.
+    /// Chooses the branch that is requested or else the one that `HEAD` names. If `HEAD` is detached, as in the
+    /// middle of a rebase or a bisection, it is the branch that was served last; for a survey it is [`DETACHED`].
     ///
     /// # Errors
     ///
-    /// Refuses a branch without a commit where others have some: an empty list is then a typing error and not the
-    /// truth. The first branch of a new repository is fine, and a survey may look at what is about to become the
+    /// Refuses an unborn branch if other branches have commits: an empty list would then be the result of a typing
+    /// error. The first branch of a new repository is accepted. A survey may also read what is about to become the
     /// first commit of another branch (`git checkout --orphan`).
     pub(crate) fn choose(layout: Layout, wanted: Option<&str>, access: Access) -> Result<Self, StoreError> {
         let name = match wanted {
@@ -106,7 +106,7 @@ impl Branch {
         )))
     }
 
-    /// The commit that it names, or `HEAD` in its stead.
+    /// The commit that the branch names, or `HEAD` in its stead.
     pub(crate) fn tip(&self) -> Result<Option<Revision>, StoreError> {
         match self.name.as_str() {
             DETACHED => self.layout.head_commit(),
@@ -114,8 +114,8 @@ impl Branch {
         }
     }
 
-    /// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push
-    /// into such a branch. One may be added at any time, so this is asked before every group of commits.
+    /// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push into such a
+    /// branch. A work tree may be added at any time, so this is checked before every group of commits.
     pub(crate) fn check_elsewhere(&self) -> Result<(), StoreError> {
         let layout = &self.layout;
         let linked = fs::read_dir(layout.common_dir.join("worktrees"));
@@ -151,7 +151,7 @@ fn main_work_tree(common_dir: &Path) -> Option<PathBuf> {
     Layout::find(common_dir, ".").ok()?.work_tree
 }
 
-/// The whole name of a branch, given with or without `refs/heads/`.
+/// Returns the full name of a branch, given with or without `refs/heads/`.
 pub(crate) fn whole_name(name: &str) -> String {
     format!("{BRANCHES}{}", name.strip_prefix(BRANCHES).unwrap_or(name))
 }

@@ -1,18 +1,18 @@
-//! The note of which revision the work tree was last brought to.
+//! Records the revision that the work tree was last updated to.
 //!
 //! ```text
-//! <revision it was brought to>
-//! <revision up to which its files and index are on disk for sure>
-//! <id of the running system, from the kernel>
+//! <revision that the work tree was updated to>
+//! <revision up to which its files and index are known to be on disk>
+//! <boot id from the kernel>
 //! ```
 //!
-//! Revisions are forty digits, zeros before the first commit. The file is overwritten where it
-//! stands, always with as many bytes, so a power cut leaves the old note or the new one and never
-//! half of it; only the first one is flushed, and with it whatever it says is on disk.
+//! Revisions are 40 digits, all zeros before the first commit. The file is overwritten in place, always with the
+//! same number of bytes, so a power cut leaves either the old or the new note. Only the first note is flushed, and
+//! with it everything that it refers to.
 //!
-//! After a kill the first line is right: what we wrote, the system still has. After a power cut it
-//! may say more than what reached the disk, and a note that is newer than the truth is one to be
-//! misled by. So when the system is another one than that of the note, the second line counts.
+//! After a kill the first line is right, because the kernel still has everything we wrote. After a power cut it may
+//! refer to more than what reached the disk, and a note that is newer than the files would be misleading. So if the
+//! boot id differs from the note's, the second line counts.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,18 +28,18 @@ use crate::store::git::repo::refs::NO_COMMIT;
 pub(crate) struct Checkpoint {
     file: StateFile,
     system: String,
-    // What it says, once it was read: nobody else writes it. Held from reading to writing, since the maintenance
-    // writes from a thread of its own.
+    // The content of the note once it has been read: only this process writes it. Locked from reading to writing,
+    // because the maintenance thread writes too.
     noted: Mutex<Option<Checkpointed>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checkpointed {
-    /// The revision that the work tree was brought to, or a newer one.
+    /// The revision that the work tree was updated to, or a newer one.
     pub(crate) revision: Option<Revision>,
     /// The revision up to which it is on disk.
     pub(crate) flushed: Option<Revision>,
-    /// Whether the system has been started anew since.
+    /// Whether the system has been rebooted since.
     pub(crate) after_restart: bool,
 }
 
@@ -49,12 +49,12 @@ impl Checkpoint {
         Self { file, system: system_id(), noted: Mutex::default() }
     }
 
-    /// Where the note stands.
+    /// The path of the note.
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Reads it; `None` when there is none, or none that makes sense.
+    /// Reads the note; `None` if there is none or it is malformed.
     pub(crate) fn read(&self) -> Option<Checkpointed> {
         *self.noted()
     }
@@ -79,14 +79,14 @@ impl Checkpoint {
         Some(Checkpointed { revision: if after_restart { flushed } else { brought }, flushed, after_restart })
     }
 
-    /// Notes that the work tree was brought to a revision.
+    /// Records that the work tree was updated to a revision.
     pub(crate) fn write(&self, brought: Option<Revision>) -> Result<(), StoreError> {
         let mut noted = self.noted();
         let flushed = noted.map_or(brought, |noted| noted.flushed);
         self.write_both(&mut noted, brought, flushed)
     }
 
-    /// Notes that everything up to a revision is on disk.
+    /// Records that everything up to a revision is on disk.
     pub(crate) fn write_flushed(&self, flushed: Option<Revision>) -> Result<(), StoreError> {
         let mut noted = self.noted();
         match *noted {
@@ -105,7 +105,7 @@ impl Checkpoint {
     ) -> Result<(), StoreError> {
         let [brought, durable] = [revision, flushed].map(|revision| revision.unwrap_or(NO_COMMIT));
         let text = format!("{brought}\n{durable}\n{}\n", self.system);
-        // Until it is written nobody knows.
+        // Until it is written, its content is unknown.
         *noted = None;
         if !self.file.overwrite(text.as_bytes())? {
             self.file.flush_file_system()?;
@@ -115,8 +115,7 @@ impl Checkpoint {
     }
 }
 
-/// What tells one start of the system from the next (random(4)); where there is none, every start
-/// looks like the same.
+/// Returns the kernel's boot id (random(4)). Where there is none, all boots look the same.
 pub(crate) fn system_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!("{:36.36}", id.trim())

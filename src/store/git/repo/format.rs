@@ -1,16 +1,17 @@
-//! Which form the files of our own have in a repository, so that an older version says why it can't go on.
+//! The format version of our own files in a repository, which lets an older version of the service explain why it
+//! can't open them.
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::repo::layout::Layout;
 
-/// The form that this version writes, and the newest that it reads. It grows when an older version would take
-/// what is written for something else; a file that says itself that it does not fit, and is made anew, is no
-/// reason.
+/// The format that this version writes, and the newest that it reads. It is incremented when an older version would
+/// misinterpret what is written. A file that records its own format and is rebuilt on a mismatch does not require
+/// that.
 const FORMAT: u32 = 1;
 
-/// Refuses what only a newer version knows. Without a note it is the first form.
+/// Refuses a repository whose format is newer than [`FORMAT`]. Without a note the first format is assumed.
 pub(crate) fn check(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError> {
     let noted = file(layout, barrier).read()?.unwrap_or_default();
     let noted = String::from_utf8_lossy(&noted).trim().parse().unwrap_or(FORMAT);
@@ -24,7 +25,8 @@ pub(crate) fn check(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError
     Err(layout.unsuitable(why))
 }
 
-/// Notes the form that is written from now on. It costs no flush: what is lost is noted at the next start.
+/// Records the format that is written from now on. It costs no flush: a lost note is written again at the next
+/// start.
 pub(crate) fn note(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError> {
     let (file, text) = (file(layout, barrier), format!("{FORMAT}\n"));
     if file.read()?.as_deref() == Some(text.as_bytes()) {

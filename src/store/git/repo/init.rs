@@ -1,4 +1,4 @@
-//! A new repository.
+//! Creates repositories.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::store::{AtPath as _, StoreError};
 
 const BRANCH: &str = "main";
 
-/// What a new repository is to be.
+/// The form of a new repository.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRepository<'a> {
     /// Whether it has no work tree.
@@ -26,11 +26,11 @@ impl Default for NewRepository<'_> {
     }
 }
 
-/// Makes a repository at `path` when nothing is there, and answers whether it did.
+/// Creates a repository at `path` if nothing is there; returns whether it did.
 ///
 /// # Errors
 ///
-/// Refuses a folder that holds something but no repository.
+/// Refuses a folder that is neither empty nor a repository.
 pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Result<bool, StoreError> {
     const MAKE: &str = "make a repository at";
     let path = &std::path::absolute(path).at(MAKE, path)?;
@@ -40,13 +40,13 @@ pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Re
             return Ok(false);
         }
         if !is_empty(path)? {
-            // Says what stands there instead.
+            // This fails with a description of what is there instead.
             return Layout::find(path, ".").map(|_| false);
         }
     }
     barrier.make_folder(Path::new("/"), &git_dir)?;
     fill(&git_dir, new).at(MAKE, path)?;
-    // `HEAD` comes last, when all the rest is on disk: without it the folder is no repository yet.
+    // `HEAD` is created last, when everything else is on disk; until then the folder is not a repository.
     barrier.file_system(&git_dir)?;
     fs::rename(git_dir.join(HEAD_DRAFT), git_dir.join("HEAD")).at(MAKE, path)?;
     barrier.folder(&git_dir)?;
@@ -65,7 +65,8 @@ fn is_empty(path: &Path) -> Result<bool, StoreError> {
     Ok(entries.is_none_or(|mut entries| entries.next().is_none()))
 }
 
-/// Whether this is a folder in which [`init`] was cut short: nothing but a part of what it makes is there.
+/// Reports whether a previous [`init`] was interrupted here: the folder contains only a part of what `init`
+/// creates.
 fn is_unfinished(path: &Path, git_dir: &Path) -> bool {
     let made = FOLDERS.iter().flat_map(|folder| Path::new(folder).ancestors());
     let made: BTreeSet<PathBuf> = made
@@ -86,10 +87,10 @@ fn holds_only(folder: &Path, made: &BTreeSet<PathBuf>) -> bool {
 
 const FOLDERS: [&str; 5] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"];
 
-/// `HEAD` in the making.
+/// The draft of `HEAD`.
 const HEAD_DRAFT: &str = "HEAD.new";
 
-/// What `git init` writes, and reflogs of a bare repository as well, which tell what was where before.
+/// What `git init` writes, plus reflogs even for a bare repository, because they record where branches were before.
 fn config(is_bare: bool) -> String {
     format!(
         "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = {is_bare}\n\tlogallrefupdates = true\n"

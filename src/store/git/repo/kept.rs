@@ -1,7 +1,7 @@
-//! Former heads of the branch, kept as refs so that `git gc` leaves what they reach.
+//! Former heads of the branch, kept as refs so that `git gc` preserves what they reach.
 //!
-//! They are let go after the time that git keeps reflogs for, since that is how long a person who has moved
-//! a branch by mistake is used to find the way back.
+//! They are released after the time for which git keeps reflogs, because people are used to having that long to
+//! undo a mistaken move of a branch.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs;
 use crate::store::{AtPath as _, Kept, StoreError, git_command};
 
-/// Keeps a commit, unless it is kept; all that it reaches is flushed first, since git flushes little of what
-/// people commit.
+/// Keeps a commit, unless it is kept already. Everything that it reaches is flushed first, because git flushes
+/// little of what people commit.
 pub(crate) fn keep(layout: &Layout, kept: Kept, barrier: &Barrier) -> Result<Kept, StoreError> {
     if let Some(known) = all(layout)?.into_iter().find(|known| known.revision == kept.revision) {
         return Ok(known);
@@ -26,7 +26,7 @@ pub(crate) fn keep(layout: &Layout, kept: Kept, barrier: &Barrier) -> Result<Kep
     Ok(kept)
 }
 
-/// What is kept now; see [`Journal::kept`](crate::store::Journal::kept).
+/// Returns what is kept now; see [`Journal::kept`](crate::store::Journal::kept).
 pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
     if let Err(error) = expire(layout, now) {
         tracing::warn!(%error, cause = error.cause(), "what was kept for long enough could not be let go; it is tried again");
@@ -34,11 +34,11 @@ pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<Kept>, 
     all(layout)
 }
 
-/// Lets go what nobody wants kept any more.
+/// Releases what need not be kept any longer.
 pub(crate) fn let_go(layout: &Layout, kept: &[Kept]) -> Result<(), StoreError> {
     for name in kept.iter().map(name_of) {
         if refs::read(&layout.common_dir, &name)?.is_some() {
-            // Git does it, for it may have packed the ref away.
+            // Git deletes the ref, because git may have packed it.
             git_command::delete_ref(&layout.common_dir, &name).at("remove", &layout.common_dir.join(name))?;
         }
     }
@@ -49,7 +49,7 @@ fn name_of(kept: &Kept) -> String {
     format!("{}{}", Kept::REFS, kept.name)
 }
 
-/// What is kept, the oldest first. What is named otherwise, or can't be read, is not ours.
+/// Returns what is kept, oldest first. Refs with other names, or that can't be read, are not ours and are left out.
 fn all(layout: &Layout) -> Result<Vec<Kept>, StoreError> {
     let read = |name: String| {
         let revision = refs::read(&layout.common_dir, &name).ok()??;
@@ -72,7 +72,7 @@ fn expire(layout: &Layout, now: DateTime<Utc>) -> Result<(), StoreError> {
     let_go(layout, &kept)
 }
 
-/// Makes a ref that nobody else makes, durably; what it names is on disk already.
+/// Creates a ref that nobody else creates, durably; its target must be on disk already.
 fn create(layout: &Layout, name: &str, target: Revision, barrier: &Barrier) -> Result<(), StoreError> {
     let path = layout.common_dir.join(name);
     let folder = path.parent().expect("a ref is below refs");
@@ -84,7 +84,7 @@ fn create(layout: &Layout, name: &str, target: Revision, barrier: &Barrier) -> R
     barrier.folder(folder)
 }
 
-/// For how long git keeps reflogs here, and we what a rewritten branch had; `None` for ever.
+/// Returns for how long git keeps reflogs here, and we keep what a rewritten branch had; `None` for ever.
 pub(crate) fn reflog_age(layout: &Layout) -> Result<Option<TimeDelta>, StoreError> {
     git_command::reflog_age(&layout.common_dir, now()).at("read the configuration of", &layout.common_dir)
 }

@@ -1,7 +1,7 @@
-//! Where the parts of a repository are, and whether it is one that can be served.
+//! Locates the parts of a repository and checks whether it can be served.
 //!
-//! Everything is found by our own reading of `gitrepository-layout(5)` and of the repository's own
-//! configuration; no other configuration and no environment variable has a say.
+//! Everything is found by our own implementation of `gitrepository-layout(5)` and of the repository's own
+//! configuration; no other configuration and no environment variable matters.
 
 use std::fs;
 use std::io;
@@ -15,35 +15,34 @@ use crate::store::{AtPath as _, StoreError};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    /// What was asked for; named in errors.
+    /// The path that the caller named, for errors.
     pub(crate) path: PathBuf,
-    /// `HEAD` and the index are here.
+    /// Contains `HEAD` and the index.
     pub(crate) git_dir: PathBuf,
-    /// Objects, refs and configuration are here; the same folder but in a linked work tree.
+    /// Contains objects, refs and configuration; the same folder except in a linked work tree.
     pub(crate) common_dir: PathBuf,
-    /// The checked-out files; `None` when bare.
+    /// The checked-out files; `None` if the repository is bare.
     pub(crate) work_tree: Option<PathBuf>,
-    /// The collections folder, part by part; none for the root.
+    /// The components of the collections folder; empty for the root.
     pub(crate) folder: Vec<String>,
-    /// Whether new reflogs are made.
+    /// Whether reflogs are created for new refs.
     pub(crate) log_new_branches: bool,
-    /// Whether no object may be removed, not even one that is elsewhere as well
-    /// (`extensions.preciousObjects`).
+    /// Whether no object may be removed, even if it exists elsewhere too (`extensions.preciousObjects`).
     pub(crate) keeps_objects: bool,
-    /// With whom it is shared (`core.sharedRepository`).
+    /// The permissions for sharing it with other users (`core.sharedRepository`).
     pub(crate) shared: Option<Rights>,
 }
 
-/// How many bytes a configuration may have: nobody's has more, and reading one takes thirty times its size.
+/// The maximum size of a configuration file: none in use is larger, and reading one takes thirty times its size in
+/// memory.
 const CONFIG_BYTES_MAX: u64 = 1_024 * 1_024;
 
 pub(crate) const STATE_FOLDER: &str = "collectory";
 
-/// What is known of the remote that the branch is shared with stands here, below the repository.
+/// The `GIT_DIR` for the remote that the branch is shared with, relative to the repository.
 pub(crate) const REMOTE_FOLDER: &str = "collectory/remote";
 
 impl Layout {
-    /// Finds the parts of the repository at `path`.
     pub(crate) fn find(path: &Path, folder: &str) -> Result<Self, StoreError> {
         let unsuitable = |why: String| StoreError::Unsuitable { path: path.to_owned(), why };
         let folder = parse_folder(folder)?;
@@ -70,7 +69,8 @@ impl Layout {
         })
     }
 
-    /// A part of the repository that a link takes elsewhere: what is written there would not be in the repository.
+    /// Finds a part of the repository that is a symbolic link: anything written there would end up outside the
+    /// repository.
     pub(crate) fn find_way_out(&self) -> Option<String> {
         let shared = ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "logs", "logs/refs"];
         let parts = shared.map(|part| self.common_dir.join(part)).into_iter();
@@ -85,7 +85,7 @@ impl Layout {
         refs::head(&self.git_dir)
     }
 
-    /// The commit that is checked out, if there is one.
+    /// The commit that is checked out, if any.
     pub(crate) fn head_commit(&self) -> Result<Option<Revision>, StoreError> {
         match self.head()? {
             GitHead::Detached(revision) => Ok(Some(revision)),
@@ -98,7 +98,7 @@ impl Layout {
         self.common_dir.join(STATE_FOLDER)
     }
 
-    /// Whether the branch is, or was, shared with a remote by services.
+    /// Reports whether services share, or once shared, the branch through a remote.
     pub(crate) fn has_remote(&self) -> bool {
         self.common_dir.join(REMOTE_FOLDER).exists()
     }
@@ -112,18 +112,18 @@ impl Layout {
         self.common_dir.join("objects/pack")
     }
 
-    /// A file of the collections folder as a path inside the repository.
+    /// Converts the name of a collection file to its path inside the repository.
     pub(crate) fn inside(&self, name: &str) -> String {
         self.folder.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("/")
     }
 
-    /// Says that the repository can't be served.
+    /// Creates the error for a repository that can't be served.
     pub(crate) fn unsuitable(&self, why: impl Into<String>) -> StoreError {
         StoreError::Unsuitable { path: self.path.clone(), why: why.into() }
     }
 }
 
-/// The repository that a folder lies in, or is: the nearest one above it.
+/// Returns the innermost repository that contains a folder, or is it.
 #[must_use]
 pub fn around(folder: &Path) -> Option<PathBuf> {
     let folder = fs::canonicalize(folder).ok()?;
@@ -180,7 +180,7 @@ pub(crate) fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     found.map(|path| fs::canonicalize(&path).at("open", &path)).transpose()
 }
 
-/// A path as git writes it into a file, relative to `base`.
+/// Resolves a path from a file of git's, relative to `base`.
 fn resolve(base: &Path, text: &[u8]) -> Result<PathBuf, StoreError> {
     let text = String::from_utf8_lossy(text);
     let path = base.join(text.trim_end_matches(['\n', '\r']));
@@ -194,7 +194,7 @@ fn find_work_tree(
     config: &Config,
 ) -> Result<Option<PathBuf>, StoreError> {
     if linked {
-        // The file names the work tree's `.git`.
+        // The file contains the path of the work tree's `.git`.
         let at = read_if_there(&git_dir.join("gitdir"))?.unwrap_or_default();
         return Ok(resolve(git_dir, &at)?.parent().map(Path::to_owned));
     }
@@ -205,13 +205,13 @@ fn find_work_tree(
     match config.flag("core.bare") {
         Some(true) => Ok(None),
         _ if inside => Ok(git_dir.parent().map(Path::to_owned)),
-        // A `.git` file leads to a folder of any name.
+        // A `.git` file may point to a folder of any name.
         _ if path != git_dir => Ok(Some(path.to_owned())),
         _ => Ok(None),
     }
 }
 
-/// Whether there is a configuration; one that is no file or far too large is refused.
+/// Reports whether a configuration file exists; fails if it is not a regular file or far too large.
 fn is_readable(path: &Path) -> Result<bool, StoreError> {
     let unfit = |why| Err(StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why)));
     match fs::metadata(path) {
@@ -248,7 +248,7 @@ impl Config {
         self.0.get_bool(name).ok()
     }
 
-    /// `core.logAllRefUpdates`: by default when there is a work tree.
+    /// Evaluates `core.logAllRefUpdates`; by default it is set if there is a work tree.
     fn logs_new_branches(&self, bare: bool) -> bool {
         match self.text("core.logallrefupdates") {
             Some(text) if text.eq_ignore_ascii_case("always") => true,
@@ -278,7 +278,7 @@ impl Config {
         self.check_extensions()
     }
 
-    /// A repository of format 1 must not be touched by who does not know all its extensions
+    /// A repository of format 1 must not be changed by a program that does not know all its extensions
     /// (gitrepository-layout(5)).
     fn check_extensions(&self) -> Result<(), String> {
         const KNOWN: [&str; 7] = [
@@ -313,7 +313,8 @@ impl Config {
     }
 }
 
-/// What keeps a folder from being used, in words: its first part below `root` that is a link, no folder or a submodule.
+/// Explains why a folder can't be used: its first component below `root` that is a link, not a folder, or a
+/// submodule.
 pub(crate) fn find_obstacle(root: &Path, parts: &[String]) -> Option<String> {
     let mut at = root.to_owned();
     for part in parts {

@@ -1,7 +1,7 @@
-//! A repository: where its parts are, what its branch and its `HEAD` say, whose it is.
+//! A repository: its layout, its branch and `HEAD`, its owner.
 //!
-//! Nothing here reads an object or a file of the work tree, and no configuration but the
-//! repository's own decides what is served.
+//! Nothing here reads an object or a file of the work tree. Only the repository's own configuration decides what is
+//! served.
 
 pub(crate) mod branch;
 pub(crate) mod checkpoint;

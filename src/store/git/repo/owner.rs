@@ -1,6 +1,6 @@
-//! Whose repository it is. Git refuses one that belongs to somebody else (`ensure_valid_ownership` in its
-//! `setup.c`), since whoever owns it decides what happens in it; so do we, and `safe.directory` is heeded as git
-//! heeds it: in the configuration of the system and of the user, never in the repository's own.
+//! The owner of the repository. Git refuses a repository of another user (`ensure_valid_ownership` in its
+//! `setup.c`), because its owner controls what happens in it, and so do we. `safe.directory` is honoured as in git:
+//! in the configuration of the system and of the user, never in the repository's own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,10 +12,10 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::user_config::{environment, safe_directories};
 use crate::store::{AtPath as _, StoreError};
 
-/// Every repository, as a value of `safe.directory`.
+/// The value of `safe.directory` that covers every repository.
 const EVERYWHERE: &str = "*";
 
-/// Refuses the repository of another user, unless the configuration says that it is safe.
+/// Refuses the repository of another user, unless the configuration declares it safe.
 pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
     let parts = [Some(&layout.git_dir), Some(&layout.common_dir), layout.work_tree.as_ref()];
     let named = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
@@ -35,12 +35,12 @@ pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a file is of whoever runs us; of root also, who it was before it became root.
+/// Reports whether a file belongs to our user; for root also to the user who became root with sudo.
 fn is_ours(owner: u32, user: u32, sudo_user: Option<u32>) -> bool {
     owner == user || user == 0 && sudo_user == Some(owner)
 }
 
-/// Whether a list names a folder; nothing in it takes back what stands before.
+/// Reports whether a list covers a folder; an empty value discards the values before it.
 fn is_among(list: &[String], folder: &Path) -> bool {
     let mut is_safe = false;
     for text in list {

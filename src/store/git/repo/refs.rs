@@ -1,9 +1,9 @@
-//! The served branch: read, and moved by compare-and-set.
+//! The served branch: read, and moved by compare-and-swap.
 //!
-//! A branch is a file `refs/heads/x` with an id, or, where there is none, a line of `packed-refs`
-//! (gitrepository-layout(5)). It is moved as git's `refs/files-backend.c` does it: `HEAD.lock` when
-//! `HEAD` names the branch (`split_head_update`), then `x.lock` with the new id, the comparison
-//! under the lock, the reflogs, the rename.
+//! A branch is a file `refs/heads/x` that contains an id or, if there is no such file, a line of `packed-refs`
+//! (gitrepository-layout(5)). It is moved as in git's `refs/files-backend.c`: `HEAD.lock` if `HEAD` names the
+//! branch (`split_head_update`), then `x.lock` with the new id, the comparison under the lock, the reflogs, the
+//! rename.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -20,22 +20,22 @@ use crate::store::git::object::id::{Oid, unhex};
 use crate::store::git::repo::layout::Layout;
 use crate::store::{AtPath as _, StoreError};
 
-/// Longer than an id: a ref that holds none need not be read whole to be refused.
+/// Longer than an id: a ref file with anything else need not be read whole to be refused.
 const REF_BYTES_MAX: usize = 256;
 
-/// What stands for a commit where there is none, in reflogs and in the checkpoint.
+/// The null id, which stands for "no commit" in reflogs and in the checkpoint.
 pub(crate) const NO_COMMIT: Revision = Revision::new([0; 20]);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GitHead {
-    /// A ref by its whole name, born or not.
+    /// The full name of a ref, which may be unborn.
     Ref(String),
     Detached(Revision),
 }
 
 pub(crate) fn head(git_dir: &Path) -> Result<GitHead, StoreError> {
     let path = git_dir.join("HEAD");
-    // Git of 2005 made it a symbolic link, and still reads it so.
+    // In 2005 git made `HEAD` a symbolic link, and it still reads one.
     if let Ok(target) = fs::read_link(&path) {
         return Ok(GitHead::Ref(target.to_string_lossy().into_owned()));
     }
@@ -48,11 +48,11 @@ pub(crate) fn head(git_dir: &Path) -> Result<GitHead, StoreError> {
     commit.ok_or_else(|| damaged(&path, "it names neither a branch nor a commit"))
 }
 
-/// The commit that a branch names; `None` when it has none yet.
+/// Returns the commit that a branch names; `None` if the branch is unborn.
 pub(crate) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreError> {
     let loose = common_dir.join(name);
-    // Git packs refs by writing `packed-refs` before it removes the file, so looking at the file
-    // first can miss both; a second look at the file finds what became of it.
+    // Git packs refs by writing `packed-refs` before it removes the file, so checking the file first can miss both.
+    // A second check of the file finds out what happened.
     for _ in 0..2 {
         if let Some(text) = read_ref(&loose)? {
             let oid = unhex(text.trim_ascii());
@@ -65,8 +65,7 @@ pub(crate) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreEr
     Ok(None)
 }
 
-/// Reads the file of a ref; `None` when it is not there, the folder of others is, or no file can be called
-/// so.
+/// Reads a ref file; `None` if it does not exist, is a folder of other refs, or has a name that no file can have.
 fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut text = Vec::with_capacity(REF_BYTES_MAX);
     let read = open::open(path).and_then(|file| file.take(REF_BYTES_MAX as u64).read_to_end(&mut text));
@@ -95,15 +94,15 @@ pub(crate) fn packed(common_dir: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     read_if_there(&common_dir.join("packed-refs"))
 }
 
-/// The ids and whole names in `packed-refs`.
+/// Iterates over the ids and full names in `packed-refs`.
 pub(crate) fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    // `# pack-refs with: ...` comes first, `^<id>` is what the tag above it points at.
+    // The first line is `# pack-refs with: ...`; a line `^<id>` is the target of the tag above it.
     refs.split(|byte| *byte == b'\n')
         .filter(|line| line.len() > 41 && line[40] == b' ')
         .map(|line| (&line[..40], line[41..].trim_ascii_end()))
 }
 
-/// The whole names of all refs that begin so, sorted.
+/// Returns the full names of all refs with this prefix, sorted.
 pub(crate) fn names(common_dir: &Path, prefix: &str) -> Result<Vec<String>, StoreError> {
     let refs = packed(common_dir)?.unwrap_or_default();
     let packed = packed_lines(&refs).map(|(_, name)| String::from_utf8_lossy(name).into_owned());
@@ -114,12 +113,12 @@ pub(crate) fn names(common_dir: &Path, prefix: &str) -> Result<Vec<String>, Stor
     Ok(names)
 }
 
-/// Adds what stands in files of their own. A lock is no ref, and neither is an empty folder.
+/// Adds the refs that have files of their own. Locks and empty folders are not refs.
 fn add_loose(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), StoreError> {
     for entry in fs::read_dir(folder).at_if_there("read", folder)?.into_iter().flatten() {
         let entry = entry.at("read", folder)?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        // A link may lead back to where it stands.
+        // Symbolic links to folders are not followed, because they may form a loop.
         if entry.file_type().is_ok_and(|there| there.is_dir()) {
             add_loose(&entry.path(), &format!("{name}/"), names)?;
         } else if git2::Reference::is_valid_name(&name) {
@@ -138,24 +137,24 @@ fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {
 pub(crate) struct Move<'a> {
     pub(crate) branch: &'a str,
     pub(crate) expected: Option<Revision>,
-    /// The commits to go over, the last one being the new place, each with its reflog message.
+    /// The new commits in order, each with its reflog message; the last one is the new head.
     pub(crate) steps: &'a [(Revision, String)],
     pub(crate) actor: &'a Actor,
     pub(crate) at: DateTime<Utc>,
-    /// How long to wait for others' locks.
+    /// How long to wait for locks that others hold.
     pub(crate) wait: Duration,
 }
 
 impl Move<'_> {
-    /// Writes the branch's new content, for the caller to flush before [`make`](Self::make).
+    /// Writes the branch's new content; the caller flushes it before [`make`](Self::make).
     pub(crate) fn draft(&self, layout: &Layout) -> Result<LockDraft, StoreError> {
         let new = self.steps.last().expect("a move goes somewhere").0;
         let path = layout.common_dir.join(self.branch);
         LockDraft::write(&layout.state(), &path, format!("{new}\n").as_bytes())
     }
 
-    /// Moves the branch, durably. On an error it may have moved all the same, and then it is not known to
-    /// be on disk.
+    /// Moves the branch, durably. After an error the branch may have moved anyway, and then it is not known to be
+    /// on disk.
     pub(crate) fn make(
         &self,
         layout: &Layout,
@@ -178,7 +177,7 @@ impl Move<'_> {
         barrier.files(log.as_ref().as_slice())
     }
 
-    /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
+    /// Locks `HEAD` if it names the branch, so that `HEAD` can't be switched to another branch in the meantime.
     fn lock_head(&self, layout: &Layout) -> Result<Option<HeldLock>, StoreError> {
         let named = || layout.head().map(|head| head == GitHead::Ref(self.branch.to_owned()));
         if !named()? {
@@ -200,8 +199,8 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// A branch `a` and a branch `a/b` can't both exist (`refs_verify_refname_available`); among
-    /// files the folder itself sees to it.
+    /// A branch `a` and a branch `a/b` can't both exist (`refs_verify_refname_available`). For loose refs the file
+    /// system enforces that.
     fn check_packed_names(&self, layout: &Layout) -> Result<(), StoreError> {
         let refs = packed(&layout.common_dir)?.unwrap_or_default();
         let within = |inner: &[u8], outer: &[u8]| {
@@ -218,7 +217,7 @@ impl Move<'_> {
         }
     }
 
-    /// Adds an entry for each step, as `log_ref_write_fd` in `refs/files-backend.c` writes them.
+    /// Appends a reflog entry for each step, like `log_ref_write_fd` in `refs/files-backend.c`.
     fn log(&self, git_dir: &Path, name: &str, make: bool) -> Result<Option<Unflushed>, StoreError> {
         let path = reflog(git_dir, name);
         let is_new = !path.is_file();
@@ -229,7 +228,7 @@ impl Move<'_> {
             make_way(&path)?;
             make_folders(git_dir, path.parent().expect("a reflog is below logs"))?;
         }
-        // Where git follows a link, we don't: it may lead out of the repository.
+        // Unlike git we do not follow a symbolic link here: it may lead out of the repository.
         let opened = open::open_own(OpenOptions::new().append(true).create(true), &path);
         let log = |mut file: File| file.write_all(self.log_lines().as_bytes()).map(|()| file);
         let file = opened.and_then(log).at("write the reflog", &path)?;
@@ -249,13 +248,12 @@ impl Move<'_> {
     }
 }
 
-/// Where the moves of a ref are noted, or those of `HEAD`.
+/// The path of the reflog of a ref or of `HEAD`.
 pub(crate) fn reflog(git_dir: &Path, name: &str) -> PathBuf {
     git_dir.join("logs").join(name)
 }
 
-/// Removes empty folders that stand where a file must go, as git does: they are what a deleted
-/// branch `a/b` leaves behind.
+/// Removes empty folders that are in the way of a file, as git does: a deleted branch `a/b` leaves them behind.
 fn make_way(path: &Path) -> Result<(), StoreError> {
     if !fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
         return Ok(());

@@ -1,10 +1,10 @@
-//! The note of which revision of which branch was served last, `collectory/served`:
-//! `refs/heads/main 9fceb02d…` and a line end.
+//! Records which revision of which branch was served last, in `collectory/served`: `refs/heads/main 9fceb02d…` and
+//! a line end.
 //!
-//! By it a start tells that the branch was rewritten while nothing ran, and goes on with the branch where `HEAD` names
-//! none, as in the middle of a rebase. It is written after the branch has
-//! moved, for each move of ours and whenever another's is noticed, and not flushed, so it is never newer
-//! than the truth but after a power cut that took back what git had not flushed; then that commit is missing.
+//! From this note the next start detects that the branch was rewritten while no service ran. It also names the
+//! branch to serve where `HEAD` names none, as in the middle of a rebase. The note is written after the branch has
+//! moved, for each of our moves and whenever another's is noticed, and it is not flushed. So it is never newer than
+//! the branch, except after a power cut that undid what git had not flushed; then the noted commit is missing.
 
 use std::path::PathBuf;
 
@@ -16,33 +16,33 @@ use crate::store::git::object::id::unhex;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
 
-/// What was noted of a branch; `None` when the note is of another one, or makes no sense.
+/// Returns the revision noted for a branch; `None` if the note is about another branch or malformed.
 pub(crate) fn read(branch: &Branch) -> Result<Option<Revision>, StoreError> {
     let text = file(&branch.layout).read()?.unwrap_or_default();
     let noted = text.strip_prefix(branch.name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     Ok(noted.and_then(|id| unhex(id.trim_ascii_end())).map(Revision::new))
 }
 
-/// The whole name of the branch that was served last.
+/// Returns the full name of the branch that was served last.
 pub(crate) fn branch(layout: &Layout) -> Result<Option<String>, StoreError> {
     let text = file(layout).read()?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     Ok(text.split_once(' ').map(|(name, _)| name.to_owned()))
 }
 
-/// Notes it; see [`Journal::note_served`](crate::store::Journal::note_served).
+/// Records a revision; see [`Journal::note_served`](crate::store::Journal::note_served).
 pub(crate) fn note(branch: &Branch, revision: Revision) {
     if let Err(error) = file(&branch.layout).overwrite(format!("{} {revision}\n", branch.name).as_bytes()) {
         tracing::warn!(%error, cause = error.cause(), "which revision was served last could not be noted");
     }
 }
 
-/// Where the note stands.
+/// The path of the note.
 pub(crate) fn path(layout: &Layout) -> PathBuf {
     file(layout).path().to_owned()
 }
 
 fn file(layout: &Layout) -> StateFile {
-    // It is never flushed.
+    // The file is never flushed.
     StateFile::new(&layout.state(), "served", &Barrier::default())
 }

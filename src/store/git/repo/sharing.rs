@@ -1,5 +1,5 @@
-//! With whom the repository is shared (`core.sharedRepository` in git-config(1)): the rights that its files have,
-//! whatever the user's own habit is.
+//! Sharing a repository with other users (`core.sharedRepository` in git-config(1)): the permissions of its files,
+//! whatever the user's umask is.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use rustix::process::umask;
 use crate::store::StoreError;
 use crate::store::git::repo::layout::{Layout, find_git_dir};
 
-/// Has this process make files with the rights that the repository at `path` asks for, if it asks for any and is
-/// there. It is for a process that does nothing else, and holds for the files of the work tree too.
+/// Sets the umask of this process to what the repository at `path` asks for, if it exists and asks for any. This is
+/// for a process that does nothing else; it also affects the files of the work tree.
 ///
 /// # Errors
 ///
-/// Fails when there is something that can't be served.
+/// Fails if the repository can't be served.
 pub fn keep_to_sharing(path: &Path) -> Result<(), StoreError> {
-    // Its making may have been cut short; what is no repository at all is told by whoever opens it.
+    // Its creation may have been interrupted; that there is no repository at all is reported when it is opened.
     if find_git_dir(path)?.is_none() {
         return Ok(());
     }
@@ -33,21 +33,21 @@ pub(crate) enum Rights {
 }
 
 impl Rights {
-    /// Reads the value as `git_config_perm` in git's `setup.c` does.
+    /// Parses the value like `git_config_perm` in git's `setup.c`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "" | "group" | "true" | "yes" | "on" | "1" => Some(Self::AtLeast(0o660)),
             "all" | "world" | "everybody" | "2" => Some(Self::AtLeast(0o664)),
             text => {
                 let mode = u32::from_str_radix(text, 8).ok()?;
-                // Its owner can always read and write.
+                // The owner must be able to read and write.
                 (mode & 0o600 == 0o600).then_some(Self::Exactly(mode & 0o666))
             }
         }
     }
 }
 
-/// The mask that leaves these rights: who may read a folder may enter it.
+/// Returns the umask for these permissions: read permission on a folder implies search permission.
 fn mask(shared: Rights, habit: u32) -> u32 {
     let (Rights::AtLeast(rights) | Rights::Exactly(rights)) = shared;
     let taken = !(rights | (rights & 0o444) >> 2) & 0o777;

@@ -1,10 +1,10 @@
-//! The configuration of whoever runs us: the only place where more than the repository's own is
-//! read, and only to be told five things: who commits by hand, whom to believe a signature, where
-//! hooks are looked for, whether a file would be changed by a program, and whether the mode of a file means anything.
+//! The configuration of the user who runs the service. This is the only place that reads more than the repository's
+//! own configuration, and only for five things: the author of hand edits, the trusted signers, the hooks folder,
+//! whether a filter program changes a file, and whether file modes matter.
 //!
-//! The files are those of git (git-config(1), FILES and ENVIRONMENT), the later ones over the
-//! earlier: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that
-//! `GIT_CONFIG_GLOBAL` names; the repository's. Nothing of them is ever executed.
+//! The files are those of git (git-config(1), FILES and ENVIRONMENT), later ones taking precedence over earlier
+//! ones: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that `GIT_CONFIG_GLOBAL`
+//! names; the repository's. Nothing in them is ever executed.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,30 +16,30 @@ use crate::domain::Actor;
 use crate::store::StoreError;
 use crate::store::git::repo::layout::Layout;
 
-/// A variable of the environment; those are git's own, not settings of the service.
+/// Looks up an environment variable; these are git's own, not settings of the service.
 type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// On whose behalf hand edits are committed.
+/// Returns the person on whose behalf hand edits are committed.
 pub(crate) fn person(layout: &Layout) -> Actor {
-    // With what is included for some repositories or branches only (`includeIf`).
+    // Includes what is configured for some repositories or branches only (`includeIf`).
     let config = open_by_libgit2(layout).and_then(|it| it.config()).unwrap_or_else(|_| open(layout));
     let text = |name| config.get_string(name).unwrap_or_default();
     Actor::new(&text("user.name"), &text("user.email"))
 }
 
-/// The files by which git judges SSH signatures, as far as its configuration names them.
+/// The files by which git verifies SSH signatures, as far as its configuration names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignatureFiles {
-    /// Whom to believe, `gpg.ssh.allowedSignersFile`.
+    /// The trusted signers, `gpg.ssh.allowedSignersFile`.
     pub allowed_signers: Option<PathBuf>,
-    /// Whose keys were taken back, `gpg.ssh.revocationFile`.
+    /// The revoked keys, `gpg.ssh.revocationFile`.
     pub revoked_keys: Option<PathBuf>,
-    /// Where the checked-out files are, which may come from anybody whose commits are taken.
+    /// The checked-out files, which may come from anyone whose commits are accepted.
     pub work_tree: Option<PathBuf>,
 }
 
 impl SignatureFiles {
-    /// Whether the list of whom to believe is one of the checked-out files.
+    /// Reports whether the list of trusted signers is one of the checked-out files.
     #[must_use]
     pub fn is_checked_out(&self) -> bool {
         let (Some(signers), Some(root)) = (&self.allowed_signers, &self.work_tree) else { return false };
@@ -48,12 +48,12 @@ impl SignatureFiles {
     }
 }
 
-/// What git's configuration says of signatures in this repository. Paths that are not absolute
-/// begin at the root of the work tree, where git stands when it reads them.
+/// Returns what git's configuration says about signatures in this repository. Relative paths start at the root of
+/// the work tree, where git runs when it reads them.
 ///
 /// # Errors
 ///
-/// Fails when there is no repository, or one that can't be served.
+/// Fails if there is no repository, or one that can't be served.
 pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> {
     let layout = Layout::find(repository, ".")?;
     let config = open(&layout);
@@ -66,11 +66,11 @@ pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> 
     })
 }
 
-/// The folder that git takes its hooks from in place of its own (`core.hooksPath`).
+/// Returns the folder that git takes its hooks from instead of its own (`core.hooksPath`).
 ///
 /// # Errors
 ///
-/// Fails when there is no repository, or one that can't be served.
+/// Fails if there is no repository, or one that can't be served.
 pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
     let layout = Layout::find(repository, ".")?;
     let named = open(&layout).get_path("core.hooksPath").ok();
@@ -78,17 +78,18 @@ pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
     Ok(named.map(|path| root.join(path)))
 }
 
-/// Whether git looks at who may execute a file (`core.fileMode`).
+/// Reports whether git tracks the executable bit of files (`core.fileMode`).
 pub(crate) fn has_file_modes(layout: &Layout) -> bool {
     open(layout).get_bool("core.fileMode").unwrap_or(true)
 }
 
-/// A variable of the environment that is git's own.
+/// Reads an environment variable of git's own.
 pub(crate) fn environment(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
 
-/// The folders whose owner does not matter (`safe.directory`), as whoever runs us and the system say.
+/// Returns the folders whose owner does not matter (`safe.directory`), from the configuration of the user and the
+/// system.
 pub(crate) fn safe_directories() -> Vec<String> {
     let config = open_outside();
     let mut found = Vec::new();
@@ -98,14 +99,14 @@ pub(crate) fn safe_directories() -> Vec<String> {
             let text = entry.value().unwrap_or_default();
             found.push(text.strip_prefix("~/").map_or(text.to_owned(), |rest| format!("{home}/{rest}")));
         };
-        // What can't be read says nothing.
+        // A value that can't be read is ignored.
         drop(values.for_each(add));
     }
     found
 }
 
-/// Whether a program is set for a file of the collections folder, which git runs before it commits it (`filter` in
-/// gitattributes(5)).
+/// Reports whether git runs a configured program on a file of the collections folder before committing it (`filter`
+/// in gitattributes(5)).
 pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
     let program = || {
         let repository = open_by_libgit2(layout)?;
@@ -119,15 +120,14 @@ pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
     program().unwrap_or(false)
 }
 
-/// The repository as libgit2 knows it, which does not open all that are served.
+/// Opens the repository with libgit2, which does not support every repository that we serve.
 fn open_by_libgit2(layout: &Layout) -> Result<Repository, git2::Error> {
     let flags =
         RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT | RepositoryOpenFlags::FROM_ENV;
     Repository::open_ext(&layout.git_dir, flags, [""; 0])
 }
 
-/// All that git would read, but for `git -c` and its variables. A file that can't be read says
-/// nothing.
+/// Opens all files that git would read, except `git -c` and its variables. A file that can't be read is ignored.
 fn open(layout: &Layout) -> Config {
     let mut config = open_outside();
     add(&mut config, ConfigLevel::Local, &layout.common_dir.join("config"));
@@ -143,7 +143,7 @@ fn open_outside() -> Config {
     config
 }
 
-/// Adds a file. Where there is none, and where there is none that can be read, nothing is said.
+/// Adds a file; one that is absent or can't be read is ignored.
 fn add(config: &mut Config, level: ConfigLevel, path: &Path) {
     drop(path.is_file().then(|| config.add_file(path, level, false)));
 }
@@ -157,7 +157,7 @@ fn outside(variable: Variable<'_>) -> Vec<(ConfigLevel, PathBuf)> {
         let system = path("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
         files.push((ConfigLevel::System, system));
     }
-    // Set to nothing it names no file, and yet takes the place of the user's.
+    // An empty value names no file, but still replaces the user's.
     if let Some(global) = path("GIT_CONFIG_GLOBAL") {
         files.push((ConfigLevel::Global, global));
         return files;
@@ -174,7 +174,7 @@ fn outside(variable: Variable<'_>) -> Vec<(ConfigLevel, PathBuf)> {
 mod tests {
     use super::*;
 
-    /// The files that are read in an environment, as their names.
+    /// The names of the files that are read in this environment.
     fn files(environment: &[(&str, &str)]) -> Vec<String> {
         let variable =
             |name: &str| Some(OsString::from(environment.iter().find(|(known, _)| *known == name)?.1));
