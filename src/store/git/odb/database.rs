@@ -1,14 +1,13 @@
-//! Where the objects of a repository are: its own folder, and those that it borrows from.
+//! The object folders of a repository: its own, and those it borrows from.
 //!
 //! ```text
-//! objects/pack/pack-….{pack,idx}     looked into first, one index in memory for all threads
+//! objects/pack/pack-….{pack,idx}     searched first; one index in memory for all threads
 //! objects/ce/013625030ba8db…         loose
-//! objects/info/alternates            other such folders, one a line (gitrepository-layout(5))
+//! objects/info/alternates            other object folders, one per line (gitrepository-layout(5))
 //! ```
 //!
-//! Packs come and go (`git gc`), and what was wrong may be right by now. So the folders are looked at
-//! anew when they have changed and when something is not found, and a pack that did not change is read
-//! no second time.
+//! Packs come and go (`git gc`), and damage may have been repaired. So the folders are read again when they have
+//! changed and when an object is not found. A pack that has not changed is not read a second time.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -21,22 +20,22 @@ use crate::store::StoreError;
 use crate::store::git::disk::open;
 use crate::store::git::odb::pack::Pack;
 
-/// How many folders borrow from another in a row, as in git (`link_alt_odb_entries` in `odb.c`).
+/// The maximum length of a chain of alternates, as in git (`link_alt_odb_entries` in `odb.c`).
 const BORROWED_DEPTH_MAX: usize = 5;
 
-/// The objects of a repository, for any number of threads.
+/// The objects of a repository, shared by any number of threads.
 #[derive(Debug)]
 pub(crate) struct Database {
     folder: PathBuf,
     known: Mutex<Option<Arc<KnownFolders>>>,
 }
 
-/// What there was when it was looked at last.
+/// The folders as they were when they were last read.
 #[derive(Debug, Default)]
 pub(crate) struct KnownFolders {
-    /// The repository's own folder first.
+    /// The repository's own folder comes first.
     pub(crate) folders: Vec<ObjectFolder>,
-    /// What could not be looked into, and may hold anything.
+    /// The first folder or file that could not be read, and may contain any object.
     unreadable: Option<Unreadable>,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct ObjectFolder {
     modified: [Option<SystemTime>; 2],
 }
 
-/// A pack that was looked at; `None` when it is damaged.
+/// A pack that has been opened; its `pack` is `None` if it is damaged.
 #[derive(Debug, Clone)]
 struct KnownPack {
     path: PathBuf,
@@ -64,23 +63,23 @@ struct Unreadable {
 }
 
 impl Database {
-    /// The objects of the repository whose shared part is `common_dir`.
+    /// The objects of the repository with the common directory `common_dir`.
     pub(crate) fn new(common_dir: &Path) -> Self {
         Self { folder: common_dir.join("objects"), known: Mutex::default() }
     }
 
-    /// What there is, looked at anew if it has changed.
+    /// Returns the folders, read again if they seem to have changed.
     pub(crate) fn now(&self) -> Arc<KnownFolders> {
         self.unless(KnownFolders::seems_current)
     }
 
-    /// What there is, for who has not found something: looked at anew, since of two changes in one instant the times
-    /// tell one.
+    /// Returns the folders, always read again, for a reader that did not find an object. Modification times can
+    /// miss the second of two changes within one tick.
     pub(crate) fn again(&self) -> Arc<KnownFolders> {
         self.unless(|_| false)
     }
 
-    /// Whether it has packs that refer to what only a remote has (`pack-*.promisor`).
+    /// Reports whether there are packs that refer to objects which only a remote has (`pack-*.promisor`).
     pub(crate) fn is_partial(&self) -> bool {
         let packs = std::fs::read_dir(self.folder.join("pack")).into_iter().flatten().flatten();
         packs.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|it| it == "promisor"))
@@ -104,7 +103,7 @@ impl KnownFolders {
         self.folders.iter().all(|folder| modified(&folder.path) == folder.modified)
     }
 
-    /// Fails when something could not be looked into that may hold what was not found.
+    /// Fails if something could not be read that may contain an object which was not found.
     pub(crate) fn check_readable(&self) -> Result<(), StoreError> {
         let Some(Unreadable { action, path, source }) = &self.unreadable else { return Ok(()) };
         Err(StoreError::at(action, path, io::Error::new(source.kind(), source.to_string())))
@@ -126,7 +125,7 @@ impl KnownFolders {
         found
     }
 
-    /// Takes a folder up, and answers which it borrows from.
+    /// Adds a folder and returns the folders that it borrows from.
     fn look_into(&mut self, path: &Path, before: &[KnownPack]) -> Vec<PathBuf> {
         let modified = modified(path);
         if let Err(source) = fs::read_dir(path) {
@@ -188,7 +187,7 @@ impl KnownFolders {
 }
 
 impl KnownPack {
-    /// Opens a pack, unless it is one of those that were looked at before.
+    /// Opens a pack, or reuses it from `before` if it has not changed.
     fn look(path: &Path, before: &[Self]) -> io::Result<Self> {
         let index = fs::metadata(path.with_extension("idx"))?;
         let is_of = [identity(&fs::metadata(path)?), identity(&index)];
@@ -218,7 +217,7 @@ fn identity(metadata: &Metadata) -> (u64, u64, Option<SystemTime>) {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
-/// When the packs of a folder and what it borrows have changed last.
+/// When the packs of a folder and its list of alternates were last modified.
 fn modified(folder: &Path) -> [Option<SystemTime>; 2] {
     ["pack", "info/alternates"]
         .map(|name| fs::metadata(folder.join(name)).and_then(|metadata| metadata.modified()).ok())

@@ -1,7 +1,7 @@
-//! Inflates zlib streams that stand in files, never further than is asked for.
+//! Inflates zlib streams in files, never further than requested.
 //!
-//! The lengths that headers tell are lies until the stream has proved them, so room is made as bytes come.
-//! Files are read at offsets and not mapped: one that is cut short meanwhile is an error, and no signal.
+//! The length in a header is not trusted until the stream has confirmed it, so memory is allocated as bytes arrive.
+//! Files are read at offsets and not mapped: a file that is truncated in the meantime is an error, not a signal.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use flate2::bufread::ZlibDecoder;
 
-/// How many bytes of a file are read at a time: most objects have fewer.
+/// How many bytes of a file are read at a time: most objects are smaller.
 const INPUT_LEN: usize = 4 << 10;
 
-/// For how much content room is made at once.
+/// The maximum allocation made before content arrives.
 const ROOM_LEN_MAX: usize = 1 << 20;
 
-/// One stream after the other.
+/// Inflates one stream after another.
 pub(crate) struct Inflater {
-    // One for all, since making one takes longer than most contents do.
+    // Shared by all streams, because creating one takes longer than inflating most contents.
     decoder: ZlibDecoder<BufReader<Part>>,
 }
 
-/// A part of a file.
+/// A range of a file.
 #[derive(Default)]
 struct Part {
     file: Option<Arc<File>>,
@@ -48,7 +48,8 @@ impl Default for Inflater {
 }
 
 impl Inflater {
-    /// The next bytes of a file from `at` on, few only before `end`; a stream is to begin [behind](Self::skip) some.
+    /// Returns the next bytes of a file from `at` on; they may be few before `end`. [`skip`](Self::skip) moves to
+    /// the start of a stream.
     pub(crate) fn peek(&mut self, file: &Arc<File>, at: u64, end: u64) -> io::Result<&[u8]> {
         let part = Part { file: Some(Arc::clone(file)), at, end };
         self.decoder.reset(BufReader::with_capacity(INPUT_LEN, part));
@@ -59,11 +60,11 @@ impl Inflater {
         self.decoder.get_mut().consume(len);
     }
 
-    /// Appends what the stream holds until `out` is `len` bytes long, or the stream ends.
+    /// Appends the stream's content until `out` has `len` bytes or the stream ends.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] for what is no zlib stream or one that was cut short.
+    /// [`io::ErrorKind::InvalidData`] if it is not a zlib stream or is cut short.
     pub(crate) fn fill(&mut self, out: &mut Vec<u8>, len: usize) -> io::Result<()> {
         let more = len.saturating_sub(out.len());
         out.reserve(more.min(ROOM_LEN_MAX));
@@ -75,14 +76,15 @@ impl Inflater {
         })
     }
 
-    /// The rest of a stream that holds `len` bytes in all, of which some are at hand; no more than `len_max` of them.
+    /// Returns the whole content of a stream of `len` bytes, of which `content` is the beginning, truncated to
+    /// `len_max` bytes.
     ///
     /// # Errors
     ///
     /// As [`fill`](Self::fill), and for a stream that is shorter or longer.
     pub(crate) fn content(&mut self, mut content: Vec<u8>, len: u64, len_max: usize) -> io::Result<Vec<u8>> {
         let whole_len = usize::try_from(len).ok().filter(|len| *len <= len_max);
-        // A byte more, so that what is too long is seen, and the checksum at the end.
+        // One more byte is read to detect excess content and to verify the checksum at the end.
         self.fill(&mut content, whole_len.map_or(len_max, |len| len + 1))?;
         let is_right = whole_len.map_or(content.len() >= len_max, |len| content.len() == len);
         content.truncate(len_max);
@@ -90,7 +92,7 @@ impl Inflater {
     }
 }
 
-/// Something in a file that makes no sense.
+/// Creates the error for malformed data in a file.
 pub(crate) fn damaged(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -7,24 +7,23 @@ use std::sync::Arc;
 use crate::store::git::object::id::Kind;
 use crate::store::git::odb::inflate::{Inflater, damaged};
 
-/// The longest header: the longest kind, a length of twenty digits, a blank and a NUL.
+/// The longest header: the longest kind, a length of twenty digits, a space and a NUL.
 const HEADER_LEN_MAX: usize = 28;
 
-/// An object, or as much of it as was asked for.
+/// An object, or the requested part of it.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundObject {
     pub(crate) kind: Kind,
     pub(crate) len: u64,
-    /// Its content, cut where it was to be.
+    /// Its content, truncated to the requested length.
     pub(crate) content: Arc<Vec<u8>>,
 }
 
-/// Reads a loose object, at most `len_max` bytes of its content.
+/// Reads a loose object and at most `len_max` bytes of its content.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidData`] for what is no object, or one that was cut short or is longer than it
-/// says.
+/// [`io::ErrorKind::InvalidData`] if it is not an object, is cut short, or is longer than its header says.
 pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::Result<FoundObject> {
     inflater.peek(&Arc::new(file), 0, u64::MAX)?;
     let mut begun = Vec::new();

@@ -1,4 +1,4 @@
-//! The object database: packs and loose objects, as git keeps them and as somebody else may have left them.
+//! The object database: packs and loose objects in git's formats, which other programs may have damaged.
 //!
 //! ```text
 //! objects ─▶ database ─▶ pack, loose ─▶ inflate

@@ -1,8 +1,8 @@
-//! Reads objects, as somebody else may have left them: cut short, flipped, made to be huge.
+//! Reads objects that may be damaged: truncated, with flipped bits, or crafted to be huge.
 //!
-//! Nothing is read further than it may be long, which is known before anything is inflated; what is
-//! damaged is an error of that object alone. What holds many objects and can't be read is another error,
-//! since it says nothing about any of them.
+//! Every read has a length limit that is known before anything is inflated. A damaged object is an error of that
+//! object alone. If something that contains many objects can't be read, that is a different error, because it says
+//! nothing about any single object.
 
 use std::io;
 use std::path::Path;
@@ -21,26 +21,26 @@ use crate::store::git::odb::loose::{self, FoundObject};
 use crate::store::git::odb::pack::{Base, Pack};
 use crate::store::{BlobId, Damage, FILE_BYTES_KEPT_MAX, StoreError, TreeId};
 
-/// The largest object that is held whole: the tree of a folder of a million files.
+/// The largest object that is read whole: the tree of a folder of a million files.
 pub(crate) const OBJECT_BYTES_MAX: usize = 64 << 20;
 
-/// How much of a commit is read; the message of one that is larger is cut.
+/// How much of a commit is read; the message of a larger one is truncated.
 pub(crate) const COMMIT_BYTES_MAX: usize = 1 << 20;
 
 /// The longest chain of deltas, as in git (`pack.depth`).
 const CHAIN_LEN_MAX: usize = 4095;
 
-/// The number of bytes of what deltas are against that are kept at least; up to twice as many are.
+/// The minimum size of the cache of delta bases; it holds up to twice as much.
 const BASES_BYTES_MIN: usize = 8 << 20;
 
-/// A reader of the objects of a repository; each thread has one.
+/// A reader of a repository's objects; each thread has its own.
 pub(crate) struct Objects {
     database: Arc<Database>,
     known: Option<Arc<KnownFolders>>,
     inflater: Inflater,
-    /// What deltas are against, by its place in which pack.
+    /// The cache of delta bases, by pack and offset.
     bases: Cache<(usize, u64), FoundObject>,
-    /// In which pack something was found last.
+    /// The index of the pack in which an object was found last.
     last_pack: usize,
 }
 
@@ -55,27 +55,27 @@ impl Objects {
         }
     }
 
-    /// Reads objects where no other reader is.
+    /// Creates a reader with a database of its own.
     pub(crate) fn at(common_dir: &Path) -> Self {
         Self::new(&Arc::new(Database::new(common_dir)))
     }
 
-    /// Keeps less or more of what deltas are against: at least this many bytes.
+    /// Sets the minimum size of the cache of delta bases.
     pub(crate) fn keeping(self, bytes_min: usize) -> Self {
         Self { bases: Cache::new(bytes_min), ..self }
     }
 
-    /// Where the objects are, for other readers.
+    /// The database, for creating other readers.
     pub(crate) const fn database(&self) -> &Arc<Database> {
         &self.database
     }
 
-    /// Forgets which packs there are, and what was read.
+    /// Forgets the known packs and everything that was read.
     pub(crate) fn close(&mut self) {
         *self = Self::new(&self.database);
     }
 
-    /// Whether the object is there, whatever it is like.
+    /// Reports whether an object exists, damaged or not.
     pub(crate) fn has(&mut self, oid: &Oid) -> bool {
         let is_in = |known: &KnownFolders| {
             known.folders.iter().any(|folder| {
@@ -85,12 +85,12 @@ impl Objects {
         is_in(&self.known()) || is_in(&self.look_again())
     }
 
-    /// What an object is; `None` when there is none.
+    /// Returns the kind of an object; `None` if it does not exist.
     pub(crate) fn kind(&mut self, oid: &Oid) -> Result<Option<Kind>, StoreError> {
         Ok(self.read(oid, 0)?.map(|found| found.kind))
     }
 
-    /// The names that begin with these digits, whatever they are of.
+    /// Returns the ids with this prefix, of objects of any kind.
     pub(crate) fn beginning_with(&mut self, digits: &str) -> Vec<Oid> {
         let known = self.look_again();
         let padded: String = digits.chars().chain(std::iter::repeat('0')).take(40).collect();
@@ -113,7 +113,7 @@ impl Objects {
         found
     }
 
-    /// Hands what a commit says to `take`.
+    /// Passes a parsed commit to `take`.
     pub(crate) fn commit<T>(
         &mut self,
         revision: Revision,
@@ -126,7 +126,7 @@ impl Objects {
         Ok(take(&commit.map_err(|why| corrupt(Kind::Commit, oid, why))?))
     }
 
-    /// A tree, for who looks names up in it.
+    /// Returns a tree for lookups by name.
     pub(crate) fn tree(&mut self, id: TreeId) -> Result<RawTree, StoreError> {
         let bytes = self.raw_tree(id)?;
         RawTree::parse(Arc::unwrap_or_clone(bytes))
@@ -137,17 +137,17 @@ impl Objects {
         self.whole(Kind::Tree, id.as_bytes())
     }
 
-    /// The content of a collection's file, cut at [`FILE_BYTES_KEPT_MAX`] as that of a saved file is.
+    /// Returns the content of a collection file, truncated to [`FILE_BYTES_KEPT_MAX`] like that of a saved file.
     pub(crate) fn content(&mut self, id: BlobId) -> Result<Arc<Vec<u8>>, StoreError> {
         Ok(self.expect(Kind::Blob, id.as_bytes(), FILE_BYTES_KEPT_MAX)?.content)
     }
 
-    /// The whole content of a file, for the work tree.
+    /// Returns the whole content of a file, for the work tree.
     pub(crate) fn blob(&mut self, id: BlobId) -> Result<Vec<u8>, StoreError> {
         self.whole(Kind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
     }
 
-    /// All of an object's content.
+    /// Returns the whole content of an object.
     pub(crate) fn whole(&mut self, kind: Kind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
         let found = self.expect(kind, oid, OBJECT_BYTES_MAX)?;
         if found.len > OBJECT_BYTES_MAX as u64 {
@@ -156,7 +156,7 @@ impl Objects {
         Ok(found.content)
     }
 
-    /// An object that has to be there, and of this kind.
+    /// Reads an object that must exist and be of this kind.
     fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<FoundObject, StoreError> {
         let found = self.read(oid, len_max).map_err(|error| match error {
             StoreError::Damaged { damage, .. } => damage_of(kind, oid, damage),
@@ -170,7 +170,7 @@ impl Objects {
         }
     }
 
-    /// An object, at most `len_max` bytes of it; `None` if there is none.
+    /// Reads at most `len_max` bytes of an object; `None` if it does not exist.
     fn read(&mut self, oid: &Oid, len_max: usize) -> Result<Option<FoundObject>, StoreError> {
         let known = self.known();
         if let Ok(Some(found)) = self.read_in(&known, oid, len_max) {
@@ -183,7 +183,7 @@ impl Objects {
         }
     }
 
-    /// Tries every place where an object is: what is damaged in one may be whole in another.
+    /// Tries every copy of an object: one may be intact where another is damaged.
     fn read_in(
         &mut self,
         known: &KnownFolders,
@@ -224,7 +224,7 @@ impl Objects {
         }
     }
 
-    /// Reads an object from a pack; what a doubtful index has led to is held against its name.
+    /// Reads an object from a pack; if the pack's index is doubtful, the object's id is verified.
     fn unpack(&mut self, pack: &Arc<Pack>, at: u64, oid: &Oid, len_max: usize) -> io::Result<FoundObject> {
         if !pack.is_doubtful {
             return self.resolve(pack, at, len_max);
@@ -239,7 +239,7 @@ impl Objects {
         Ok(found)
     }
 
-    /// Reads what begins there in a pack, put together from deltas where it must be.
+    /// Reads the object at an offset of a pack, resolving deltas where necessary.
     pub(crate) fn resolve(&mut self, pack: &Arc<Pack>, at: u64, len_max: usize) -> io::Result<FoundObject> {
         let pack_id = Arc::as_ptr(pack) as usize;
         let mut deltas: Vec<(u64, Vec<u8>)> = Vec::new();
@@ -279,7 +279,7 @@ impl Objects {
                 .ok_or_else(|| damaged("a delta does not fit what it is against"))?;
             (at, found) = (next, FoundObject { kind: found.kind, len, content: Arc::new(content) });
             if deltas.is_empty() && found.kind == Kind::Tree && found.content.len() as u64 == found.len {
-                // What comes next in a walk is told by it.
+                // The next tree of a walk is usually a delta against this one.
                 self.bases.put((pack_id, at), found.clone(), found.content.len());
             }
         }
@@ -293,7 +293,7 @@ impl Objects {
     fn look_again(&mut self) -> Arc<KnownFolders> {
         let known = self.database.again();
         if self.known.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &known)) {
-            // A pack that is gone may leave its place to another one.
+            // A new pack may get the address of one that is gone.
             self.bases = Cache::new(BASES_BYTES_MIN);
         }
         self.known = Some(Arc::clone(&known));
@@ -310,7 +310,7 @@ fn damage_of(kind: Kind, oid: &Oid, damage: Damage) -> StoreError {
     StoreError::Damaged { kind: kind.word(), id: hex(oid), damage }
 }
 
-/// An object that is there and makes no sense.
+/// Creates the error for an object that exists and is malformed.
 pub(crate) fn corrupt(kind: Kind, oid: &Oid, why: impl Into<String>) -> StoreError {
     damage_of(kind, oid, Damage::Corrupt(why.into()))
 }

@@ -1,8 +1,8 @@
-//! One pack and its index (gitformat-pack(5)), as somebody else may have left them.
+//! One pack and its index (gitformat-pack(5)), either of which may be damaged.
 //!
-//! An index is checked when it is read, once: its length, its order and its checksums. What of it is wrong
-//! costs no more than the objects that it is wrong about, since every place is held against the pack, and
-//! objects that a doubtful index has led to are held against their names.
+//! An index is checked once, when it is read: its length, its order and its checksums. A damaged index affects only
+//! the objects that it is wrong about, because every offset is checked against the pack, and objects found through
+//! a doubtful index are checked against their ids.
 
 use std::fs::File;
 use std::io;
@@ -18,48 +18,48 @@ use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{OFS_DELTA, read_distance};
 use crate::store::git::odb::inflate::{Inflater, damaged};
 
-/// The kind of an object that is a delta against one that is named.
+/// The type number of a delta against an object that is named by its id.
 const REF_DELTA: u8 = 7;
 
-/// What is in front of the objects, and the checksum behind them.
+/// The length of a pack's header; the length of the checksums at its end and in the index.
 const PACK_HEAD_LEN: usize = 12;
 const SUM_LEN: usize = 20;
 
-/// The running totals at the front of an index.
+/// The length of the running totals at the start of an index.
 const TOTALS_LEN: usize = 256 * 4;
-/// What an index of the second version begins with.
+/// The magic number and version of an index of version 2.
 const INDEX_2: &[u8] = b"\xfftOc\0\0\0\x02";
 
-/// An object and where it begins in its pack.
+/// An object's id and its offset in the pack.
 pub(crate) type ObjectPlace = (Oid, u64);
 
-/// A pack whose index has been read.
+/// An open pack whose index has been read.
 #[derive(Debug)]
 pub(crate) struct Pack {
     pub(crate) file: Arc<File>,
-    /// Where its objects end.
+    /// The end of its objects.
     pub(crate) end: u64,
     pub(crate) sum: [u8; SUM_LEN],
-    /// Every object and where it begins, by name.
+    /// The id and offset of every object, by id.
     places: Vec<ObjectPlace>,
-    /// Whether the index is not what was written.
+    /// Whether the index differs from what was once written.
     pub(crate) is_doubtful: bool,
 }
 
-/// What stands in front of an object in a pack.
+/// The header of an object in a pack.
 #[derive(Debug)]
 pub(crate) struct ObjectHeader {
-    /// What it is; a delta has its base's kind.
+    /// The kind; a delta has the kind of its base.
     pub(crate) kind: Result<Kind, Base>,
-    /// How many bytes it has, or its delta.
+    /// The length of the content, or of the delta.
     pub(crate) len: u64,
-    /// How many bytes this takes; a zlib stream follows.
+    /// The length of the header; a zlib stream follows.
     pub(crate) head_len: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Base {
-    /// What begins there in the same pack.
+    /// The offset of the base in the same pack.
     At(u64),
     Named(Oid),
 }
@@ -69,7 +69,7 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] when they are no pack and its index.
+    /// [`io::ErrorKind::InvalidData`] if the files are not a pack and its index.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = Arc::new(open::open(path)?);
         let index = open::read(&path.with_extension("idx"))?;
@@ -82,7 +82,7 @@ impl Pack {
         let mut sum = [0; SUM_LEN];
         file.read_exact_at(&mut sum, end).map_err(|_| damaged("the pack is cut short"))?;
         let unfit = || damaged("its index makes no sense");
-        // The checksum of the pack, and that of the index.
+        // The checksum of the pack, followed by that of the index.
         let (content, sums) = index.split_last_chunk::<{ 2 * SUM_LEN }>().ok_or_else(unfit)?;
         let is_doubtful =
             sums[..SUM_LEN] != sum || Sha1::digest(&index[..index.len() - SUM_LEN])[..] != sums[SUM_LEN..];
@@ -99,20 +99,20 @@ impl Pack {
         Some(self.places[at].1)
     }
 
-    /// Every object and where it begins, by place, for who looks for none by name.
+    /// Takes the id and offset of every object, by offset, for a reader that looks none up by id.
     pub(crate) fn take_places(&mut self) -> Vec<ObjectPlace> {
         let mut places = mem::take(&mut self.places);
         places.sort_unstable_by_key(|(_, at)| *at);
         places
     }
 
-    /// The names from this one on, in order.
+    /// Iterates over the ids from this one on, in order.
     pub(crate) fn names_from(&self, first: &Oid) -> impl Iterator<Item = &Oid> {
         let start = self.places.partition_point(|(name, _)| name < first);
         self.places[start..].iter().map(|(name, _)| name)
     }
 
-    /// What stands in front of the object that begins there.
+    /// Returns the header of the object at an offset.
     pub(crate) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<ObjectHeader> {
         if at < PACK_HEAD_LEN as u64 || at >= self.end {
             return Err(damaged("its place is not in the pack"));
@@ -122,28 +122,27 @@ impl Pack {
     }
 }
 
-/// How many objects an index says that it has.
+/// Returns how many objects an index claims to have.
 pub(crate) fn total(index: &[u8]) -> Option<u64> {
     index.strip_prefix(INDEX_2).unwrap_or(index).get(TOTALS_LEN - 4..TOTALS_LEN).map(number)
 }
 
-/// The objects of an index, without its checksums. The running totals only make looking things up faster,
-/// and are passed over.
+/// Parses the objects of an index without its checksums. The running totals only speed up lookups and are ignored.
 pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<ObjectPlace>> {
     let Some(tables) = index.strip_prefix(INDEX_2) else { return parse_index_1(index, count) };
     let (names, tables) = tables.get(TOTALS_LEN..)?.split_at_checked(count.checked_mul(20)?)?;
     let (places, far) = tables.get(count * 4..)?.split_at_checked(count * 4)?;
-    // Of a place beyond two gigabytes this says where it stands.
+    // The table of 8-byte offsets, for objects beyond two gigabytes.
     let place = |place: u32| match place.checked_sub(1 << 31) {
         None => u64::from(place),
-        // No pack has anything there.
+        // No pack has an object at offset 0.
         Some(at) => far.chunks_exact(8).nth(at as usize).map_or(0, number),
     };
     let places = places.chunks_exact(4).map(|bytes| place(number(bytes) as u32));
     Some(names.chunks_exact(20).map(oid).zip(places).collect())
 }
 
-/// Reads a pack index of version 1, which git has not written since 2008.
+/// Parses a pack index of version 1, which git has not written since 2008.
 fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<ObjectPlace>> {
     let entries = index.get(TOTALS_LEN..).filter(|it| count.checked_mul(24) == Some(it.len()))?;
     Some(entries.chunks_exact(24).map(|entry| (oid(&entry[4..]), number(&entry[..4]))).collect())
@@ -157,7 +156,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What stands in front of an object that begins `at` bytes into its pack.
+/// Parses the header of an object that begins at offset `at` of its pack.
 pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<ObjectHeader> {
     let mut rest = bytes.iter();
     let first = *rest.next()?;

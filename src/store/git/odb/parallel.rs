@@ -1,4 +1,4 @@
-//! Reading many things on all cores.
+//! Reads many objects on all cores.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -8,24 +8,24 @@ use std::thread;
 use crate::store::StoreError;
 use crate::store::git::odb::objects::Objects;
 
-/// No more threads than this: the disk bounds reading soon enough.
+/// The maximum number of threads: beyond that the disk is the bottleneck.
 const THREADS_MAX: usize = 8;
 
-/// How much a thread takes at a time, and what is too little to share at all.
+/// How many items a thread takes at a time, and up to how many are not shared at all.
 const SHARE_LEN: usize = 256;
 
-/// Work on a part of what was asked for, by index.
+/// Work on a range of the requested items.
 pub(crate) type Work<'a> = dyn Fn(&mut Objects, Range<usize>) -> Result<(), StoreError> + Sync + 'a;
 
-/// Does work by index, on all cores if it is enough to share.
+/// Does work on `len` items, on all cores if there are enough to share.
 pub(crate) fn share(objects: &mut Objects, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
-    // Counting the cores takes a look at files of the system: only where there is much to do.
+    // Counting the cores reads files of the system, so it is done only when there is much to do.
     let cores = || thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     let threads = if len > SHARE_LEN { cores().min(len.div_ceil(SHARE_LEN)) } else { 1 };
     if threads == 1 {
         return work(objects, 0..len);
     }
-    // Whoever is done first takes the next share.
+    // Each worker takes the next share when it has finished one.
     let next = AtomicUsize::new(0);
     let worker = |objects: &mut Objects| loop {
         let from = next.fetch_add(SHARE_LEN, Ordering::Relaxed);
@@ -42,7 +42,7 @@ pub(crate) fn share(objects: &mut Objects, len: usize, work: &Work<'_>) -> Resul
         let others = others.into_iter().map(|other| other.join().expect("BUG: a reader panicked"));
         others.fold(own, Result::and)
     });
-    // What was kept for so much is of no use for what comes next.
+    // The cache for so many items is of no use for what follows.
     objects.close();
     done
 }
