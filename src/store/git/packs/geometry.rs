@@ -1,25 +1,26 @@
-//! Which packs to merge into one.
+//! Chooses which packs to merge into one.
 //!
-//! As `git repack --geometric` does, packs are weighed by how many objects they have, which is what a
-//! merge costs. Their bytes would mislead: a group's pack has a whole tree as it is, a merged one
-//! of as many bytes a thousand commits.
+//! As in `git repack --geometric`, packs are weighed by their number of objects, which determines the cost of a
+//! merge. Their size in bytes would mislead: the pack of one group contains a whole undeltified tree, and a merged
+//! pack of the same size holds a thousand commits.
 
-/// A pack from this size on is not merged any more: copying it again and again would cost more
-/// than having it. A merge has its parts and its result in memory, and about as much for the places of their objects,
-/// which of small files take a hundred bytes each; the history of a million commits is some hundred packs of this size.
+/// A pack of this size or more is not merged any more, because copying it repeatedly would cost more than keeping
+/// it. A merge holds its parts and its result in memory, and about as much again for the offsets of their objects,
+/// which take a hundred bytes each for small files. The history of a million commits is some hundred packs of this
+/// size.
 pub(crate) const MERGED_BYTES_MAX: u64 = 8 << 20;
 
-/// How many times a pack's objects all smaller packs must have together for it to be merged with them. Of a million
-/// commits each is then copied six times; with the two packs for one of `git repack --geometric=2` it would be twelve
-/// times, and there would be no fewer packs on average.
+/// A pack is merged with all smaller packs if they have at least this many times its objects together. Each of a
+/// million commits is then copied six times. With `git repack --geometric=2`, which merges two packs at a time, it
+/// would be twelve times, and there would be no fewer packs on average.
 const SMALLER_RATIO_MIN: u64 = 4;
 
-/// What an index has for each object, and what it has beside that (gitformat-pack(5), version 2):
-/// its head, 256 counts and two checksums.
+/// The size of an index per object, and its size besides that (gitformat-pack(5), version 2): its header, 256
+/// counts and two checksums.
 const INDEX_ENTRY_BYTES: u64 = 20 + 4 + 4;
 const INDEX_OTHER_BYTES: u64 = 8 + 256 * 4 + 2 * 20;
 
-/// A pack that may be merged; the smallest come first.
+/// A pack that may be merged; ordered by number of objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PackSize {
     pub(crate) objects: u64,
@@ -27,13 +28,13 @@ pub(crate) struct PackSize {
     pub(crate) name: String,
 }
 
-/// How many objects a pack has whose index has this many bytes.
+/// Computes the number of objects in a pack from the length of its index.
 pub(crate) const fn objects_of(index_len: u64) -> u64 {
     index_len.saturating_sub(INDEX_OTHER_BYTES) / INDEX_ENTRY_BYTES
 }
 
-/// Which of the packs, smallest first, to merge into one: at least two, and as many as are small
-/// beside all smaller ones, unless the result would be too large.
+/// Chooses which of the packs, smallest first, to merge into one: at least two, and as many as are small relative
+/// to all smaller ones, unless the result would be too large.
 pub(crate) fn chosen(sized: &[PackSize]) -> &[PackSize] {
     let mut smaller = 0;
     let mut count = 2;

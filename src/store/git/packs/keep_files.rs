@@ -1,12 +1,13 @@
-//! Packs that nobody may remove for now: the `.keep` files of ours.
+//! Our `.keep` files, which protect packs from being removed.
 //!
-//! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc --prune=now` of that
-//! instant would remove them. A `.keep` beside a pack makes git leave it alone (git-index-pack(1), `--keep`). Ours is
-//! there before the pack gets its name, so what has it and is not whole was being made when we were killed.
+//! Between the writing of a pack and the move of the branch nothing refers to the pack's objects, and a `git gc
+//! --prune=now` at that moment would remove them. A `.keep` file beside a pack makes git leave it alone
+//! (git-index-pack(1), `--keep`). Ours is created before the pack gets its name, so an incomplete pack that has one
+//! was being written when the process was killed.
 //!
-//! A person's own `.keep` is never removed, so ours must be told from it, also after a power cut, which makes an empty
-//! file of one that nobody flushed. So there is one such file in our own folder, flushed once, and the marks are
-//! further names (hard links) of it.
+//! A person's own `.keep` is never removed, so ours must be distinguishable from it, also after a power cut, which
+//! truncates a file that was not flushed. So our own folder contains one such file, which is flushed once, and our
+//! `.keep` files are hard links to it.
 
 use std::io;
 use std::io::Write as _;
@@ -27,7 +28,7 @@ pub(crate) struct KeepFiles {
     original: StateFile,
 }
 
-/// Writes a mark that is a file of its own, so that it can be told from a person's after a power cut.
+/// Writes a `.keep` file that is not a hard link, and flushes it so that it is recognised after a power cut.
 fn write_whole(path: &Path) -> io::Result<()> {
     let mut file = create_own(path)?;
     file.write_all(REASON).and_then(|()| file.sync_data())
@@ -38,7 +39,7 @@ impl KeepFiles {
         Self { folder: layout.packs(), original: StateFile::new(&layout.state(), "mark", barrier) }
     }
 
-    /// Makes what the marks are names of, durably, unless it is there.
+    /// Creates the file that the `.keep` files link to, durably, unless it exists.
     pub(crate) fn prepare(&self) -> Result<(), StoreError> {
         match self.original.read()? {
             Some(reason) if reason == REASON => Ok(()),
@@ -46,19 +47,19 @@ impl KeepFiles {
         }
     }
 
-    /// Marks a pack, there or about to be.
+    /// Creates the `.keep` file of a pack that exists or is about to.
     pub(crate) fn put(&self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name);
         match hard_link(self.original.path(), &path) {
             Ok(()) => Ok(()),
-            // Whoever marked it, it is kept.
+            // The pack is protected, no matter who created the file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // The packs are on a file system of their own, or somebody has cleared our folder.
+            // The packs are on another file system, or our folder has been cleared.
             Err(_) => write_whole(&path).at("write", &path),
         }
     }
 
-    /// Takes a mark of ours back; a person's stays.
+    /// Removes our `.keep` file of a pack; a person's stays.
     pub(crate) fn remove(&self, name: &str) {
         if self.is_ours(name)
             && let Err(error) = remove_if_there(&self.path(name))

@@ -1,15 +1,15 @@
-//! Packs of ours that have lost their index get it anew.
+//! Rebuilds the indexes of our packs that have lost them.
 //!
-//! Without an index git does not see a pack, and the history has a hole. Nothing is lost, as the pack says
-//! all that an index does: libgit2 reads each object of it, makes its name from its content, and compares
-//! the checksum at the end (gitformat-pack(5)). What is not whole gets no index.
+//! Git does not see a pack without an index, so the history has a gap. Nothing is lost, because the pack contains
+//! everything that an index does: libgit2 reads each of its objects, computes the object's id from its content, and
+//! verifies the checksum at the end (gitformat-pack(5)). An incomplete pack gets no index.
 //!
-//! An index is lost to a kill between the two names of a pack, to people, and to a `git gc`: at its end that lists the
-//! folder and removes each index beside which it has seen no pack (`clean_pack_garbage` in `builtin/gc.c`,
-//! `report_pack_garbage` in `packfile.c`), and of two names that are given in the middle of a long listing it may see
-//! the second and not the first (readdir(3p)). It is looked for at the start, before anything is read, and again and
-//! again while there are writes or git collects. Packs of others are theirs to mend: one without an index may be about
-//! to get it.
+//! An index is lost if the process is killed between naming a pack and naming its index, or if a person removes it,
+//! or by `git gc`. At its end `git gc` lists the folder and removes each index beside which it saw no pack
+//! (`clean_pack_garbage` in `builtin/gc.c`, `report_pack_garbage` in `packfile.c`). Of two names that are created
+//! during a long listing it may see the second and not the first (readdir(3p)). Lost indexes are looked for at the
+//! start, before anything is read, and repeatedly while there are writes or git collects garbage. Packs of other
+//! programs are left alone: one without an index may be about to get it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
 use crate::store::git::packs::store::{Packs, is_ours};
 
 impl Packs {
-    /// Mends what was left by whoever was here before, also packs that were in the making.
+    /// Repairs our packs that earlier processes left without an index, including packs that were being written.
     /// Only for the holder of the service lock.
     pub(crate) fn mend_left(&self) -> Result<(), StoreError> {
         for name in self.without_index() {
@@ -37,11 +37,11 @@ impl Packs {
         Ok(())
     }
 
-    /// Mends packs of ours that are not in the making; answers whether there were any.
+    /// Repairs our packs that are not being written; returns whether any was repaired.
     pub(crate) fn mend(&self) -> Result<bool, StoreError> {
         let mut is_mended = false;
         for name in self.without_index() {
-            // In this order: an index has its name when the mark goes.
+            // The order of the checks matters: the index has its name by the time the `.keep` file is removed.
             let is_lost = is_ours(&name)
                 && !self.keep_files.is_ours(&name)
                 && !self.file(&name, "idx").exists()
@@ -58,12 +58,12 @@ impl Packs {
         Ok(is_mended)
     }
 
-    /// The packs beside which no index was seen.
+    /// Returns the packs beside which no index was seen.
     fn without_index(&self) -> BTreeSet<String> {
         &self.names_with("pack") - &self.names_with("idx")
     }
 
-    /// Makes the index of a pack, durably, unless the pack is damaged or gone; answers whether it did.
+    /// Rebuilds the index of a pack, durably, unless the pack is damaged or gone; returns whether it did.
     fn index_anew(&self, name: &str) -> Result<bool, StoreError> {
         let pack = self.file(name, "pack");
         let index = match self.index_of(&pack) {
@@ -76,7 +76,7 @@ impl Packs {
         self.give_name(&draft, name, "idx")?;
         self.barrier.folder(self.folder())?;
         if !pack.exists() {
-            // Git has tidied it away meanwhile, its index first.
+            // Git has removed the pack in the meantime, its index first.
             remove_if_there(&self.file(name, "idx"))?;
             return Ok(false);
         }
@@ -84,7 +84,7 @@ impl Packs {
         Ok(true)
     }
 
-    /// What the index of a pack is, from nothing but the pack.
+    /// Computes the index of a pack from nothing but the pack.
     fn index_of(&self, pack: &Path) -> io::Result<Vec<u8>> {
         let scratch = &self.scratch;
         fs::create_dir_all(scratch)?;
@@ -99,7 +99,7 @@ impl Packs {
         index
     }
 
-    /// Tells of a pack that can't be mended, once.
+    /// Logs a pack that can't be repaired, once.
     fn tell_damaged(&self, name: &str) {
         let path = self.file(name, "pack");
         if path.exists() && self.damaged().insert(name.to_owned()) {
@@ -113,7 +113,7 @@ impl Packs {
     }
 }
 
-/// Whether a pack is to blame, or is gone, and not the disk.
+/// Reports whether the pack is damaged or gone, as opposed to an error of the disk.
 fn is_damage(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<git2::Error>());
     error.kind() == io::ErrorKind::NotFound

@@ -1,4 +1,4 @@
-//! Our packs on disk: written, told by their names, kept from being removed too early.
+//! Our packs on disk: written, recognised by their names, protected from being removed too early.
 //!
 //! Nothing here decides when packs are merged or what is written into them.
 

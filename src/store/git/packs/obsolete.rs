@@ -1,4 +1,4 @@
-//! Packs whose objects are all in another one, until nobody reads them any more.
+//! Obsolete packs: all their objects are in another pack, and they are removed when nobody reads them any more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,21 +11,22 @@ use crate::store::git::packs::geometry::PackSize;
 use crate::store::git::packs::store::Packs;
 use crate::store::{AtPath as _, StoreError};
 
-/// How many parts of merged packs may be left while writes go on.
+/// How many parts of merged packs may be left while writes continue.
 const OBSOLETE_LEN_MAX: usize = 300;
 
-/// A pack that is being removed.
+/// The name of a pack that is being removed.
 const REMOVED: &str = "collectory-removed";
 
-/// How many bytes these may have: the pack of each group has a whole tree, which of many collections is large.
+/// How many bytes these may have: the pack of each group contains a whole tree, which is large if there are many
+/// collections.
 const OBSOLETE_BYTES_MAX: u64 = 512 << 20;
 
-/// Parts of merged packs, oldest merge first, each with the pack that has its objects now.
+/// Parts of merged packs, oldest merge first, each with the pack that now has its objects.
 #[derive(Debug)]
 pub(crate) struct ObsoletePacks {
     note: StateFile,
     pub(crate) parts: Vec<(String, String)>,
-    /// What those have that were merged since the start, which removes the others.
+    /// The total size of the parts merged since the start or the last sweep.
     pub(crate) bytes: u64,
 }
 
@@ -63,7 +64,7 @@ impl ObsoletePacks {
         self.parts.len()
     }
 
-    /// Whether there are so many that they are removed though writes go on.
+    /// Reports whether there are so many that they are removed although writes continue.
     pub(crate) const fn are_many(&self) -> bool {
         self.parts.len() > OBSOLETE_LEN_MAX || self.bytes > OBSOLETE_BYTES_MAX
     }
@@ -74,8 +75,8 @@ impl ObsoletePacks {
 }
 
 impl Packs {
-    /// Removes the parts of merged packs, but those that somebody has come to count on, which are as
-    /// good in two packs. Answers whether there were any.
+    /// Removes the parts of merged packs, except those that something has come to depend on; those stay as
+    /// duplicates. Returns whether any were removed.
     pub(crate) fn sweep(&self) -> Result<bool, StoreError> {
         let parts = self.obsolete().parts.clone();
         if parts.is_empty() {
@@ -84,7 +85,7 @@ impl Packs {
         let names: Vec<String> = parts.iter().map(|(part, _)| part.clone()).collect();
         let free: BTreeSet<String> = self.free(&names)?.into_iter().collect();
         let mut removed_len = 0;
-        // In this order, what a part was merged into is there even if it is spare itself.
+        // In this order the pack that a part was merged into exists even if it is obsolete itself.
         for (part, whole) in &parts {
             if free.contains(part) && self.is_whole(whole) {
                 self.remove(part)?;
@@ -98,8 +99,8 @@ impl Packs {
         Ok(removed_len > 0)
     }
 
-    /// Removes a pack whose objects are in another one. The pack goes before its index, by a rename,
-    /// so that a kill never leaves the one without the other that might be needed.
+    /// Removes a pack whose objects are in another one. The pack is renamed before its index is removed, so that a
+    /// kill never leaves a pack without an index, which might look like one that is needed.
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         let (pack, removed) = (self.file(name, "pack"), self.folder().join(REMOVED));
         fs::rename(&pack, &removed).at_if_there("remove", &pack)?;
@@ -109,7 +110,7 @@ impl Packs {
         remove_if_there(&removed)
     }
 
-    /// Those of some packs that nobody counts on at this instant; none while git collects.
+    /// Returns those of some packs that nothing depends on at this moment; none while git collects garbage.
     pub(crate) fn free(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
         if self.is_git_collecting() || self.folder().join("multi-pack-index.d").is_dir() {
             return Ok(Vec::new());
@@ -125,7 +126,8 @@ impl Packs {
     }
 }
 
-/// The packs on which a multi-pack index counts: their names stand in it as they are (gitformat-pack(5), chunk `PNAM`).
+/// Returns the packs on which a multi-pack index depends: it contains their names verbatim (gitformat-pack(5),
+/// chunk `PNAM`).
 fn named_in(index: &[u8]) -> BTreeSet<&[u8]> {
     index.windows(NAME_LEN).filter(|bytes| is_name(bytes)).collect()
 }
