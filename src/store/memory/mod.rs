@@ -133,8 +133,7 @@ impl MemoryJournal {
         Some(merge)
     }
 
-    /// Pushes a merge with a commit beside the branch, as a service that shares the branch does; returns that
-    /// commit.
+    /// Pushes a merge with a commit beside the branch, as a service that shares the branch does; returns that commit.
     pub(crate) fn push_merge(&self, files: &[(&str, Option<&str>)], message: &str) -> Revision {
         let mut state = self.lock();
         state.has_merges = true;

@@ -26,11 +26,10 @@
 //! not made, the whole file system is flushed once ([`Barrier::file_system`], syncfs(2)). When a folder has to be
 //! created, its parent is flushed at once ([`Barrier::make_folder`]).
 //!
-//! Deliberately not flushed: the reflog of `HEAD` (it repeats the branch's), the directory entry of a new reflog,
-//! the removal of a pack's `.keep`, our own state files after their first version, and the files of the work tree
-//! and git's index. `worktree::apply::catch_up` restores those from the commits, and
-//! [`tend`](crate::store::Journal::tend) flushes them when no client waits. After a power cut git may find the
-//! index damaged until the service is started.
+//! Deliberately not flushed: the reflog of `HEAD` (it repeats the branch's), the directory entry of a new reflog, the
+//! removal of a pack's `.keep`, our own state files after their first version, and the files of the work tree and
+//! git's index. `worktree::apply::catch_up` restores those from the commits, and [`tend`](crate::store::Journal::tend)
+//! flushes them when no client waits. After a power cut git may find the index damaged until the service is started.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -1,5 +1,4 @@
-//! The state files of the service, in the folder `collectory` of the repository: what each is and how it is
-//! written.
+//! The state files of the service, in the folder `collectory` of the repository: what each is and how it is written.
 //!
 //! | name | contents | written by | how | if it is lost |
 //! |---|---|---|---|---|

@@ -210,8 +210,7 @@ impl GitIndex {
         self.find(path.as_bytes()).is_some_and(|entry| entry.is_skipped())
     }
 
-    /// Reports whether there is a file in place of one of the path's folders, or a folder in place of the path's
-    /// file.
+    /// Reports whether there is a file in place of one of the path's folders, or a folder in place of the path's file.
     fn is_blocked(&self, path: &str) -> bool {
         let below = format!("{path}/").into_bytes();
         let next = self.entries.get(self.search(&below));

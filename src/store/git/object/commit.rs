@@ -147,9 +147,8 @@ fn person(line: &str) -> (Actor, DateTime<Utc>) {
     (Actor::new(name, email), DateTime::from_timestamp(seconds, 0).unwrap_or_default())
 }
 
-/// Returns the signature of a commit object and the bytes that it signs: all but the signature headers. A
-/// repository with SHA-256 object ids has a signature header of its own (`parse_buffer_signed_by_header` in git's
-/// `commit.c`).
+/// Returns the signature of a commit object and the bytes that it signs: all but the signature headers. A repository
+/// with SHA-256 object ids has a signature header of its own (`parse_buffer_signed_by_header` in git's `commit.c`).
 pub(crate) fn signature(bytes: &[u8]) -> Option<RawSignature> {
     let header = split(bytes).map_or(bytes, |(header, _)| &bytes[..=header.len()]);
     let mut found = RawSignature { signature: Vec::new(), signed: Vec::new() };

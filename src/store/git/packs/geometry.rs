@@ -4,10 +4,9 @@
 //! merge. Their size in bytes would mislead: the pack of one group contains a whole undeltified tree, and a merged
 //! pack of the same size holds a thousand commits.
 
-/// A pack of this size or more is not merged any more, because copying it repeatedly would cost more than keeping
-/// it. A merge holds its parts and its result in memory, and about as much again for the offsets of their objects,
-/// which take a hundred bytes each for small files. The history of a million commits is some hundred packs of this
-/// size.
+/// A pack of this size or more is not merged any more, because copying it repeatedly would cost more than keeping it.
+/// A merge holds its parts and its result in memory, and about as much again for the offsets of their objects, which
+/// take a hundred bytes each for small files. The history of a million commits is some hundred packs of this size.
 pub(crate) const MERGED_BYTES_MAX: u64 = 8 << 20;
 
 /// A pack is merged with all smaller packs if they have at least this many times its objects together. Each of a

@@ -18,8 +18,7 @@ pub(crate) const DETACHED: &str = "HEAD";
 
 const NAMED_MAX: usize = 10;
 
-/// Reports whether git accepts this as a branch name, with or without `refs/heads/` (`git check-ref-format
-/// --branch`).
+/// Reports whether git accepts this as a branch name, with or without `refs/heads/` (`git check-ref-format --branch`).
 pub(crate) fn is_name(name: &str) -> bool {
     let short = name.strip_prefix(BRANCHES).unwrap_or(name);
     short != "HEAD"

@@ -25,8 +25,7 @@ pub(crate) fn check(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError
     Err(layout.unsuitable(why))
 }
 
-/// Records the format that is written from now on. It costs no flush: a lost note is written again at the next
-/// start.
+/// Records the format that is written from now on. It costs no flush: a lost note is written again at the next start.
 pub(crate) fn note(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError> {
     let (file, text) = (file(layout, barrier), format!("{FORMAT}\n"));
     if file.read()?.as_deref() == Some(text.as_bytes()) {

@@ -65,8 +65,7 @@ fn is_empty(path: &Path) -> Result<bool, StoreError> {
     Ok(entries.is_none_or(|mut entries| entries.next().is_none()))
 }
 
-/// Reports whether a previous [`init`] was interrupted here: the folder contains only a part of what `init`
-/// creates.
+/// Reports whether a previous [`init`] was interrupted here: the folder contains only a part of what `init` creates.
 fn is_unfinished(path: &Path, git_dir: &Path) -> bool {
     let made = FOLDERS.iter().flat_map(|folder| Path::new(folder).ancestors());
     let made: BTreeSet<PathBuf> = made

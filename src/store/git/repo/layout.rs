@@ -313,8 +313,7 @@ impl Config {
     }
 }
 
-/// Explains why a folder can't be used: its first component below `root` that is a link, not a folder, or a
-/// submodule.
+/// Explains why a folder can't be used: its first component below `root` that is a link, not a folder, or a submodule.
 pub(crate) fn find_obstacle(root: &Path, parts: &[String]) -> Option<String> {
     let mut at = root.to_owned();
     for part in parts {

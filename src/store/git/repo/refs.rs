@@ -1,9 +1,8 @@
 //! The served branch: read, and moved by compare-and-swap.
 //!
 //! A branch is a file `refs/heads/x` that contains an id or, if there is no such file, a line of `packed-refs`
-//! (gitrepository-layout(5)). It is moved as in git's `refs/files-backend.c`: `HEAD.lock` if `HEAD` names the
-//! branch (`split_head_update`), then `x.lock` with the new id, the comparison under the lock, the reflogs, the
-//! rename.
+//! (gitrepository-layout(5)). It is moved as in git's `refs/files-backend.c`: `HEAD.lock` if `HEAD` names the branch
+//! (`split_head_update`), then `x.lock` with the new id, the comparison under the lock, the reflogs, the rename.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

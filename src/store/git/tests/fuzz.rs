@@ -1,4 +1,4 @@
-//! What stands in a repository, read: objects, the index of a pack, git's index.
+//! Fuzz targets for what a repository contains: objects, pack indexes, git's index.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,13 +13,13 @@ use crate::store::git::odb::inflate::Inflater;
 use crate::store::git::odb::loose;
 use crate::store::git::odb::pack::{parse_index, total};
 
-/// No content that is read is larger.
+/// Content is read up to this length.
 const LEN_MAX: usize = 64 * 1_024;
 
-/// And the result of no delta, of which any number of bytes may be copies.
+/// No result of a delta is longer, although it may consist of copies.
 const WHOLE_LEN_MAX: usize = 64 * LEN_MAX;
 
-/// A loose object is read to its end and no further than it may be long, and what it holds as whatever it may be.
+/// Reads a loose object, which may claim any length, and parses its content as an object of every kind.
 pub(crate) fn loose_object(bytes: &[u8]) {
     let mut file: File = memfd_create("object", MemfdFlags::CLOEXEC).expect("there is memory").into();
     file.write_all(bytes).expect("there is memory");
@@ -30,7 +30,7 @@ pub(crate) fn loose_object(bytes: &[u8]) {
     object(bytes);
 }
 
-/// The content of an object, as a commit and as a tree.
+/// Parses the content of an object as a commit and as a tree.
 fn object(bytes: &[u8]) {
     for is_cut in [false, true] {
         if let Ok(commit) = RawCommit::parse(bytes, is_cut) {
@@ -44,7 +44,7 @@ fn object(bytes: &[u8]) {
     }
 }
 
-/// The index of a pack tells of no more objects than it has room for, or is refused.
+/// A pack index that is accepted has no more objects than its bytes have room for.
 pub(crate) fn pack_index(bytes: &[u8]) {
     if let Some(places) = total(bytes).and_then(|count| parse_index(bytes, usize::try_from(count).ok()?)) {
         assert!(places.len() <= bytes.len() / 20);
@@ -60,8 +60,8 @@ pub(crate) fn git_index(bytes: &[u8]) {
     }
 }
 
-/// A delta makes of a base what it says, whole or only its beginning; the first byte of the input says how much of it
-/// is the base.
+/// Applying a delta gives a result of the promised length, whether it is requested whole or truncated; the first
+/// byte of the input determines how much of the rest is the base.
 pub(crate) fn delta(bytes: &[u8]) {
     let Some((part, rest)) = bytes.split_first() else { return };
     let (base, told) = rest.split_at(rest.len() * usize::from(*part) / 256);

@@ -1,4 +1,5 @@
-//! The journal against the real `git`, room by room; what reads anything from outside, for a fuzzer.
+//! Tests of the journal against the real `git`, room by room, and fuzz targets for everything that parses external
+//! input.
 
 pub(crate) mod fuzz;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is flushed, in which order, and what becomes of a write whose flush fails.
+//! What is flushed, in which order, and what happens to a write whose flush fails.
 
 use std::fs;
 use std::io;
@@ -10,15 +10,14 @@ use crate::store::git::GitJournal;
 use crate::store::git::disk::failpoint::Hook;
 use crate::store::git::tests::support::*;
 
-/// The reflog of the branch.
 fn reflog(repo: &Repo) -> PathBuf {
     repo.path().join(".git/logs/refs/heads/main")
 }
 
-/// What was about to be flushed, and whether the files that name commits named the new one.
+/// The paths about to be flushed, each with whether the files that name commits already named the new one.
 type Seen = Arc<Mutex<Vec<(PathBuf, bool)>>>;
 
-/// Notes every flush, and whether one of `files` differed by then from what it is now.
+/// Records every flush, and whether one of `files` had changed by then.
 fn watch(repo: &Repo, files: Vec<PathBuf>) -> (Seen, Hook) {
     let seen = Seen::default();
     let read = move || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Former heads of the branch: kept for good, and for as long as git keeps reflogs.
+//! Former heads of the branch: kept durably, and for as long as git keeps reflogs.
 
 use std::fs;
 
@@ -63,7 +63,7 @@ fn what_is_kept_is_on_disk_before_it_is_said_to_be() {
     let mut journal = repo.open();
     let before = journal.flushes();
     journal.keep(old, now()).unwrap();
-    // What it reaches, two folders, its content, its name.
+    // The file system, the parents of two new folders, the content of the ref, its folder.
     assert_eq!(journal.flushes() - before, 5);
 }
 
@@ -135,7 +135,7 @@ fn commits_are_left_behind_that_only_the_old_head_reaches() {
         left
     };
     let base = repo.commit(&[("a.yaml", "a1\n")]);
-    // All within a second, so that nothing can be told by when they were made.
+    // All made within one second, so that commit times distinguish nothing.
     let old: Vec<Revision> = (2..6).map(|n| repo.commit(&[("a.yaml", &format!("a{n}\n"))])).collect();
     repo.git(&["reset", "-q", "--hard", &base.to_string()]);
     let new: Vec<Revision> = (2..9).map(|n| repo.commit(&[("b.yaml", &format!("b{n}\n"))])).collect();

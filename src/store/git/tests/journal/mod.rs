@@ -1,4 +1,4 @@
-//! Commits: made, flushed, and whole after a kill or a power cut.
+//! Commits: how they are made and flushed, and that they survive a kill or a power cut.
 
 mod commits;
 mod flushes;

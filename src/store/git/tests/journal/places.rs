@@ -1,4 +1,4 @@
-//! Repositories of every kind.
+//! Repositories of every kind, and those that are refused.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ fn refused(options: Options, why: &str) {
     }
 }
 
-/// Refused by its names alone.
+/// Expects that opening fails because of a name in the options.
 #[track_caller]
 fn misnamed(options: Options, why: &str) {
     match GitJournal::open(options) {
@@ -36,7 +36,7 @@ fn who_follows_one_who_was_killed_waits_for_what_that_one_was_just_starting() {
     drop(repo.open());
     let lock = fs::File::open(repo.path().join(".git/collectory/lock")).unwrap();
     lock.try_lock().unwrap();
-    // It holds the lock for as long as it lives, which is not long.
+    // The child process holds the lock until it exits, which is soon.
     let mut left = Command::new("git").arg("version").stdin(lock).stdout(Stdio::null()).spawn().unwrap();
     drop(repo.open());
     left.wait().unwrap();
@@ -264,7 +264,7 @@ fn a_person_is_who_the_repository_says() {
     }
 }
 
-/// Puts a copy of itself in the place of `.git`.
+/// Replaces `.git` by a copy of itself.
 fn replace_git_dir(repo: &Repo) {
     let (git_dir, copy) = (repo.path().join(".git"), repo.path().join("copy"));
     let copied = Command::new("cp").arg("-a").args([&git_dir, &copy]).status().unwrap();

@@ -1,10 +1,10 @@
-//! A power cut at any instant, acted out.
+//! Simulates a power cut at any moment.
 //!
-//! What was flushed is on disk. Of everything else any part may have reached it, in any order: each
-//! name of a folder is what it was when the folder was flushed last or what it is now, and the same
-//! holds for each content. One that was never flushed may be lost, and then the file is empty, or has
-//! zeros or whatever its blocks had before. [`Disk`] keeps account of what was flushed and makes
-//! repositories as such a power cut could leave them, which git and then the service must find in order.
+//! What was flushed is on disk. Of everything else, any part may have reached the disk, in any order: each name in
+//! a folder is either as of the last flush of the folder or as it is now, and the same holds for each content.
+//! Content that was never flushed may be lost; the file is then empty, or contains zeros or the previous data of
+//! its blocks. [`Disk`] tracks what was flushed and creates repositories as such a power cut could leave them. Git
+//! and then the service must find each of them intact.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -23,13 +23,13 @@ use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, Journal as _};
 
-/// How many ways a power cut goes at each instant; `COLLECTORY_CRASH_ROUNDS` sets the long run.
+/// The number of simulated power cuts at each moment; `COLLECTORY_CRASH_ROUNDS` sets it for long runs.
 #[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
 fn cuts_len() -> usize {
     std::env::var("COLLECTORY_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
-/// What stands under a name.
+/// What a name in a folder refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     Folder,
@@ -38,21 +38,21 @@ enum Held {
 
 type Folder = HashMap<OsString, Held>;
 
-/// What the blocks of a file may have from another one that was there before.
+/// Data of another file that was in a file's blocks before.
 const FOREIGN: &[u8] = b"\xff\xfePACK\0\0\0\x02";
 
-/// What has been flushed.
+/// The state that has been flushed.
 struct Disk {
     root: PathBuf,
     folders: HashMap<PathBuf, Folder>,
     contents: HashMap<u64, Vec<u8>>,
-    // No inode comes back for another file as long as the first one is open.
+    // Kept open so that no inode number is reused.
     open: HashMap<u64, File>,
     random: fastrand::Rng,
 }
 
 impl Disk {
-    /// All of a repository, flushed.
+    /// Starts with all of a repository flushed.
     fn of(root: &Path, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         let (folders, contents, open) = Default::default();
@@ -89,8 +89,8 @@ impl Disk {
         self.folders.insert(folder.to_owned(), listed);
     }
 
-    /// Makes at `target` what a power cut of this instant could leave of a folder. A file with two
-    /// names is made once, and noted in `made`.
+    /// Creates at `target` what a power cut at this moment could leave of a folder. A file with two names is
+    /// created once, and recorded in `made`.
     fn cut(&mut self, folder: &Path, target: &Path, made: &mut HashMap<u64, PathBuf>) {
         fs::create_dir(target).unwrap();
         let (flushed, now) = (self.folders.get(folder).cloned().unwrap_or_default(), listing(folder));
@@ -115,7 +115,7 @@ impl Disk {
         }
     }
 
-    /// What could be left of a content that is now at `path`, if anywhere.
+    /// Returns what could be left of a content, which is now at `path` or nowhere.
     fn content(&mut self, inode: u64, path: Option<PathBuf>) -> Vec<u8> {
         let now = path.and_then(|path| fs::read(path).ok());
         let len = now.as_ref().map_or(0, Vec::len);
@@ -129,7 +129,7 @@ impl Disk {
     }
 }
 
-/// The names in a folder; a folder that is not there has none.
+/// Lists a folder; one that does not exist is empty.
 fn listing(folder: &Path) -> Folder {
     let Ok(entries) = fs::read_dir(folder) else { return Folder::new() };
     let held = |path: PathBuf| match fs::symlink_metadata(path).unwrap() {
@@ -139,7 +139,7 @@ fn listing(folder: &Path) -> Folder {
     entries.map(|entry| entry.unwrap()).map(|entry| (entry.file_name(), held(entry.path()))).collect()
 }
 
-/// A repository in which every flush is an occasion for power cuts.
+/// A repository in which every flush triggers simulated power cuts.
 struct Powered {
     repo: Repo,
     journal: GitJournal,
@@ -149,13 +149,12 @@ struct Powered {
 
 struct Shared {
     disk: Disk,
-    /// The head that was acknowledged last.
     acknowledged: String,
-    /// What `git status` is to say after a start.
+    /// The expected output of `git status` after a start.
     status: &'static str,
 }
 
-/// What a person has edited and not committed.
+/// The expected status when a person has an uncommitted edit.
 const EDITED: &str = " M collections/mine.yaml\n";
 
 impl Powered {
@@ -167,7 +166,7 @@ impl Powered {
         Self::of(repo, journal, "", seed)
     }
 
-    /// One with a work tree, in which a person has edited a file.
+    /// Creates one with a work tree, in which a person has edited a file.
     fn with_work_tree(seed: u64) -> Self {
         let repo = Repo::new();
         repo.commit(&[("mine.yaml", "mine\n")]);
@@ -185,7 +184,7 @@ impl Powered {
         Self { repo, journal, shared, hooks: Some(hooks) }
     }
 
-    /// Writes, and is cut off right after the answer.
+    /// Writes, and cuts the power right after the write is acknowledged.
     fn write(&mut self, drafts: &[Draft]) {
         append(&mut self.journal, drafts);
         let mut shared = self.shared.lock().unwrap();
@@ -194,7 +193,7 @@ impl Powered {
     }
 }
 
-/// Cuts the power before every flush, and between the steps of a write.
+/// Cuts the power before every flush and between the steps of a write.
 fn cut_at_every_step(repo: &Repo, shared: &Arc<Mutex<Shared>>) -> [Hook; 2] {
     let at_flushes = repo.on_flush({
         let shared = Arc::clone(shared);
@@ -210,7 +209,7 @@ fn cut_at_every_step(repo: &Repo, shared: &Arc<Mutex<Shared>>) -> [Hook; 2] {
 }
 
 impl Shared {
-    /// Cuts the power a few times, and each time finds what was acknowledged.
+    /// Cuts the power a few times, and each time checks that the acknowledged head is there.
     fn survive(&mut self) {
         for _ in 0..cuts_len() {
             let folder = tempfile::tempdir().unwrap();
@@ -223,7 +222,7 @@ impl Shared {
     }
 
     fn judge(&self, root: &Path) {
-        // A person need not look at the index before the service has.
+        // Until the service has run, the index may be damaged.
         if is_index_whole(root) {
             check(root);
         }
@@ -238,7 +237,7 @@ impl Shared {
         check(root);
     }
 
-    /// Nothing is edited or staged that nobody has.
+    /// Checks that `git status` reports no edits but the person's.
     #[track_caller]
     fn check_work_tree(&self, root: &Path) {
         if root.join(".git").exists() {
@@ -258,7 +257,7 @@ fn is_index_whole(root: &Path) -> bool {
     !root.join(".git/index").exists() || command.output().unwrap().status.success()
 }
 
-/// Makes a system that is started anew of a repository as a power cut has left it.
+/// Turns a repository that a power cut left into one on a rebooted system.
 fn restart(git_dir: &Path) {
     let note = git_dir.join("collectory/work-tree");
     if let Ok(text) = fs::read_to_string(&note) {
@@ -267,8 +266,8 @@ fn restart(git_dir: &Path) {
     remove_unknown_locks(git_dir);
 }
 
-/// Removes locks that have lost their private names, as a person must do then, since nobody can know any
-/// more whose they are.
+/// Removes locks that have lost their private names, as a person has to do, because their owner can't be determined
+/// any more.
 fn remove_unknown_locks(git_dir: &Path) {
     for lock in ["refs/heads/main.lock", "HEAD.lock", "index.lock"].map(|name| git_dir.join(name)) {
         if fs::metadata(&lock).is_ok_and(|metadata| metadata.nlink() == 1) {
@@ -327,7 +326,7 @@ fn a_power_cut_takes_back_nothing_that_was_deleted_or_undone_after_a_rest() {
     let mut powered = Powered::with_work_tree(12);
     for _ in 0..3 {
         powered.write(&[set("b.yaml", "created\n"), set("a.yaml", "changed\n")]);
-        // Everything is flushed, and that it was is not.
+        // Everything is flushed, except the record that it was.
         tend(&mut powered.journal);
         powered.write(&[remove("b.yaml"), set("a.yaml", "first\n")]);
     }
@@ -363,7 +362,7 @@ fn a_power_cut_at_the_first_start_leaves_what_can_be_started() {
     }
 }
 
-/// Cuts the power a few times, and each time starts the service as the first time.
+/// Cuts the power a few times, and each time starts the service as if for the first time.
 fn start_again(disk: &mut Disk, acknowledged: Option<Revision>) {
     for _ in 0..cuts_len() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Signed commits, and the files of keys.
+//! Signed commits and key files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use crate::store::git::tests::support::*;
 use crate::store::signature::{AllowedSigners, Checker, Signature, SigningKey, UnfitKey};
 use crate::store::{Archive as _, Journal as _};
 
-/// A key of the fixtures, for nobody else's eyes.
+/// Copies a key of the fixtures into a folder, with this file mode.
 fn key_file(folder: &Path, name: &str, mode: u32) -> PathBuf {
     let path = folder.join(name);
     fs::copy(Path::new("fixtures/signatures").join(name), &path).unwrap();
@@ -31,7 +31,7 @@ fn ed25519() -> SigningKey {
     SigningKey::read(&path).unwrap()
 }
 
-/// What is said of the signature of a commit by whoever believes this key.
+/// Verifies the signature of a commit for a verifier who trusts this key.
 fn signature(repo: &Repo, key: &SigningKey, revision: Revision) -> Signature {
     let archive = repo.archive();
     let line = format!("collectory@localhost namespaces=\"git\" {}\n", key.public_key());

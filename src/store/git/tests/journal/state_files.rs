@@ -1,4 +1,4 @@
-//! The files of our own; see `disk::state_file`.
+//! The state files of the service; see `disk::state_file`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Archive as _, Journal as _};
 
-/// A repository whose packs were merged and whose commit-graph was written, and who serves it.
+/// A repository with merged packs and a commit-graph, and the journal that serves it.
 fn lived_in() -> (Repo, GitJournal) {
     let repo = Repo::new();
     let mut journal = GitJournal::open(Options { graph_commits_min: 10, ..repo.options() }).unwrap();

@@ -1,4 +1,4 @@
-//! The commit-graph, judged by git, and the statistics.
+//! The commit-graph, verified by git, and the statistics.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 
-/// Enough commits for a graph, in these tests.
+/// The number of commits that is enough for a commit-graph in these tests.
 const COMMITS_MIN: usize = 20;
 
 fn options(repo: &Repo) -> Options {
@@ -36,7 +36,7 @@ fn commit(journal: &mut GitJournal, count: usize) {
     append(journal, &[set("last.yaml", &format!("{:?}\n", journal.flushes()))]);
 }
 
-/// A bare repository with enough commits, and nobody who serves it.
+/// A bare repository with enough commits, not served.
 fn long_history() -> Repo {
     let repo = Repo::bare();
     let mut journal = GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap();
@@ -56,7 +56,7 @@ fn has_graph(repo: &Repo) -> bool {
     info(repo).join("commit-graphs/commit-graph-chain").exists()
 }
 
-/// Says what the log of a file has used, as git tells it.
+/// Returns which Bloom filters `git log` of a file used, from git's trace.
 fn filters_used_by(repo: &Repo, path: &str) -> String {
     let told = repo.path().join("../told");
     let mut command = Command::new("git");
@@ -71,10 +71,11 @@ fn filters_used_by(repo: &Repo, path: &str) -> String {
     text.lines().filter(|line| line.contains("bloom")).map(str::to_owned).collect()
 }
 
-/// A command that runs this script.
+/// Creates an executable script to run in place of git.
 fn script(repo: &Repo, text: &str) -> PathBuf {
     let path = fs::canonicalize(repo.path()).unwrap().join("../fake-git");
-    // Written by another process: no thread of ours that forks meanwhile may have it open to write.
+    // Written by another process, because a thread of ours that forks in the meantime must not have it open for
+    // writing.
     let mut shell = Command::new("sh");
     shell.args(["-c", "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"]);
     assert!(shell.arg(format!("#!/bin/sh\n{text}")).arg(&path).status().unwrap().success());
@@ -137,7 +138,7 @@ fn what_is_merged_into_a_new_graph_stays_for_whoever_has_read_the_list_just_befo
     let folder = info(&repo).join("commit-graphs");
     let list = || fs::read_to_string(folder.join("commit-graph-chain")).unwrap();
     let before = list();
-    // As many again: git merges the two.
+    // As many commits again, so git merges the two graphs.
     commit(&mut GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap(), COMMITS_MIN);
     assert!(graph(&repo, "git").keep_up().unwrap());
     assert!(before.lines().all(|name| !list().contains(name)));
@@ -183,7 +184,7 @@ fn where_no_object_may_be_removed_there_is_a_graph_and_packs_stay() {
 #[test]
 fn writes_go_on_while_the_graph_is_written() {
     let repo = Repo::new();
-    // The commits here are of long ago, and git is not to be run for their reflog.
+    // The commits here are old, and git is not to be run to expire their reflog.
     repo.git(&["config", "gc.reflogExpire", "never"]);
     let fifo = fifo(&repo);
     let log = fifo.with_file_name("log");
@@ -191,7 +192,7 @@ fn writes_go_on_while_the_graph_is_written() {
     let mut journal = GitJournal::open(Options { git: script(&repo, &text), ..options(&repo) }).unwrap();
     commit(&mut journal, COMMITS_MIN);
     journal.tend().unwrap();
-    // It has begun when somebody reads.
+    // Opening the pipe waits until the script reads it.
     let mut go = OpenOptions::new().write(true).open(&fifo).unwrap();
     for _ in 0..2 * PACKS_MAX {
         commit(&mut journal, 1);
@@ -250,14 +251,14 @@ fn nothing_that_the_repository_names_runs_and_only_its_own_configuration_is_read
         fs::create_dir_all(repo.path().join("hooks")).unwrap();
         fs::copy(trap, repo.path().join("hooks").join(hook)).unwrap();
     }
-    // A ref to what is missing would be fetched from a remote that promises it.
+    // Git would fetch the target of this ref from a remote that promises it.
     fs::write(repo.path().join("refs/heads/missing"), format!("{}\n", "1".repeat(40))).unwrap();
     let text = format!("env > {}; exec git \"$@\"", environment.display());
     graph(&repo, script(&repo, &text)).keep_up().unwrap();
     assert!(!marker.exists());
     let environment = fs::read_to_string(environment).unwrap();
     let names = environment.lines().filter_map(|line| line.split_once('=').map(|(name, _)| name));
-    // What the shell itself adds is none of ours.
+    // Variables that the shell itself adds are ignored.
     let mut names: Vec<_> = names.filter(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name)).collect();
     names.sort_unstable();
     assert_eq!(
@@ -295,7 +296,7 @@ fn a_lock_of_somebody_else_is_waited_for_and_never_removed() {
     let repo = long_history();
     let lock = info(&repo).join("commit-graphs/commit-graph-chain.lock");
     fs::create_dir_all(lock.parent().unwrap()).unwrap();
-    // One is there before git begins, the other one is taken in between.
+    // The first lock exists before git starts; the second is taken while it runs.
     let locking = script(&repo, &format!("touch {}; exec git \"$@\"", lock.display()));
     for git in [Path::new("git"), &locking] {
         let graph = graph(&repo, git);
@@ -328,7 +329,7 @@ fn a_person_s_gc_at_the_same_time_harms_neither() {
         let tried = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..6 {
                 commit(&mut journal, COMMITS_MIN);
-                // What is read may be gone in between, which the next look mends.
+                // What is being read may be removed in the meantime, which the next call repairs.
                 drop(beside.keep_up());
             }
         }));
@@ -372,7 +373,7 @@ fn a_lock_that_a_killed_git_of_ours_has_left_is_removed_at_the_start_and_another
     let another_with_our_number = format!("{} 1\n", std::process::id());
     let killed = alive(git.id()).unwrap();
     git.kill().unwrap();
-    // It has ended, and nobody has taken note of that.
+    // The process has ended but has not been reaped.
     waitid(WaitId::Pid(Pid::from_child(&git)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     for (noted, stays) in
         [(Some(&killed), false), (Some(&another_with_our_number), false), (Some(&us), true), (None, true)]

@@ -1,4 +1,4 @@
-//! Flushes, packs and what else nobody should notice.
+//! Flushes, packs and other housekeeping that clients should not notice.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,7 @@ fn of_a_large_folder_s_trees_a_merged_pack_has_one_whole() {
     let mut journal = repo.open();
     let names: Vec<String> = (0..300).map(|number| format!("collection-{number:03}.yaml")).collect();
     append(&mut journal, &names.iter().map(|name| set(name, "first\n")).collect::<Vec<_>>());
-    // What was merged is merged again.
+    // Merged packs are merged again.
     for i in 0..3 * PACKS_MAX {
         append(&mut journal, &[set(&names[i * 7 % 300], &format!("{i}\n")), set(&names[i], "again\n")]);
         tend(&mut journal);
@@ -67,7 +67,7 @@ fn of_a_large_folder_s_trees_a_merged_pack_has_one_whole() {
     assert!(packs.len() <= PACKS_MAX, "{} packs", packs.len());
     let largest = packs.iter().max_by_key(|pack| fs::metadata(pack).unwrap().len()).unwrap();
     let listed = repo.git(&["verify-pack", "-v", largest.to_str().unwrap()]);
-    // Name, kind, size, packed size, offset; a delta's also have a depth and a base.
+    // The fields are id, kind, size, packed size, offset; a delta also has a depth and a base.
     let trees = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let trees: Vec<_> = trees.filter(|fields| fields.get(1) == Some(&"tree")).collect();
     let is_large = |fields: &Vec<&str>| fields.len() == 5 && fields[2].parse::<usize>().unwrap() > 9_000;
@@ -178,7 +178,7 @@ fn a_read_only_disk_is_told_and_forgotten_when_it_is_over() {
     let repo = Repo::bare();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    // Root may write anywhere, so the folder is put out of the way instead of being made read-only.
+    // Root may write anywhere, so the folder is moved away instead of being made read-only.
     let (packs, aside) = (repo.path().join("objects/pack"), repo.path().join("aside"));
     fs::rename(&packs, &aside).unwrap();
     fs::write(&packs, "").unwrap();

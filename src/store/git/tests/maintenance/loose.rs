@@ -1,4 +1,4 @@
-//! What people commit by hand, packed.
+//! Packing of the loose objects from commits by hand.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,11 +8,10 @@ use crate::store::git::GitJournal;
 use crate::store::git::maintenance::loose_objects::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
 use crate::store::git::tests::support::*;
 
-/// How many commits a person makes.
 const COMMITS_LEN: usize = 5;
 
-/// A repository with enough objects of a person's to be packed, in which a collection was written by
-/// the service before and another after.
+/// A repository with enough loose objects from a person's commits to be packed, and a collection that the service
+/// wrote before and another after them.
 fn by_hand() -> Repo {
     let repo = Repo::new();
     append(&mut repo.open(), &[set("first.yaml", "first\n")]);
@@ -33,7 +32,7 @@ fn loose(repo: &Repo) -> Vec<PathBuf> {
     folders.flat_map(|path| fs::read_dir(path).unwrap()).map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Dates files back, as if they had been lying there for a while.
+/// Backdates files, as if they had been there for a while.
 fn age(files: &[PathBuf], age: Duration) {
     for file in files {
         let file = File::open(file).unwrap();
@@ -42,7 +41,7 @@ fn age(files: &[PathBuf], age: Duration) {
     }
 }
 
-/// Starts and does the maintenance.
+/// Opens the journal and does the maintenance.
 fn tend_once(repo: &Repo) -> GitJournal {
     let mut journal = repo.open();
     tend(&mut journal);
@@ -128,7 +127,7 @@ fn what_is_damaged_or_a_tag_stays_where_it_is() {
     repo.git(&["tag", "-a", "-m", "A tag", "v1"]);
     let tag = repo.git(&["rev-parse", "v1"]);
     let tag = repo.path().join(".git/objects").join(&tag[..2]).join(tag[2..].trim());
-    // The content of another object under this name.
+    // The content of another object under this id.
     let wrong = repo.path().join(".git/objects/00").join("0".repeat(38));
     fs::create_dir_all(wrong.parent().unwrap()).unwrap();
     fs::copy(loose(&repo).into_iter().find(|path| *path != tag).unwrap(), &wrong).unwrap();
@@ -147,7 +146,7 @@ fn packs_of_loose_objects_are_merged_with_the_others() {
     age(&loose(&repo), LOOSE_AGE_MIN);
     let mut journal = tend_once(&repo);
     for i in 0..=crate::store::git::packs::store::PACKS_MAX {
-        // Together many more objects than lay about, or these would not be worth copying.
+        // Many more objects than the loose ones, which would otherwise not be worth copying.
         let group: Vec<_> = (0..10).map(|j| set("a.yaml", &format!("{i} {j}\n"))).collect();
         append(&mut journal, &group);
     }

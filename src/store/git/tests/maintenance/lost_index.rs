@@ -1,4 +1,4 @@
-//! Indexes of packs that are lost, to a `git gc` or to people.
+//! Pack indexes that are lost, to a `git gc` or because a person removed them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn remove_indexes(repo: &Repo) {
     repo.packs().iter().for_each(|pack| fs::remove_file(pack.with_extension("idx")).unwrap());
 }
 
-/// What stands beside packs and their indexes.
+/// Returns the files that are neither packs nor their indexes.
 fn others(folder: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_whole = |path: &PathBuf| ["pack", "idx"].iter().all(|ending| path.with_extension(ending).exists());

@@ -1,4 +1,4 @@
-//! Merging of packs: killed at any instant, and beside a person who collects garbage.
+//! Merging of packs: killed at any moment, and alongside a person's `git gc`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 
-/// A bare repository with one pack more than are left alone, which are not merged yet.
+/// A bare repository with more unmerged packs than are left alone.
 fn crowded() -> (Repo, GitJournal) {
     let repo = Repo::bare();
     let mut journal = repo.open();
@@ -19,14 +19,13 @@ fn crowded() -> (Repo, GitJournal) {
     (repo, journal)
 }
 
-/// Writes until there are enough packs for a merge.
 fn add_packs(journal: &mut GitJournal) {
     for i in 0..=PACKS_MAX {
         append(journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
 }
 
-/// Every file in the folder of the packs.
+/// Every file in the pack folder.
 fn listing(repo: &Repo) -> Vec<PathBuf> {
     let mut paths: Vec<_> =
         fs::read_dir(repo.pack_folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -34,12 +33,12 @@ fn listing(repo: &Repo) -> Vec<PathBuf> {
     paths
 }
 
-/// A pack whose name is taken from this file.
+/// The path of a draft with this name in the pack folder.
 fn draft_of(repo: &Repo, name: &str) -> PathBuf {
     repo.pack_folder().join(name)
 }
 
-/// Starts again, and merges.
+/// Starts again and merges packs.
 #[track_caller]
 fn merges_after_a_start(repo: &Repo) {
     let mut journal = repo.open();
@@ -50,7 +49,7 @@ fn merges_after_a_start(repo: &Repo) {
     repo.check();
 }
 
-/// Nothing is there but packs and their indexes.
+/// Checks that only packs and their indexes are left.
 #[track_caller]
 fn only_whole_packs_are_left(repo: &Repo) {
     let ends_well = |path: &Path| path.extension().is_some_and(|ending| ending == "pack" || ending == "idx");
@@ -89,7 +88,7 @@ fn a_kill_between_the_two_names_of_a_new_pack_ends_no_merging() {
     }
 }
 
-/// The pack of a write that was never answered, and its content on disk or not.
+/// Leaves the pack of a write that was never acknowledged without its index, its content intact or damaged.
 fn kill_between_the_names(is_whole: bool) {
     let repo = Repo::bare();
     let mut journal = repo.open();
@@ -149,7 +148,7 @@ fn a_damaged_pack_without_an_index_is_kept_and_ends_no_merging() {
     let (repo, mut journal) = crowded();
     tend(&mut journal);
     let pack = repo.packs().pop().unwrap();
-    // Two small ones, so that the lost one would be among the first to be merged.
+    // Two small packs, so that the lost one would be among the first to be merged.
     add_packs(&mut journal);
     drop(journal);
     let content = fs::read(&pack).unwrap();
@@ -162,7 +161,7 @@ fn a_damaged_pack_without_an_index_is_kept_and_ends_no_merging() {
     repo.check();
 }
 
-/// Changes a byte in the middle of a pack.
+/// Flips a bit in the middle of a pack.
 fn damage(pack: &Path) {
     let mut content = fs::read(pack).unwrap();
     let middle = content.len() / 2;
@@ -171,7 +170,7 @@ fn damage(pack: &Path) {
     fs::write(pack, content).unwrap();
 }
 
-/// Merges while a pack can't be read, which must stay as it is.
+/// Merges while one pack can't be read, which must stay as it is.
 #[track_caller]
 fn merge_without(repo: &Repo, pack: &Path) {
     let mut journal = repo.open();
@@ -197,7 +196,7 @@ fn after_a_power_cut_our_marks_are_found_and_a_person_s_stay() {
     assert!(!ours.exists() && theirs.exists());
 }
 
-/// Does something when a pack in the making is about to be flushed.
+/// Runs `act` when the draft of a pack is about to be flushed.
 fn at_the_flush_of_a_pack(repo: &Repo, mut act: impl FnMut() + Send + 'static) -> Hook {
     repo.on_flush(move |path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -300,7 +299,7 @@ fn packs_of_a_repository_whose_objects_are_precious_are_never_merged() {
     assert_eq!(repo.packs().len(), PACKS_MAX + 1);
 }
 
-/// The files of the packs, as they were.
+/// The contents of the pack files at one moment.
 struct Copies(Vec<(PathBuf, Vec<u8>)>);
 
 impl Copies {
@@ -308,7 +307,7 @@ impl Copies {
         Self(listing(repo).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect())
     }
 
-    /// Puts some of them back.
+    /// Restores some of them.
     fn put_back(&self, mut is_wanted: impl FnMut(&Path) -> bool) {
         for (path, bytes) in self.0.iter().filter(|(path, _)| is_wanted(path)) {
             fs::write(path, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Packs, loose objects, the commit-graph and the reflogs, beside whatever git does to them.
+//! Packs, loose objects, the commit-graph and the reflogs, while git maintains them too.
 
 mod graph;
 mod housekeeping;

@@ -1,4 +1,4 @@
-//! Reflogs are kept for as long as git keeps them.
+//! Reflogs are kept as long as git would keep them.
 
 use std::fs;
 
@@ -8,13 +8,13 @@ use crate::store::Draft;
 use crate::store::git::disk::stamp::now_ns;
 use crate::store::git::tests::support::*;
 
-/// A draft of this moment: those of other tests are of long ago.
+/// Dates a draft now; the drafts of other tests have old dates.
 fn of_now(draft: Draft) -> Draft {
     let now = i64::try_from(now_ns()).unwrap();
     Draft { at: DateTime::from_timestamp_nanos(now), ..draft }
 }
 
-/// A repository with a write, whose reflogs begin with entries of long ago.
+/// A repository with a write, whose reflogs begin with old entries.
 fn with_old_entries() -> (Repo, Vec<std::path::PathBuf>) {
     let repo = Repo::new();
     append(&mut repo.open(), &[of_now(set("a.yaml", "1\n"))]);

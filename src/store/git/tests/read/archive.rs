@@ -1,4 +1,4 @@
-//! The archive beside a journal that writes.
+//! The archive while the journal writes.
 
 use std::sync::Mutex;
 
@@ -40,7 +40,7 @@ fn what_was_just_committed_is_told_as_whoever_reads_it_tells_it() {
     assert_eq!(told.last().unwrap().as_ref().unwrap().commit.revision, by_hand);
 }
 
-/// The files that this process has open although they were removed from the repository.
+/// Counts the files that this process has open although they were removed from the repository.
 #[cfg(target_os = "linux")]
 fn removed_and_open(repo: &Repo) -> usize {
     let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();

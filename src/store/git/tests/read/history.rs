@@ -1,4 +1,4 @@
-//! The archive against git itself.
+//! The archive compared with git itself.
 
 use std::fs;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What is committed, as the journal and the archive read it.
+//! Committed content, as the journal and the archive read it.
 
 mod archive;
 mod history;

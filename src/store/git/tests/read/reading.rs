@@ -1,4 +1,5 @@
-//! What is damaged, odd or too large: told of what needs it, and alike by the journal and the archive.
+//! Damaged, odd or oversized objects: only what needs them is affected, and the journal and the archive report the
+//! same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ fn archive(repo: &Repo) -> GitArchive {
     archive_at(repo.path(), "collections")
 }
 
-/// Stores bytes as an object that git itself would not make.
+/// Stores bytes as an object that git itself would not create.
 fn hash_object(repo: &Repo, kind: &str, bytes: &[u8]) -> String {
     let path = repo.path().join("../object");
     fs::write(&path, bytes).unwrap();
@@ -61,7 +62,7 @@ fn overwrite(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What journal and archive say is in the folder, which must be the same.
+/// Returns what the folder contains according to the journal and the archive, which must agree.
 #[track_caller]
 fn files(repo: &Repo, revision: Revision) -> Vec<(String, TreeEntry)> {
     let live = repo.open_to_read().commits().changes(None, Some(revision)).unwrap();
@@ -82,7 +83,7 @@ fn steps(repo: &Repo, head: Revision) -> Vec<CommitChanges> {
     seen.into_inner().unwrap().into_iter().map(Option::unwrap).collect()
 }
 
-/// What the journal and the archive read of a content, which must be the same.
+/// Returns what the journal and the archive read of a content, which must agree.
 fn content(repo: &Repo, id: &str) -> Result<Vec<u8>, StoreError> {
     let id = BlobId::new(raw(id));
     let found = Mutex::new(Vec::new());
@@ -152,7 +153,7 @@ fn a_tree_that_is_not_in_order_is_brought_into_order_by_the_next_write() {
 #[test]
 fn a_loose_object_that_was_cut_short_is_an_error_at_once() {
     let repo = Repo::new();
-    // Not to be deflated to nothing, so that there is something to cut.
+    // Text that does not compress to nothing, so that there is something to truncate.
     let text: String = (0..200).map(|n| format!("k{n}: {}\n", n * 7919 % 1000)).collect();
     let first = repo.commit(&[("a.yaml", &text), ("b.yaml", "1\n")]);
     let second = repo.commit(&[("b.yaml", "2\n")]);
@@ -236,7 +237,7 @@ fn any_bit_of_a_packs_index_may_be_wrong_and_at_most_one_object_is_lost_by_it() 
     let pack = repo.packs().pop().unwrap();
     let index = pack.with_extension("idx");
     let whole = fs::read(&index).unwrap();
-    // Behind the magic number and the version, which say whether it is an index at all.
+    // Starts after the magic number and the version, which decide whether it is an index at all.
     for bit in (8 * 8..whole.len() * 8).step_by(7) {
         let mut flipped = whole.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);

@@ -1,4 +1,4 @@
-//! Commits that are made as a test wants them, many in a moment and without a work tree.
+//! Creates commits exactly as a test needs them, quickly and without a work tree.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ fn revision(id: Oid) -> Revision {
     Revision::new(id.as_bytes().try_into().unwrap())
 }
 
-/// When the first commit of a person is made; each other one follows a minute later.
+/// The time of the first commit of a person; each further one follows a minute later.
 const FIRST_AT: i64 = 1_700_000_000;
 
-/// What a commit does to a name of the folder.
+/// The new entry of a name in the folder.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Put {
     File(String),
@@ -32,7 +32,7 @@ pub(crate) enum Put {
     Nothing,
 }
 
-/// A commit to be made.
+/// The description of a commit to create.
 pub(crate) struct Making<'a> {
     pub(crate) parents: &'a [Revision],
     pub(crate) files: &'a [(&'a str, Put)],
@@ -42,7 +42,7 @@ pub(crate) struct Making<'a> {
     pub(crate) at: i64,
 }
 
-/// The read side of the branch `main` of the repository at a path, whatever state that is in.
+/// The archive of the branch `main` of the repository at a path, in any state.
 pub(crate) fn archive_at(path: &Path, collections: &str) -> GitArchive {
     let layout = Arc::new(Layout::find(path, collections).unwrap());
     let database = Arc::new(Database::new(&layout.common_dir));
@@ -58,7 +58,7 @@ impl Repo {
         Arc::new(archive_at(self.path(), self.collections))
     }
 
-    /// Makes a commit that nothing points to.
+    /// Creates a commit that no ref points to.
     pub(crate) fn make(&self, making: &Making<'_>) -> Revision {
         let git = self.library();
         let parents: Vec<_> = making.parents.iter().map(|it| git.find_commit(oid(*it)).unwrap()).collect();
@@ -82,12 +82,12 @@ impl Repo {
         revision(id.unwrap())
     }
 
-    /// Points a branch to a commit.
+    /// Points a branch at a commit.
     pub(crate) fn point(&self, reference: &str, at: Revision) {
         self.library().reference(reference, oid(at), true, "test").unwrap();
     }
 
-    /// Adds a person's commit to `main`, with its files given as text; an empty text removes.
+    /// Adds a person's commit to `main`, with its files given as text; an empty text removes a file.
     pub(crate) fn add_commit(&self, files: &[(&str, &str)], message: &str) -> Revision {
         let git = self.library();
         let parent = git.find_reference("refs/heads/main").ok().map(|main| main.peel_to_commit().unwrap());
@@ -107,7 +107,7 @@ impl Repo {
         self.git(&["tag", "-f", "-a", "-m", "tagged", name, at]);
     }
 
-    /// The content of a file at a revision, as git shows it.
+    /// The content of a file at a revision, as git reads it.
     pub(crate) fn show(&self, at: Revision, name: &str) -> Option<Vec<u8>> {
         let git = self.library();
         let tree = git.find_commit(oid(at)).unwrap().tree().unwrap();

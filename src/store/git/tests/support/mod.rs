@@ -1,4 +1,4 @@
-//! A repository in a temporary folder, and the real `git` to judge it by.
+//! A repository in a temporary folder, and the real `git` to verify it.
 
 mod history;
 
@@ -31,7 +31,7 @@ pub(crate) struct Repo {
 }
 
 impl Repo {
-    /// One with a work tree, as the service makes it.
+    /// Creates one with a work tree, as the service does.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings");
@@ -39,7 +39,7 @@ impl Repo {
         Self { folder, path, collections: "collections" }
     }
 
-    /// One without a work tree, as git makes it.
+    /// Creates one without a work tree, as git does.
     pub(crate) fn bare() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.git");
@@ -47,17 +47,17 @@ impl Repo {
         Self { folder, path, collections: "collections" }
     }
 
-    /// One without a work tree, with the collections in another folder.
+    /// Creates one without a work tree, with the collections in another folder.
     pub(crate) fn bare_with(collections: &'static str) -> Self {
         Self { collections, ..Self::bare() }
     }
 
-    /// The folder that it is in.
+    /// The temporary folder that contains the repository.
     pub(crate) fn outside(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Is called before every step of who serves it, which its error fails.
+    /// Calls `act` before every step of the journal that serves it; an error makes the step fail.
     pub(crate) fn on_step(
         &self,
         act: impl FnMut(Failpoint<'_>, &Path) -> io::Result<()> + Send + 'static,
@@ -65,7 +65,7 @@ impl Repo {
         Hook::new(&self.path, act)
     }
 
-    /// Is called with what is about to be flushed, `/` for a whole file system.
+    /// Calls `act` with each path about to be flushed, `/` for a whole file system.
     pub(crate) fn on_flush(&self, mut act: impl FnMut(&Path) -> io::Result<()> + Send + 'static) -> Hook {
         self.on_step(move |step, path| match step {
             Failpoint::Flush => act(path),
@@ -74,7 +74,7 @@ impl Repo {
         })
     }
 
-    /// Is called between the steps of a write.
+    /// Calls `act` between the steps of a write.
     pub(crate) fn meanwhile(&self, mut act: impl FnMut() + Send + 'static) -> Hook {
         self.on_step(move |step, _| {
             if matches!(step, Failpoint::MoveBranch | Failpoint::UpdateWorkTree | Failpoint::LockIndex) {
@@ -84,13 +84,13 @@ impl Repo {
         })
     }
 
-    /// Stops every write before a step.
+    /// Makes every write fail before a step.
     pub(crate) fn stop_at(&self, stop: Failpoint<'static>) -> Hook {
         let stopped = || io::Error::other("stopped on demand");
         self.on_step(move |step, _| if step == stop { Err(stopped()) } else { Ok(()) })
     }
 
-    /// Has the opening of files of the work tree fail.
+    /// Makes opening files of the work tree fail.
     pub(crate) fn fail_to_open(&self, fault: fn(&OsStr) -> Option<Errno>) -> Hook {
         self.on_step(move |step, _| match step {
             Failpoint::Open(name) => fault(name).map_or(Ok(()), |errno| Err(errno.into())),
@@ -114,13 +114,13 @@ impl Repo {
         GitJournal::open(Options { access: Access::Read, ..self.options() }).unwrap()
     }
 
-    /// Runs git, which must succeed, and answers what it printed.
+    /// Runs git, which must succeed, and returns its output.
     #[track_caller]
     pub(crate) fn git(&self, args: &[&str]) -> String {
         git_in(&self.path, args)
     }
 
-    /// Runs git, which must fail, and answers what it complained about.
+    /// Runs git, which must fail, and returns its error messages.
     #[track_caller]
     pub(crate) fn git_fails(&self, args: &[&str]) -> String {
         let output = run_git(&self.path, args);
@@ -166,7 +166,7 @@ impl Repo {
         self.git(&["status", "--porcelain"])
     }
 
-    /// Everything that git can check.
+    /// Runs every check that git has.
     #[track_caller]
     pub(crate) fn check(&self) {
         let output = run_git(&self.path, &["fsck", "--full", "--strict", "--no-dangling"]);
@@ -184,13 +184,12 @@ impl Repo {
         }
     }
 
-    /// The folder of the packs.
+    /// The pack folder.
     pub(crate) fn pack_folder(&self) -> PathBuf {
         let git_dir = self.git(&["rev-parse", "--absolute-git-dir"]);
         Path::new(git_dir.trim()).join("objects/pack")
     }
 
-    /// The packs.
     pub(crate) fn packs(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.pack_folder()).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
@@ -213,7 +212,7 @@ fn run_git(folder: &Path, args: &[&str]) -> Output {
         ("GIT_COMMITTER_NAME", "Mara"),
         ("GIT_COMMITTER_EMAIL", "mara@example.org"),
         ("LC_ALL", "C"),
-        // Else `git commit` repacks in the background, and after the test.
+        // Otherwise `git commit` repacks in the background, even after the test.
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "maintenance.auto"),
         ("GIT_CONFIG_VALUE_0", "false"),
@@ -221,7 +220,7 @@ fn run_git(folder: &Path, args: &[&str]) -> Output {
     command.envs(fixed).output().unwrap()
 }
 
-/// Runs git anywhere.
+/// Runs git in any folder.
 #[track_caller]
 pub(crate) fn git_in(folder: &Path, args: &[&str]) -> String {
     let output = run_git(folder, args);
@@ -253,7 +252,7 @@ pub(crate) fn remove(name: &str) -> Draft {
     draft(&[(name, None)])
 }
 
-/// Appends on top of whatever the head is.
+/// Appends on top of the current head.
 #[track_caller]
 pub(crate) fn append(journal: &mut GitJournal, drafts: &[Draft]) -> Vec<Committed> {
     try_append(journal, drafts).unwrap()
@@ -264,7 +263,7 @@ pub(crate) fn try_append(journal: &mut GitJournal, drafts: &[Draft]) -> Result<V
     journal.append(head, drafts)
 }
 
-/// What the journal says is in the folder of a revision.
+/// Returns the content of the folder at a revision, according to the journal.
 #[track_caller]
 pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> BTreeMap<String, String> {
     let changes = journal.commits().changes(None, revision).unwrap();
@@ -286,7 +285,7 @@ pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
     files.into_inner().unwrap()
 }
 
-/// What differs in the work tree, as text.
+/// Returns the uncommitted edits of the work tree, as text.
 #[track_caller]
 pub(crate) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
     let head = journal.head().unwrap();
@@ -305,12 +304,12 @@ fn shown(edit: Edit) -> (String, String) {
     (edit.name, now)
 }
 
-/// One edit, to compare with [`edits`].
+/// An edit for comparison with [`edits`].
 pub(crate) fn edit(name: &str, now: &str) -> (String, String) {
     (name.to_owned(), now.to_owned())
 }
 
-/// Does the maintenance, and waits for it.
+/// Runs the maintenance and waits for it.
 #[track_caller]
 pub(crate) fn tend(journal: &mut GitJournal) {
     journal.tend().unwrap();

@@ -1,4 +1,4 @@
-//! A repository that has another name for a moment, in the middle of a write.
+//! A repository that is renamed for a moment in the middle of a write.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ fn away(repo: &Repo) -> PathBuf {
     repo.path().with_extension("away")
 }
 
-/// Moves the repository away right before the flush of this number; says how many there have been.
+/// Moves the repository away right before the flush of this number; returns the counter of flushes.
 fn move_away_at(repo: &Repo, number: usize) -> (Arc<AtomicUsize>, Hook) {
     let (from, to) = (repo.path().to_owned(), away(repo));
     let count = Arc::new(AtomicUsize::new(0));
@@ -27,7 +27,7 @@ fn move_away_at(repo: &Repo, number: usize) -> (Arc<AtomicUsize>, Hook) {
     (count, hook)
 }
 
-/// Writes while the repository is moved away at each flush in turn, and moves it back.
+/// Writes while the repository is moved away, at each flush in turn, and moves it back each time.
 fn survives(repo: &Repo) {
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a\n"), set("gone.yaml", "gone\n")]);

@@ -1,4 +1,4 @@
-//! Files of the work tree that can't be brought up to the branch.
+//! Files of the work tree that can't be updated to the branch.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::store::git::tests::support::*;
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{GitLocks, Journal as _, Paths};
 
-/// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
+/// A repository with the first version of `a.yaml`, and the path of an obstacle to changing it.
 fn stuck() -> (Repo, GitJournal, PathBuf) {
     let repo = Repo::new();
     let state = repo.path().join(".git/collectory");
@@ -76,7 +76,7 @@ fn a_file_that_is_behind_and_deleted_by_a_person_stays_deleted() {
     assert_eq!(edits(&mut journal), [edit("a.yaml", "gone")]);
 }
 
-/// Whether this is the draft that has changed places with a file.
+/// Makes opening a draft fail after it has been exchanged with a file.
 fn of_a_draft(name: &OsStr) -> Option<Errno> {
     name.to_string_lossy().starts_with("file-").then_some(Errno::IO)
 }
@@ -137,7 +137,7 @@ fn a_file_that_the_disk_has_lost_harms_only_itself() {
     assert!(shortage.is_err(), "{shortage:?}");
 }
 
-/// What is behind in a repository that nobody serves.
+/// Returns the files that are behind in a repository that is not served.
 fn behind(repo: &std::path::Path) -> Vec<String> {
     let options = Options { access: Access::Read, ..Options::new(repo) };
     GitJournal::open(options).unwrap().behind().unwrap().into_iter().collect()
@@ -152,7 +152,7 @@ fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
     let to = killed.clone();
     let hook = repo.on_step(move |step, _| {
         if step == Failpoint::UpdateWorkTree {
-            // Hard links stay such: the lock is known by them.
+            // Hard links must be preserved, because our locks are recognised by them.
             let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status()?;
             assert!(copied.success());
         }
@@ -186,7 +186,7 @@ fn what_a_person_does_with_git_while_nobody_serves_leaves_nothing_behind() {
         repo.git(command);
         assert_eq!(behind(repo.path()), [""; 0], "{command:?}");
     }
-    // As when the branch is pushed to.
+    // As after a push to the branch.
     repo.commit(&[("a.yaml", "a3\n"), ("c.yaml", "c3\n")]);
     let tip = repo.head();
     repo.git(&["reset", "-q", "--hard", "HEAD~1"]);

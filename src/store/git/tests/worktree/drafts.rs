@@ -1,4 +1,4 @@
-//! Files on their way into the work tree, and what a person does meanwhile.
+//! Drafts of work tree files, and what a person does in the meantime.
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 
-/// The collections folder, and where it is, with a place for drafts.
+/// Returns the repository's layout and its collections folder, with a folder for drafts.
 fn place_and_folder(repo: &Repo) -> (Layout, Folder) {
     let layout = Layout::find(repo.path(), "collections").unwrap();
     fs::create_dir_all(layout.work_tree_state()).unwrap();
@@ -23,7 +23,7 @@ fn place_and_folder(repo: &Repo) -> (Layout, Folder) {
     (layout, folder)
 }
 
-/// What stands in the folder of our own and is no note of ours.
+/// Returns the drafts in our own folder.
 fn drafts(repo: &Repo) -> Vec<PathBuf> {
     let files = fs::read_dir(repo.path().join(".git/collectory")).unwrap().map(|file| file.unwrap().path());
     let is_draft = |file: &PathBuf| {
@@ -76,7 +76,7 @@ fn files_of_others_stay_whatever_they_are_called() {
 #[cfg(target_os = "linux")]
 #[test]
 fn drafts_beside_the_files_are_known_by_the_mark_of_their_repository() {
-    // Another file system than that of temporary folders, mostly.
+    // Usually on another file system than temporary folders.
     let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
     let repo = Repo::new();
     append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
@@ -135,7 +135,7 @@ fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
             .write("a.yaml", NewFile { oid, mode: FILE, mode_before: None, bytes: b"a2\n" }, None)
             .unwrap();
         repo.save("a.yaml", "by hand 1\n");
-        // Each look at what came out is behind another save.
+        // Each check of the file that was swapped out happens after another save.
         let (path, beside, mut saved) = (repo.file("a.yaml"), repo.path().join("beside"), 1);
         let hook = Hook::new(repo.path(), move |step, _| {
             if matches!(step, Failpoint::Open(name) if name == "file-a.yaml") && saved < saves {
@@ -174,7 +174,7 @@ fn an_edit_is_seen_however_soon_after_a_write_it_was_made() {
     append(&mut journal, &[set("a.yaml", "a00\n")]);
     assert_eq!(edits(&mut journal), []);
     let path = repo.file("a.yaml");
-    // Often enough for both to come within one tick of the clock, where it is a coarse one.
+    // Often enough for both saves to fall within one tick of the clock, even of a coarse one.
     for round in 1..=20 {
         let (ours, theirs) = (format!("a{round:02}\n"), format!("b{round:02}\n"));
         append(&mut journal, &[set("a.yaml", &ours)]);

@@ -1,4 +1,4 @@
-//! A person's work in the same work tree.
+//! A person who works in the same work tree.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -34,7 +34,7 @@ fn the_work_tree_follows_every_commit() {
     repo.check();
 }
 
-/// Makes it impossible to take the lock of the index: a person's next command would collide with it.
+/// Makes it impossible to take the lock of the index, with which a person's next command would collide.
 fn no_locks(repo: &Repo) -> std::path::PathBuf {
     let obstacle = repo.path().join(".git/collectory/lock-index");
     drop(fs::remove_file(&obstacle));
@@ -216,14 +216,14 @@ fn after_a_kill_the_index_stays_locked_until_the_files_are_there() {
     let to = killed.clone();
     let _hook = repo.meanwhile(move || {
         drop(fs::remove_dir_all(&to));
-        // Hard links stay such: the lock is known by them.
+        // Hard links must be preserved, because our locks are recognised by them.
         let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status();
         assert!(copied.unwrap().success());
     });
     append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]);
     assert!(killed.join(".git/index.lock").exists());
     assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a1\n");
-    // Nobody asks it to catch up.
+    // Opening alone updates the work tree; `catch_up` is not called.
     drop(GitJournal::open(Options::new(&killed)).unwrap());
     assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a2\n");
     assert!(!killed.join("collections/b.yaml").exists());
@@ -415,7 +415,7 @@ fn what_a_power_cut_blanked_is_restored() {
     tend(&mut journal);
     append(&mut journal, &[set("b.yaml", "b2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
     drop(journal);
-    // The same note, from an earlier start of the system.
+    // The same note, from before a reboot.
     let note = repo.path().join(".git/collectory/work-tree");
     let text = fs::read_to_string(&note).unwrap();
     let system = text.lines().nth(2).unwrap();
@@ -439,7 +439,7 @@ fn commits_by_hand_at_the_same_time_never_revert_ours() {
         let by_hand = scope.spawn(|| {
             for round in 0..ROUNDS {
                 repo.save("a.yaml", &format!("by hand {round}\n"));
-                // It may lose the race, and then says so.
+                // The commit may lose the race and then fails.
                 repo.try_git(&["commit", "-q", "-a", "-m", "By hand"]);
             }
         });
@@ -483,13 +483,13 @@ fn a_save_at_the_same_time_is_never_overwritten() {
     }
 }
 
-/// How many packs are marked to be kept.
+/// Counts the packs with a `.keep` file.
 fn marks_len(journal: &GitJournal) -> usize {
     let paths = fs::read_dir(journal.writer.packs.folder()).unwrap().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "keep")).count()
 }
 
-/// Kills a write between the index and the branch, after `prepare` has changed what is served.
+/// Kills a write between the index and the branch, after `prepare` has changed the repository.
 #[track_caller]
 fn kill_before_the_branch(prepare: impl FnOnce(&Repo)) -> (tempfile::TempDir, GitJournal) {
     let (repo, mut journal) = served();
@@ -635,7 +635,7 @@ fn a_file_that_was_only_announced_to_git_is_no_staged_deletion_of_ours() {
     }
 }
 
-/// What `git checkout other` does last, after it has released the index.
+/// The last step of `git checkout other`, after it has released the index.
 fn turn_head_to(repo: &Repo, branch: &str) {
     repo.git(&["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")]);
 }
@@ -706,11 +706,11 @@ fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
     let other = repo.commit(&[("a.yaml", "a of the other\n"), ("d.yaml", "d of the other\n")]);
     for turn in [&["symbolic-ref", "HEAD", "refs/heads/other"][..], &["update-ref", "HEAD", "other"]] {
         repo.git(&["checkout", "-q", "main"]);
-        // What a checkout, a reset or a merge does first ...
+        // The first step of a checkout, a reset or a merge ...
         repo.git(&["read-tree", "-m", "-u", "other"]);
         let seen = std::thread::scope(|scope| {
             let look = scope.spawn(|| journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap());
-            // ... and last.
+            // ... and the last one.
             repo.git(turn);
             look.join().unwrap()
         });

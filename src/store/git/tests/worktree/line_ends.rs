@@ -1,11 +1,11 @@
-//! Work trees in which git changes the line ends.
+//! Work trees in which git converts line ends.
 
 use std::fs;
 
 use crate::store::Journal as _;
 use crate::store::git::tests::support::*;
 
-/// A repository whose files git checks out with the line ends of Windows, and its journal.
+/// A repository whose files git checks out with CRLF line ends, and its journal.
 fn served(set_up: impl Fn(&Repo)) -> (Repo, crate::store::git::GitJournal) {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\nx\n"), ("b.yaml", "b1\n")]);

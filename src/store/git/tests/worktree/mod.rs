@@ -1,4 +1,4 @@
-//! Files and index of the work tree, and the people who change them as well.
+//! Files and index of the work tree, and the people who change them too.
 
 mod away;
 mod behind;

@@ -1,4 +1,4 @@
-//! What somebody pushes into the repository.
+//! Pushes into the repository.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::store::Journal as _;
 use crate::store::git::tests::support::*;
 
-/// Pushes what a change makes of a clone.
+/// Pushes the result of changing a clone.
 fn push(repo: &Repo, change: impl FnOnce(&Path)) {
     let there = tempfile::tempdir().unwrap();
     git_in(there.path(), &["clone", "-q", repo.path().to_str().unwrap(), "clone"]);
@@ -19,7 +19,7 @@ fn push(repo: &Repo, change: impl FnOnce(&Path)) {
     git_in(&clone, &["push", "-q"]);
 }
 
-/// More than is read of a collection.
+/// A text longer than the part of a collection file that is read.
 fn large(letter: &str) -> String {
     letter.repeat(3 << 20)
 }

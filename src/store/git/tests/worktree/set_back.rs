@@ -1,16 +1,16 @@
-//! A checkout of the served branch that took files one write back.
+//! A checkout of the served branch that reverted files to the version before a write.
 
 use crate::store::Journal as _;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::tests::support::*;
 
-/// What `git checkout main` does that has read `main` before the last writes.
+/// Simulates a `git checkout main` that read `main` before the last writes.
 fn check_out_late(repo: &Repo, from: &str) {
     repo.git(&["read-tree", "-m", "-u", "HEAD", from]);
     repo.git(&["symbolic-ref", "-m", "checkout: moving from main to main", "HEAD", "refs/heads/main"]);
 }
 
-/// A repository with three writes of a moment ago.
+/// A repository with three recent writes.
 fn written() -> (Repo, GitJournal) {
     let repo = Repo::new();
     let mut journal = repo.open();

@@ -1,4 +1,4 @@
-//! Files that somebody is in the middle of writing.
+//! Files that another program is in the middle of writing.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::store::{GitLocks, Journal as _, Paths, WorkTree};
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The files that a look at everything finds unfinished.
+/// Returns the files that an examination of the whole folder finds unfinished.
 #[track_caller]
 fn unfinished(journal: &mut GitJournal) -> Vec<String> {
     let head = journal.head().unwrap();
@@ -26,8 +26,8 @@ fn unfinished(journal: &mut GitJournal) -> Vec<String> {
     }
 }
 
-/// Waits until no file is unfinished: the system tells of the last who closes one, and a process that another
-/// test is just starting has what is open here until it runs a program of its own.
+/// Waits until no file is unfinished. The kernel reports only the last close of a file, and a child process that
+/// another test is starting shares our open files until its exec.
 #[track_caller]
 fn all_are_finished(journal: &mut GitJournal) {
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -36,7 +36,7 @@ fn all_are_finished(journal: &mut GitJournal) {
     }
 }
 
-/// A repository with committed files, and a journal that has been watching for a while.
+/// A repository with committed files, and a journal that has been watching it for a while.
 fn watching() -> (Repo, GitJournal) {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
@@ -54,7 +54,7 @@ fn folder(repo: &Repo) -> Folder {
     }
 }
 
-/// Which files are unfinished after `meanwhile` has happened while they were read.
+/// Returns which files are unfinished if `meanwhile` happens while they are being read.
 fn read_during(open_writers: &mut OpenWriters, repo: &Repo, meanwhile: impl FnOnce()) -> Vec<String> {
     let folder = folder(repo);
     open_writers.begin(&folder);
@@ -85,7 +85,7 @@ fn a_file_is_unfinished_until_its_writer_closes_it_however_long_that_takes() {
 #[test]
 fn a_new_save_that_begins_before_the_former_one_was_read_is_unfinished() {
     let (repo, mut journal) = watching();
-    // By a process of its own: one of another test's that is just starting would hold a file of ours open.
+    // Done by a separate process, because a child that another test is starting might hold a file of ours open.
     let saved = Command::new("cp").args([repo.file("b.yaml"), repo.file("a.yaml")]).status().unwrap();
     assert!(saved.success());
     let mut file = File::create(repo.file("a.yaml")).unwrap();
