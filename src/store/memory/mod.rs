@@ -42,7 +42,6 @@ pub(crate) enum InjectedFault {
     Saved(String, String),
     /// Another process holds the lock of the index.
     Locked,
-    /// The disk is full.
     DiskFull,
 }
 

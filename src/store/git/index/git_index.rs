@@ -28,7 +28,6 @@ use crate::store::git::object::tree::Pointer;
 /// Room for new entries, so that encoding does not reallocate.
 const GROWTH_LEN: usize = 4 << 10;
 
-/// The length of the checksum at the end.
 pub(super) const CHECKSUM_LEN: usize = 20;
 
 /// Why an index is left alone.

@@ -69,7 +69,6 @@ impl PackBuilder {
         builder
     }
 
-    /// The number of bytes so far.
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len()
     }

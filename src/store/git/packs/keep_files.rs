@@ -1,7 +1,7 @@
 //! Our `.keep` files, which protect packs from being removed.
 //!
-//! Between the writing of a pack and the move of the branch nothing refers to the pack's objects, and a `git gc
-//! --prune=now` at that moment would remove them. A `.keep` file beside a pack makes git leave it alone
+//! Between the writing of a pack and the move of the branch nothing refers to the pack's objects, and
+//! `git gc --prune=now` at that moment would remove them. A `.keep` file beside a pack makes git leave it alone
 //! (git-index-pack(1), `--keep`). Ours is created before the pack gets its name, so an incomplete pack that has one
 //! was being written when the process was killed.
 //!

@@ -17,7 +17,7 @@
 //! | a pack with our `.keep` and its index | a write | examined (`worktree::apply::interrupted`), then released |
 //!
 //! Nothing refers to a pack with a `.keep` that is not whole: its index gets its name only when the contents of both
-//! are on disk, and the branch moves after that. are on disk, and the branch moves after that.
+//! are on disk, and the branch moves after that.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

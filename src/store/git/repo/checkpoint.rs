@@ -49,7 +49,6 @@ impl Checkpoint {
         Self { file, system: system_id(), noted: Mutex::default() }
     }
 
-    /// The path of the note.
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }

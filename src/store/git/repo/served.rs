@@ -37,7 +37,6 @@ pub(crate) fn note(branch: &Branch, revision: Revision) {
     }
 }
 
-/// The path of the note.
 pub(crate) fn path(layout: &Layout) -> PathBuf {
     file(layout).path().to_owned()
 }

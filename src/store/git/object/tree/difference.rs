@@ -30,7 +30,7 @@ pub(crate) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, Bad
     // Already in order, except for the names of folders; a stable sort makes use of that.
     found.sort_by(|(one, ..), (two, ..)| one.cmp(two));
     found.dedup_by(|(name, before, after), (first, first_before, first_after)| {
-        // An entry that has changed is reported once, also if its kind changed so that it moved.
+        // A changed entry is reported once, even if a change of kind has moved it.
         let same = name == first;
         if same {
             (*first_before, *first_after) = (first_before.or(*before), first_after.or(*after));

@@ -25,7 +25,6 @@ fn by_hand() -> Repo {
     repo
 }
 
-/// The files of loose objects.
 fn loose(repo: &Repo) -> Vec<PathBuf> {
     let folders = fs::read_dir(repo.path().join(".git/objects")).unwrap().map(|entry| entry.unwrap().path());
     let folders = folders.filter(|path| path.file_name().unwrap().len() == 2);

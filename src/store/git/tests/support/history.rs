@@ -82,7 +82,6 @@ impl Repo {
         revision(id.unwrap())
     }
 
-    /// Points a branch at a commit.
     pub(crate) fn point(&self, reference: &str, at: Revision) {
         self.library().reference(reference, oid(at), true, "test").unwrap();
     }

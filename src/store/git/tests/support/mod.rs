@@ -26,7 +26,6 @@ use crate::store::{
 pub(crate) struct Repo {
     folder: TempDir,
     path: PathBuf,
-    /// The collections folder.
     collections: &'static str,
 }
 
@@ -184,7 +183,6 @@ impl Repo {
         }
     }
 
-    /// The pack folder.
     pub(crate) fn pack_folder(&self) -> PathBuf {
         let git_dir = self.git(&["rev-parse", "--absolute-git-dir"]);
         Path::new(git_dir.trim()).join("objects/pack")
@@ -242,12 +240,10 @@ pub(crate) fn draft(files: &[(&str, Option<&str>)]) -> Draft {
     }
 }
 
-/// A draft that sets one file.
 pub(crate) fn set(name: &str, text: &str) -> Draft {
     draft(&[(name, Some(text))])
 }
 
-/// A draft that removes one file.
 pub(crate) fn remove(name: &str) -> Draft {
     draft(&[(name, None)])
 }
