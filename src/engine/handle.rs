@@ -1,4 +1,4 @@
-//! How the rest of the service reaches the writer.
+//! The interface through which the rest of the service reaches the writer thread.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::engine::submission::answer::Written;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::once::Once;
 
-/// Submits changes to the writer; cheap to clone.
+/// Submits changes to the writer thread; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     inbox: mpsc::Sender<Signal>,
@@ -26,21 +26,21 @@ impl Handle {
         Self { inbox, ledger }
     }
 
-    /// Whether something was granted under this name of this author: then the submission is for
-    /// the writer to answer, whatever the collections look like by now.
+    /// Returns whether a request was granted under this idempotency key of this author. If so, the submission must
+    /// go to the writer thread for its answer, whatever state the collections are in.
     #[must_use]
     pub fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
         self.ledger.is_recorded(author, once)
     }
 
-    /// Carries out a submission and answers when it is durable and can be read.
+    /// Carries out a submission and returns when it is durable and readable.
     ///
-    /// Dropping the future after it was queued does not undo anything: the change is made and
-    /// nobody hears of it, as after a lost connection.
+    /// Dropping the future after the submission was queued undoes nothing: the change is made without an answer, as
+    /// after a lost connection.
     ///
     /// # Errors
     ///
-    /// Says why nothing was changed; a full queue is answered at once.
+    /// Returns why nothing was changed; a full queue is reported at once.
     pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
         let (reply, answer) = oneshot::channel();
         self.send(Signal::Submit(Job {
@@ -52,14 +52,14 @@ impl Handle {
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 
-    /// Answers again what was granted under this name of this author, which changed one collection
-    /// at most; `None` if nothing was. It is for those who can't make the same submission again,
-    /// because it was planned on what was there before it.
+    /// Returns the earlier answer to a request that was granted under this idempotency key of this author and
+    /// changed at most one collection; `None` if there is none. It serves callers that can't make the same
+    /// submission again, because it was planned on the state before it.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::KeyReused`] if another request was granted under the name; otherwise why
-    /// nothing could be looked up.
+    /// [`SubmitError::KeyReused`] if the key was used for another request; otherwise why nothing could be looked
+    /// up.
     pub async fn replay(
         &self,
         author: &Actor,
@@ -85,8 +85,8 @@ impl Handle {
 
 #[cfg(test)]
 impl Handle {
-    /// A handle whose submissions are answered by a function, one after the other, on a thread that
-    /// ends with the last clone.
+    /// Creates a handle whose submissions are answered by a function, one after another, on a thread that ends with
+    /// the last clone.
     pub(crate) fn answered_by(
         mut answer: impl FnMut(Submission) -> Result<Written, SubmitError> + Send + 'static,
     ) -> Self {
@@ -94,7 +94,7 @@ impl Handle {
         std::thread::spawn(move || {
             while let Some(signal) = signals.blocking_recv() {
                 if let Signal::Submit(job) = signal {
-                    // Whoever asked may have gone; the change is made all the same.
+                    // The caller may be gone; the change is made nevertheless.
                     drop(job.reply.send(answer(job.submission)));
                 }
             }

@@ -1,4 +1,4 @@
-//! The two layers that a collection is served from: the commit, and the saved file above it.
+//! The two layers that a collection is served from: the committed file, and the saved file on top of it.
 //!
 //! ```text
 //! work tree   posts.yaml (edited)                       uncommitted, wins when valid
@@ -7,9 +7,9 @@
 //! served      posts        pages       media
 //! ```
 //!
-//! [`resolve`] is the whole rule of what is served for one key. It is pure: it is given what
-//! stands under the two names that the key can have, and says what to serve and what is wrong. A [`Claim`] is
-//! the rule between keys that differ in letter case only. The past is shown by the same two.
+//! [`resolve`] decides what is served for one key. It is pure: from the files under the two names that a key can
+//! have, it derives what to serve and what is wrong. A [`Claim`] decides between keys that differ in letter case
+//! only. The same two rules apply to past revisions.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::engine::projection::problem::Serving;
 use crate::format::{self, Fault};
 use crate::store::{BlobId, Damage, Special, StoreError};
 
-/// What one of the two files of a key is.
+/// One of the two files of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFile {
     /// The name inside the collections folder.
     pub(crate) name: String,
-    /// What it holds.
+    /// The collection that was read from it, or its faults.
     pub(crate) content: Reading,
-    /// Whether it stands, or counts, in the work tree only.
+    /// Whether the file exists, or is the one that counts, in the work tree only.
     pub(crate) uncommitted: bool,
 }
 
-/// What a file was read as, or why it can't be read as a collection.
+/// The result of reading a file as a collection.
 pub(crate) type Reading = Result<Good, Vec<Fault>>;
 
 /// A version of a collection that could be read.
@@ -44,14 +44,15 @@ pub(crate) struct Good {
 }
 
 impl Good {
-    /// Reads what a file holds.
+    /// Reads the content of a file.
     pub(crate) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Reading {
         let collection = format::read(key, bytes)?;
         let lacking = format::lacking(&collection, bytes);
         Ok(Self { blob, collection: Arc::new(collection), lacking })
     }
 
-    /// What an entry tells of its file, which is all there is to tell of one that lacks nothing.
+    /// Returns the version that an entry serves; `None` if its file lacks something, because those faults can only
+    /// be read from the file.
     pub(crate) fn of_entry(entry: &Entry) -> Option<Self> {
         let Entry { collection, blob, .. } = entry;
         let good = || Self { blob: *blob, collection: Arc::clone(collection), lacking: Vec::new() };
@@ -59,21 +60,21 @@ impl Good {
     }
 }
 
-/// What is to be served for a key, before times and authors are known.
+/// What to serve for a key, before times and authors are known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Resolved {
-    /// The served version and the file it is from.
+    /// The served version and the name of its file.
     pub(crate) served: Option<(String, Good)>,
     /// Whether the served version is not committed.
     pub(crate) uncommitted: bool,
-    /// Whether the served version is an older one than the file.
+    /// Whether the served version is older than the file.
     pub(crate) stale: bool,
-    /// What is wrong with which file, the one that counts first.
+    /// The broken files; the file that counts comes first.
     pub(crate) wrong: Vec<BrokenFile>,
 }
 
 impl Resolved {
-    /// What readers get where a file is wrong.
+    /// Returns what readers get in place of a broken file.
     pub(crate) fn serving(&self, wrong: &BrokenFile) -> Serving {
         match &self.served {
             Some((name, _)) if *name == wrong.name && !self.stale => Serving::AsWritten,
@@ -83,27 +84,27 @@ impl Resolved {
     }
 }
 
-/// A file of which something is wrong.
+/// A file with faults.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BrokenFile {
     /// The name inside the collections folder.
     pub(crate) name: String,
-    /// Where and what; at least one.
+    /// The faults with their places; at least one.
     pub(crate) faults: Vec<Fault>,
-    /// Whether the fault stands in the work tree only.
+    /// Whether the fault exists in the work tree only.
     pub(crate) uncommitted: bool,
 }
 
-/// A last good version, for a file that is broken.
+/// The last good version of a broken file.
 #[derive(Debug, Clone)]
 pub(crate) struct LastGood {
     pub(crate) name: String,
     pub(crate) good: Good,
-    /// Whether it was a saved edit that nobody committed.
+    /// Whether it was a saved edit that was never committed.
     pub(crate) uncommitted: bool,
 }
 
-/// Decides what is served for `key` from its two files; `last_good` where the one that counts is broken.
+/// Decides what is served for `key` from its two files, or `last_good` if the file that counts is broken.
 pub(crate) fn resolve(
     key: &Key,
     yaml: Option<KeyFile>,
@@ -118,7 +119,7 @@ pub(crate) fn resolve(
                 "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
                 first.name
             ))],
-            // That there are two is committed only where both are.
+            // The presence of two files is committed only if both files are.
             uncommitted: first.uncommitted || second.uncommitted,
         });
     }
@@ -146,27 +147,27 @@ pub(crate) fn resolve(
     }
 }
 
-/// What a key rests its right to be served on, among those that differ from it in letter case only: the least
-/// of them is served. A committed one comes before one that is only saved, then the one of which there has been a
-/// file for longer, then the first in byte order.
+/// The claim of a key to be served, among keys that differ from it in letter case only: the least claim wins. A
+/// committed key comes before one that is only saved, then the key that has had a file for longer, then the key
+/// that is first in byte order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claim<T> {
-    /// Whether the commit has no file of it.
+    /// Whether the head has no file for the key.
     pub(crate) is_new: bool,
-    /// Since when there has been its file; less is longer ago.
+    /// When the file first appeared; smaller is earlier.
     pub(crate) since: T,
     pub(crate) key: Key,
 }
 
-/// The fault of a file whose key is not served, since another differs from it in letter case only. It does not say
-/// which: not everyone who sees this problem may read that collection.
+/// Returns the fault of a file whose key is not served because another key differs from it in letter case only. The
+/// message does not name the other key: not everyone who sees this problem may read that collection.
 pub(crate) fn hidden_by_other_case(key: &Key) -> Fault {
     Fault::at_start(format!(
         "another key differs from `{key}` in letter case only; some disks can't hold both, so only the other is served"
     ))
 }
 
-/// The fault of what can't be read as a file.
+/// Returns the fault of an entry that can't be read as a file.
 pub(crate) fn not_read(what: Special) -> Fault {
     const UNREADABLE: &str = "this file can't be read now; let the service's user read it, with `chmod u+r` or `chown`, \
                               and if it may, see whether the disk is well";
@@ -176,14 +177,15 @@ pub(crate) fn not_read(what: Special) -> Fault {
     }
 }
 
-/// The fault of a name that is no regular file.
+/// Returns the fault of an entry that is not a regular file.
 pub(crate) fn not_a_file(what: impl Display) -> Fault {
     Fault::at_start(format!(
         "this is {what}; only regular files are read, and nothing is followed out of the folder"
     ))
 }
 
-/// The fault of a file whose content the repository has lost; `None` if the error is about more.
+/// Returns the fault of a file whose content is missing or damaged in the repository; `None` if the error is about
+/// more than that.
 pub(crate) fn damage(error: &StoreError) -> Option<Fault> {
     let StoreError::Damaged { damage, .. } = error else { return None };
     let message = match damage {

@@ -1,36 +1,36 @@
-//! Bytes that are made of something once and kept beside it.
+//! Bytes that are derived from a value once and kept beside it.
 //!
-//! What is served is told again and again in the same words. Whoever tells it first leaves them here, and they live as
-//! long as what they were made of, so that they are never out of date. What they say is no business of the engine's.
+//! The same answers are sent again and again. The first request that needs one leaves it here, where it lives as long
+//! as the value it was made from, so it is never out of date. The engine does not know what the bytes contain.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use once_cell::race::OnceBox;
 
-/// Bytes that are made once, of what this stands beside.
+/// Bytes that are made once from the value that this memo belongs to.
 #[derive(Debug, Default)]
 pub struct Memo(OnceLock<Bytes>);
 
 impl Memo {
-    /// The bytes, if they were made.
+    /// Returns the bytes if they have been made.
     pub(crate) fn get(&self) -> Option<Bytes> {
         self.0.get().cloned()
     }
 
-    /// The bytes, made now if this is the first time.
+    /// Returns the bytes, and makes them on the first call.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Bytes) -> Bytes {
         self.0.get_or_init(make).clone()
     }
 }
 
-/// Bytes that are made once, and quickly, of what they stand beside, where there is very much of that: a pointer where
-/// a [`Memo`] takes 40 bytes. Who comes while another is making them makes them too, and what was ready first is kept.
+/// Like [`Memo`], for bytes that are made quickly and from values that are numerous: a pointer instead of 40 bytes.
+/// Concurrent first calls may each make the bytes; the first result is kept.
 #[derive(Debug, Default)]
 pub struct SmallMemo(OnceBox<Bytes>);
 
 impl SmallMemo {
-    /// The bytes, made now if this is the first time.
+    /// Returns the bytes, and makes them on the first call.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Bytes) -> Bytes {
         self.0.get_or_init(|| Box::new(make())).clone()
     }

@@ -1,29 +1,29 @@
-//! What the writer counts.
+//! The metrics of the writer thread.
 
 use std::time::Duration;
 
 use crate::telemetry::metrics::{Counter, Histogram};
 
-/// What the writer counts, for whoever looks at it.
+/// The metrics of the writer thread.
 #[derive(Debug)]
 pub struct Metrics {
-    /// Writes that became commits, from when they were asked for until they could be read; the commits of hand
-    /// edits that stood in their way are counted beside them.
+    /// Durations of writes that made commits, from the request until the commit is readable. The commits of hand
+    /// edits that these writes required are counted separately.
     pub writes: Histogram,
-    /// Hand edits that were committed for a person because they stood in the way of a write; each counts for as long as
-    /// the slowest write of its group took.
+    /// Commits of hand edits that were made because a write required them; each is observed with the duration of the
+    /// slowest write of its group.
     pub edits_committed: Histogram,
-    /// Writes that shared one flush.
+    /// Number of writes that shared one flush.
     pub groups: Histogram,
-    /// Saved files that came to be served, from when they were saved.
+    /// Time from a save until the saved file is served.
     pub saved: Histogram,
-    /// Moves of the branch by others, from when they were looked at until they were served.
+    /// Time to follow a branch that someone else moved, from looking at it until the new head is served.
     pub committed: Histogram,
-    /// Commits that people made with git, and that came to be part of the history.
+    /// Commits made with git that joined the history.
     pub commits_by_git: Counter,
-    /// Commits that the command line made, and that came to be part of the history.
+    /// Commits made by the command line that joined the history.
     pub commits_by_command: Counter,
-    /// Merges with what the remote had.
+    /// Merges with the remote's commits that joined the history.
     pub commits_by_merge: Counter,
 }
 
@@ -43,7 +43,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a group of writes of which these became commits, and how many more commits they needed.
+    /// Counts a group: the durations of its writes that made commits, and its number of other commits.
     pub(crate) fn committed_group(&self, writes: &[Duration], more: usize) {
         self.groups.count(writes.len() as u64);
         writes.iter().for_each(|took| self.writes.observe(*took));

@@ -1,26 +1,23 @@
 //! The engine: the only part of the service that changes anything.
 //!
-//! One thread owns the journal. Requests, hand edits, fetched commits and the shutdown arrive at
-//! it as [`Signal`]s through one bounded queue, so they happen in one order and that order is the
-//! order of the commits.
+//! The writer thread owns the journal. Requests, hand edits, fetched commits and the shutdown reach it as
+//! [`Signal`]s through one bounded queue, so there is one order of changes, and it is the order of the commits.
 //!
 //! ```text
 //! Handle ──Submit──▶ Writer ──▶ plan ──▶ Journal ──▶ Mirror ──▶ Projection
 //! watch  ──Changed─▶   │       (pure)    (disk)    (what is)    (readers)
 //! ```
 //!
-//! What is promised here, and tested in `tests`:
+//! What the engine promises, as tested in `tests`:
 //!
 //! * A write is answered after it is on disk *and* readable.
 //! * Readers never wait: they hold a [`Snapshot`] and share nothing else.
 //! * A repository that cannot be read leaves the last good snapshot in place.
-//! * A saved file that looks broken, empty or gone, or that somebody has not finished writing, is
-//!   believed only after it stayed so for [`MirrorOptions::settle_patience`]; a write to its key, in
-//!   whatever letter case, waits for that.
-//! * No commit of the service adds a key that differs from another one in it in letter case only.
+//! * A saved file that is broken, empty, gone or still being written is believed only after it has stayed so for
+//!   [`MirrorOptions::settle_patience`]; a write to its key, in any letter case, waits for that.
+//! * No commit of the service adds a key that differs from another key in that commit in letter case only.
 //!
-//! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
-//! about those.
+//! HTTP, YAML and libgit2 are not used here. The engine moves values between the layers that know them.
 
 mod handle;
 pub mod history;
@@ -70,27 +67,27 @@ pub(crate) use crate::format::Fault;
 pub use crate::format::attribute_lines;
 use crate::store::{Journal, StoreError};
 
-/// A running engine: what readers, writers and the watcher need of it.
+/// A running engine, with the handles that readers, writers and the watcher use.
 #[derive(Debug)]
 pub struct Engine {
-    /// Where changes are submitted.
+    /// Submits changes.
     pub handle: Handle,
-    /// Where the present snapshot is read.
+    /// Gives access to the current snapshot.
     pub projection: Projection,
-    /// Where notices of change and the shutdown go.
+    /// Takes notices of changes and the shutdown.
     pub signals: mpsc::Sender<Signal>,
-    /// Ends when the writer has finished its last batch.
+    /// Ends when the writer thread has finished its last batch.
     pub writer: thread::JoinHandle<()>,
 }
 
-/// Starts the writer on a journal.
+/// Starts the writer thread on a journal.
 ///
-/// The repository is read on the writer's thread; until that has succeeded the projection is
-/// empty and submissions are answered [`SubmitError::Loading`].
+/// The writer thread reads the repository. Until that succeeds, the projection is empty and submissions are
+/// answered with [`SubmitError::Loading`].
 ///
 /// # Errors
 ///
-/// Fails when the system gives no thread.
+/// Fails when the operating system can't start a thread.
 pub fn start(journal: Box<dyn Journal>, options: Options) -> std::io::Result<Engine> {
     let (signals, inbox) = mpsc::channel(options.writer.queue_len_max);
     let projection = Projection::default();
@@ -101,11 +98,11 @@ pub fn start(journal: Box<dyn Journal>, options: Options) -> std::io::Result<Eng
     Ok(Engine { handle: Handle::new(signals.clone(), ledger), projection, signals, writer })
 }
 
-/// Reads a repository once, as a start does, and tells what would be served.
+/// Reads a repository once, as a start does, and returns what would be served.
 ///
 /// # Errors
 ///
-/// Returns what kept it from being read.
+/// Returns the error that kept the repository from being read.
 pub fn survey(journal: Box<dyn Journal>, options: MirrorOptions) -> Result<Arc<Snapshot>, StoreError> {
     let mirror = mirror::Mirror::load(journal, options).map_err(|(_, error)| error)?;
     Ok(Arc::clone(mirror.snapshot()))

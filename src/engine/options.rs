@@ -1,4 +1,4 @@
-//! How the engine works.
+//! The options of the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,36 +8,37 @@ use crate::engine::metrics::Metrics;
 use crate::engine::mirror::MirrorOptions;
 use crate::telemetry::Reached;
 
-/// How the engine works; every limit with its unit.
+/// The options of the engine; every limit has its unit.
 #[derive(Clone)]
 pub struct Options {
     /// How files become what is served.
     pub mirror: MirrorOptions,
-    /// What the writer takes up, and how long it tries.
+    /// Limits of the writer thread.
     pub writer: WriterOptions,
-    /// What is remembered of requests under the names that their callers gave to them.
+    /// How long requests with an idempotency key are remembered, and how many.
     pub idempotency: Retention,
-    /// Counts who reaches a limit.
+    /// Counts how often a limit is reached.
     pub reached: Reached,
-    /// Where it is counted what happens.
+    /// The metrics of the writer thread.
     pub metrics: Arc<Metrics>,
-    /// Called by a thread that has read much and will rest.
+    /// Called by a thread that has read much and is about to rest, so that the allocator returns freed memory.
     pub give_back: fn(),
 }
 
-/// What the writer takes up, and how long it tries.
+/// Limits of the writer thread.
 #[derive(Debug, Clone)]
 pub struct WriterOptions {
-    /// How many signals may wait; a submission beyond that is answered [`Busy`](crate::engine::SubmitError::Busy).
+    /// Maximum number of waiting signals; a submission beyond that is answered with
+    /// [`Busy`](crate::engine::SubmitError::Busy).
     pub queue_len_max: usize,
-    /// How many submissions share one durability barrier at most.
+    /// Maximum number of submissions that share one durability barrier.
     pub batch_len_max: usize,
-    /// How often a batch is decided again after it lost a race for the branch.
+    /// Maximum number of times a batch is decided again after a lost race for the branch.
     pub races_max: usize,
-    /// How many bytes the files that one submission builds on may have together.
+    /// Maximum total size in bytes of the files that one submission builds on.
     pub operations_bytes_max: usize,
-    /// How long the writer may be at one thing before that is counted.
+    /// Time that the writer thread may spend on one thing before that is counted.
     pub busy_max: Duration,
-    /// How long to wait before trying again to read what could not be read.
+    /// Wait before retrying to read what could not be read.
     pub retry_wait: Duration,
 }

@@ -1,8 +1,8 @@
-//! How those who follow the same thing share the processor with requests and writes.
+//! Pacing: how followers of the same thing share the processor with requests and writes.
 //!
-//! A thousand that wake up at once would stand in a row before the next request, and one write after the other would
-//! keep all of them busy. So a few look for news at a time, and each rests between two groups of news for as long as
-//! telling all of them takes.
+//! A thousand followers that wake up at once would all be scheduled before the next request, and a series of writes
+//! would keep all of them busy. So only a few look for news at a time, and each rests between two groups of news for
+//! as long as serving all followers takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,18 +11,17 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-/// How many look for news at a time; others' work goes between.
+/// Maximum number of followers that look for news at a time; other work is scheduled in between.
 const TURNS_LEN: usize = 8;
 
-/// How long each rests between two groups of news for each of those who follow. Telling one of them takes some
-/// 16 µs, so all together take a twelfth of a core at most, however fast others write. Whoever follows alone does
-/// not rest.
+/// Rest between two groups of news, per existing follower. Serving one follower takes about 16 µs, so all of them
+/// together take at most a twelfth of a core, however frequent the writes are. A single follower does not rest.
 const REST_EACH: Duration = Duration::from_micros(200);
 
-/// Shorter rests are skipped.
+/// Rests shorter than this are skipped.
 const REST_MIN: Duration = Duration::from_millis(1);
 
-/// What those share who follow the same thing.
+/// The state shared by all followers of the same thing.
 #[derive(Debug)]
 pub struct Pacing {
     followers: AtomicU32,
@@ -36,13 +35,13 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// Whether nobody follows.
+    /// Returns whether there are no followers.
     pub(crate) fn is_idle(&self) -> bool {
         self.followers.load(Ordering::Relaxed) == 0
     }
 }
 
-/// One who follows.
+/// One follower.
 #[derive(Debug)]
 pub struct Paced {
     pacing: Arc<Pacing>,
@@ -50,14 +49,14 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// Adds one follower.
+    /// Registers a follower.
     #[must_use]
     pub fn by(pacing: &Arc<Pacing>) -> Self {
         pacing.followers.fetch_add(1, Ordering::Relaxed);
         Self { pacing: Arc::clone(pacing), rests_until: None }
     }
 
-    /// Waits for the end of the rest; being dropped meanwhile changes nothing.
+    /// Waits for the end of the rest; cancel safe.
     pub async fn rest(&mut self) {
         if let Some(until) = self.rests_until {
             sleep_until(until).await;
@@ -65,13 +64,13 @@ impl Paced {
         }
     }
 
-    /// Waits until it may look for news, and may as long as it holds what is returned.
+    /// Waits for a turn to look for news; the turn lasts until the returned permit is dropped.
     pub async fn turn(&self) -> OwnedSemaphorePermit {
         let turns = Arc::clone(&self.pacing.turns);
         turns.acquire_owned().await.expect("nobody closes it")
     }
 
-    /// Rests from now on, if there are others: it was told what there is.
+    /// Starts the rest after a group of news was delivered, if there are other followers.
     pub fn note_told(&mut self) {
         let rest = REST_EACH.saturating_mul(self.pacing.followers.load(Ordering::Relaxed));
         self.rests_until = (rest >= REST_MIN).then(|| Instant::now() + rest);

@@ -1,4 +1,4 @@
-//! What is said when the repository can't take a batch: to the clients, and to the operator.
+//! Answers and log messages for submissions that the repository can't take.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::store::StoreError;
 use crate::store::remote::RemoteError;
 use crate::telemetry::chain;
 
-/// Answers a whole batch that the repository could not take: each request is told of in the log by its name.
+/// Refuses a whole batch that the repository could not take, and logs each request within its own span.
 pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {
     for job in jobs {
         let answer = job.span.in_scope(|| refusal(error));
@@ -17,7 +17,7 @@ pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {
     }
 }
 
-/// What a client is told when the repository fails; the operator is told as well.
+/// Returns the answer to the client when the repository fails, and logs the failure for the operator.
 pub(crate) fn refusal(error: &StoreError) -> SubmitError {
     match error {
         StoreError::Locked { path } => {
@@ -50,7 +50,8 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
     }
 }
 
-/// What a client is told when the remote stands in the way; the operator was told when it was noticed.
+/// Returns the answer to the client when the remote prevents a write. The log has had the reason since it was
+/// noticed.
 fn of_remote(error: &RemoteError) -> SubmitError {
     match error {
         RemoteError::Unreachable(_)
@@ -64,8 +65,8 @@ fn of_remote(error: &RemoteError) -> SubmitError {
     }
 }
 
-/// Why the repository can't be read, for everybody: no path of the machine is in it. The log has the
-/// whole.
+/// Returns why the repository can't be read, in a text that anyone may see: it contains no path of the machine. The
+/// log has the full text.
 pub(crate) fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Path { action, path, source } => {
@@ -75,10 +76,9 @@ pub(crate) fn reason(error: &StoreError) -> String {
         StoreError::Unsuitable { why, .. } => why.clone(),
         StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
         StoreError::ShownElsewhere { .. } => "another work tree shows its branch".to_owned(),
-        // What it said may name paths of that machine, and the log has it.
+        // The text may contain paths of that machine; the log has it.
         StoreError::Remote(RemoteError::Unreachable(_)) => "the remote cannot be reached".to_owned(),
         StoreError::Remote(error) => error.to_string(),
-        // What libgit2 said of its configuration may hold a path.
         StoreError::HeadMoved { found: None, .. } => "its branch is gone".to_owned(),
         StoreError::HeadMoved { .. }
         | StoreError::Misnamed(_)
@@ -89,7 +89,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
     }
 }
 
-/// What the operator can do about it.
+/// Returns what the operator can do about the error.
 fn hint_for(error: &StoreError) -> &'static str {
     use std::io::ErrorKind;
     if matches!(error, StoreError::HeadMoved { found: None, .. }) {
@@ -112,12 +112,12 @@ fn hint_for(error: &StoreError) -> &'static str {
     }
 }
 
-/// The repository can't be written now, for this reason.
+/// Returns the error for a repository that can't be written now.
 pub(crate) fn unavailable(reason: &str) -> SubmitError {
     SubmitError::Unavailable { reason: reason.to_owned(), retry_after: RETRY_AFTER }
 }
 
-/// When a client is told to try again after the repository could not be written.
+/// Time after which a client should retry when the repository could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the rest of the service may know and want of the remote that the branch is shared with.
+//! The remote that the branch is shared with, as the rest of the service sees it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::domain::Revision;
 use crate::store::remote::Link;
 pub use crate::store::remote::{Decision, RemoteError};
 
-/// The remote that the branch is shared with, for those who wait for it as tasks do; cheap to clone.
+/// An async handle to the remote that the branch is shared with; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Remote(Arc<Link>);
 
@@ -22,42 +22,42 @@ impl Deref for Remote {
 }
 
 impl Remote {
-    /// The remote at the other end of a link.
+    /// Wraps the link to the remote.
     #[must_use]
     pub const fn new(link: Arc<Link>) -> Self {
         Self(link)
     }
 
-    /// Does what an operator has decided about a remote that was rewritten; answers where the branch is then.
+    /// Carries out an operator's decision about a rewritten remote; returns the resulting head of the branch.
     ///
     /// # Errors
     ///
-    /// Says why it was not done.
+    /// Returns why it was not carried out.
     pub async fn decide(&self, decision: Decision) -> Result<Revision, RemoteError> {
         let (tell, told) = oneshot::channel();
         self.0.decide(decision, Box::new(move |decided| drop(tell.send(decided))));
         told.await.map_err(ended)?
     }
 
-    /// Its head, asked for after this call; what it brought is served soon after.
+    /// Returns the head of the remote from a poll that starts after this call; what it brings is served soon after.
     ///
     /// # Errors
     ///
-    /// Fails when it did not answer.
+    /// Fails when the remote does not answer.
     pub async fn latest(&self) -> Result<Option<Revision>, RemoteError> {
         let (tell, told) = oneshot::channel();
         self.0.look_and_tell(Box::new(move |seen| drop(tell.send(seen))));
         told.await.map_err(ended)?
     }
 
-    /// How many commits here are not there yet, where writes are answered before they are.
+    /// Returns how many commits the remote lacks, if writes are answered before they are pushed.
     #[must_use]
     pub fn ahead(&self) -> Option<usize> {
         self.is_local().then(|| self.0.ahead())
     }
 }
 
-/// Nobody is left who could answer.
+/// Returns the error for a link that has ended without an answer.
 fn ended(_: RecvError) -> RemoteError {
     RemoteError::Unreachable("the service is shutting down".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Everything that can wake the writer.
+//! The signals that wake the writer thread.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -12,31 +12,31 @@ use crate::engine::submission::answer::Written;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::once::Once;
 
-/// A reason for the writer to act; there is no other.
+/// A reason for the writer thread to act; there are no others.
 #[derive(Debug)]
 pub enum Signal {
-    /// Somebody wants a change.
+    /// A client wants a change.
     Submit(Job),
-    /// Somebody wants to hear again what was granted.
+    /// A client asks again for the answer to a granted request.
     Replay(Question),
-    /// Something may have changed in the repository.
+    /// The repository may have changed.
     Changed(Hint),
-    /// Finish what is queued and stop.
+    /// Finish the queued work and stop.
     Shutdown,
 }
 
-/// What may have changed; a hint and never the truth.
+/// What may have changed. It is only a hint: the truth is read from the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// These names inside the collections folder.
     Files(Vec<String>),
     /// The branch, or which branch is checked out.
     Branch,
-    /// Anything: look at everything.
+    /// Anything, so everything must be checked.
     Everything,
 }
 
-/// Several hints as one.
+/// Several hints combined.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     pub(crate) everything: bool,
@@ -57,43 +57,43 @@ impl Hints {
         !self.everything && !self.branch && self.files.is_empty()
     }
 
-    /// The hint that asks for all of them, the branch aside.
+    /// Returns a hint that covers all of them except the branch.
     pub(crate) fn of_files(&self) -> Hint {
         if self.everything { Hint::Everything } else { Hint::Files(self.files.iter().cloned().collect()) }
     }
 }
 
-/// A submission on its way, and where its answer goes.
+/// A submission in transit, with the channel for its answer.
 #[derive(Debug)]
 pub struct Job {
     pub(crate) asked_at: Instant,
-    /// The request that asks, for what is logged of it.
+    /// The span of the request, for its log lines.
     pub(crate) span: Span,
     pub(crate) submission: Submission,
     pub(crate) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }
 
 impl Job {
-    /// Answers; that nobody waits any more is no failure.
+    /// Sends the answer; a caller that no longer waits is not an error.
     pub(crate) fn answer(self, answer: Result<Written, SubmitError>) {
         drop(self.reply.send(answer));
     }
 }
 
-/// A request for what was granted under a name, and where its answer goes.
+/// A question for the answer to a granted request, with the channel for the reply.
 #[derive(Debug)]
 pub struct Question {
     pub(crate) author: Actor,
     pub(crate) once: Once,
-    /// The collection that the request was about.
+    /// The collection that the request changed.
     pub(crate) key: Key,
-    /// That request, for what is logged of it.
+    /// The span of the request, for its log lines.
     pub(crate) span: Span,
     pub(crate) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
 }
 
 impl Question {
-    /// Answers; that nobody waits any more is no failure.
+    /// Sends the answer; a caller that no longer waits is not an error.
     pub(crate) fn answer(self, answer: Result<Option<Written>, SubmitError>) {
         drop(self.reply.send(answer));
     }

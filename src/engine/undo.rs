@@ -1,8 +1,8 @@
-//! Taking back: one event, or everything since a revision.
+//! Undoing one event, or restoring a collection to a revision.
 //!
-//! What is to be done is planned on the history and carried out by the writer, which refuses it if the collection is
-//! not what the plan saw. So it is planned again after a lost race, with the later change among the events that are
-//! looked at.
+//! The change is planned on the history and carried out by the writer thread, which refuses it if the collection is
+//! not the one that the plan saw. After a lost race the change is therefore planned again, and the new plan takes
+//! the later change into account.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::engine::submission::answer::Written;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::{Condition, ConditionalCommand, Submission};
 
-/// How often a plan is made again after the collection changed under it.
+/// Maximum number of times a plan is made again because the collection changed in the meantime.
 const RACES_MAX: usize = 8;
 
-/// Who takes something back, and under which condition.
+/// A request to undo or restore, and its condition.
 #[derive(Debug, Clone)]
 pub struct Undoer {
-    /// Everything that the commit has to say but for the change, which is yet to be planned.
+    /// The submission without its change, which is yet to be planned.
     pub asked: Submission,
-    /// What the caller believes the collection to be.
+    /// The state in which the caller believes the collection to be.
     pub condition: Condition,
 }
 
-/// What is to be taken back.
+/// What to take back.
 #[derive(Clone)]
 enum What {
     Event(Uuid),
@@ -37,14 +37,14 @@ enum What {
 }
 
 impl Undoer {
-    /// Undoes one event by a commit of its own. What it changed gets its old value; if nothing
-    /// else happened to the file, the old file comes back byte for byte.
+    /// Undoes one event in a commit of its own. The attributes that the event changed get their old values; if
+    /// nothing else happened to the file, the old file is restored byte for byte.
     ///
-    /// A request that was granted before stands in its own way; [`Handle::replay`] answers it.
+    /// A request that was granted before conflicts with its own result; use [`Handle::replay`] to get its answer.
     ///
     /// # Errors
     ///
-    /// Says what stands in the way; nothing was changed then.
+    /// Returns what prevents it; nothing is changed in that case.
     pub async fn undo(
         &self,
         history: &History,
@@ -54,13 +54,13 @@ impl Undoer {
         self.take_back(history, engine, What::Event(event)).await
     }
 
-    /// Restores one collection, a deleted one too, to what it was at a revision, byte for byte, by
-    /// a commit of its own. Restoring what is so already makes no commit.
+    /// Restores one collection, even a deleted one, to its state at a revision, byte for byte, in a commit of its
+    /// own. Makes no commit if the collection is already in that state.
     ///
     /// # Errors
     ///
-    /// Says what stands in the way, [`HistoryError::UnknownKey`] if there was no such collection;
-    /// nothing was changed then.
+    /// Returns what prevents it, or [`HistoryError::UnknownKey`] if there was no such collection; nothing is
+    /// changed in that case.
     pub async fn restore(
         &self,
         history: &History,

@@ -1,4 +1,4 @@
-//! What differs in a file, as the unified text that `git apply` and people read.
+//! Differences of a file as unified diff text, for `git apply` and for people.
 
 use std::time::Instant;
 
@@ -6,11 +6,11 @@ use similar::TextDiff;
 
 use crate::format::FILE_BYTES_MAX;
 
-/// How many lines around a change are shown, as in git.
+/// Number of context lines around a change, as in git.
 const CONTEXT_LINES: usize = 3;
 
-/// What git writes above the difference of a file: it alone tells of a file that is made or
-/// deleted empty.
+/// Returns git's header of a file difference. It is the only part that shows that an empty file was created or
+/// deleted.
 pub(crate) fn header(path: &str, is_new: bool, is_deleted: bool) -> String {
     let mode = match (is_new, is_deleted) {
         (true, _) => "new file mode 100644\n",
@@ -20,9 +20,9 @@ pub(crate) fn header(path: &str, is_new: bool, is_deleted: bool) -> String {
     format!("diff --git {} {}\n{mode}", quoted(&format!("a/{path}")), quoted(&format!("b/{path}")))
 }
 
-/// The difference between two contents of a file as unified text.
+/// Returns the difference between two contents of a file as unified diff text.
 ///
-/// Where finding the shortest difference takes longer than `until`, the rest is shown as replaced.
+/// If the shortest difference is not found by `until`, the remainder is shown as replaced.
 pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>, until: Instant) -> String {
     let name = |side: &str, content: Option<&[u8]>| match content {
         Some(_) => quoted(&format!("{side}/{path}")),
@@ -42,13 +42,13 @@ pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>, u
             .context_radius(CONTEXT_LINES)
             .header(&old_name, &new_name)
             .to_string(),
-        // Created or deleted empty: there is no line to show.
+        // An empty file was created or deleted: there is no line to show.
         (Some(_), Some(_)) => String::new(),
         (None, _) | (_, None) => format!("Binary files {old_name} and {new_name} differ\n"),
     }
 }
 
-/// A name as git writes it where it holds what would break a line (`quote_c_style`).
+/// Quotes a name as git does if it contains characters that would break a line (`quote_c_style`).
 pub(crate) fn quoted(name: &str) -> String {
     let special = |c: char| c.is_control() || matches!(c, '"' | '\\');
     if !name.contains(special) {
@@ -76,13 +76,13 @@ mod tests {
         super::unified(path, before, after, Instant::now() + Duration::from_secs(3_600))
     }
 
-    /// The lines `len - 1, …, 0`, or in an order that has nothing in common with it.
+    /// Returns the lines `len - 1, …, 0`, or the same lines in an order that has nothing in common with it.
     fn lines(len: usize, is_mixed: bool) -> Vec<u8> {
         let number = |at: usize| if is_mixed { at * 7_919 % len } else { len - 1 - at };
         (0..len).map(|at| format!("{}\n", number(at))).collect::<String>().into_bytes()
     }
 
-    /// The shortest difference of such takes seconds; in this build, minutes.
+    /// Finding the shortest difference of these contents takes seconds, and minutes in a debug build.
     #[test]
     fn a_difference_that_is_hard_to_find_is_told_in_time_and_whole() {
         let (before, after) = (lines(10_501, false), lines(10_501, true));
