@@ -1,4 +1,4 @@
-//! What became of a submission.
+//! The answer to a submission that was carried out.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,62 +10,62 @@ use crate::engine::unified::unified;
 /// A submission that was carried out.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// The revision that the answer comes from: the commit that was made for it, now or for an earlier request under the
-    /// same name; where none was needed, what it was decided on. Readers are served it, or what came after it, before
-    /// this answer.
+    /// The revision that the answer comes from: the commit that was made for the submission, now or for an earlier
+    /// request with the same idempotency key. If no commit was needed, the revision that it was decided on. Readers
+    /// are served this revision, or a later one, before the answer is sent.
     pub revision: Option<Revision>,
-    /// What became of each change, in order.
+    /// The outcome of each change, in order.
     pub outcomes: Vec<Outcome>,
-    /// The commits that were not made, of a dry run.
+    /// The commits that a dry run would make.
     pub preview: Option<Vec<Preview>>,
 }
 
 /// A commit that would be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// Its message; the ids in it are new each time.
+    /// Its message; its ids are new each time.
     pub message: String,
-    /// Its author: the caller, or whoever edited the file by hand before.
+    /// Its author: the caller, or the person who edited the file by hand before.
     pub author: Actor,
     /// Its files.
     pub files: Vec<PreviewedFile>,
 }
 
-/// A file of a commit that would be made: what stands there, and what would.
+/// A file of a commit that would be made, with its current and its new content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviewedFile {
     /// The path inside the repository.
     pub path: String,
-    /// What the file holds, if it is there.
+    /// The current content, if the file exists.
     pub before: Option<Vec<u8>>,
-    /// What it would hold, if it would be there.
+    /// The new content, unless the file would be removed.
     pub after: Option<Vec<u8>>,
 }
 
 impl PreviewedFile {
-    /// What would change, as unified text. It takes its time, which the writer does not have; what
-    /// is not found until then is shown as replaced.
+    /// Returns the change as unified diff text. This takes time that the writer thread does not have; differences
+    /// that are not found by `until` are shown as replaced.
     #[must_use]
     pub fn difference(&self, until: Instant) -> String {
         unified(&self.path, self.before.as_deref(), self.after.as_deref(), until)
     }
 }
 
-/// What became of one change.
+/// The outcome of one change.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// The collection is new.
+    /// The collection was created.
     Created(Arc<Entry>),
-    /// The collection is changed.
+    /// The collection was changed.
     Updated(Arc<Entry>),
-    /// The collection was so already; no commit was made for it.
+    /// The collection already was in this state; no commit was made for it.
     Unchanged(Arc<Entry>),
-    /// The collection is gone.
+    /// The collection was deleted.
     Deleted,
 }
 
 impl Outcome {
-    /// The collection as the change has left it, unless it is gone.
+    /// Returns the collection as the change left it, unless it was deleted.
     pub(crate) const fn entry(&self) -> Option<&Arc<Entry>> {
         match self {
             Self::Created(entry) | Self::Updated(entry) | Self::Unchanged(entry) => Some(entry),

@@ -9,86 +9,86 @@ use crate::domain::{Refusal, Value};
 use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Problem;
 
-/// Why a submission was not carried out; nothing of it is in the repository, unless that is not known.
+/// Why a submission was not carried out. Nothing of it is in the repository, except where its outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubmitError {
-    /// The domain says no.
+    /// The domain refuses the change.
     #[error("change {index}: {refusal}")]
     Refused {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
         /// Why.
         refusal: Refusal,
     },
-    /// The collection is not what the caller believes.
+    /// The collection is not in the state that the caller believes.
     #[error("change {index}: the condition does not hold")]
     Condition {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// What the collection is.
+        /// The collection as it is.
         current: Option<Arc<Entry>>,
     },
-    /// The change builds on an older version, and somebody else changed the same attributes since.
+    /// The change builds on an older version, and someone else has changed the same attributes since.
     #[error("change {index}: others changed the same attributes")]
     Clash {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// What the collection is.
+        /// The collection as it is.
         current: Arc<Entry>,
-        /// The attributes.
+        /// The attributes that both changed.
         clashes: Vec<Clash>,
     },
     /// The file that the change would build on is broken.
     #[error("change {index}: {problem}")]
     Broken {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The problem of the file.
         problem: Arc<Problem>,
     },
-    /// What is to be removed or replaced is no regular file.
+    /// The entry to remove or replace is not a regular file.
     #[error("change {index}: {problem}")]
     NoFile {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// What stands in the place of the file.
+        /// The problem that says what is in the place of the file.
         problem: Arc<Problem>,
     },
-    /// The file has an uncommitted edit, and those are not to be served or committed.
+    /// The file has an uncommitted edit, and such edits are neither served nor committed.
     #[error("change {index}: {path} has an uncommitted edit")]
     EditedByHand {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// The file, as a path inside the repository.
+        /// The path of the file inside the repository.
         path: String,
     },
-    /// The file has an uncommitted edit, and git would have a program change it first.
+    /// The file has an uncommitted edit, and git would run a filter on it first.
     #[error("change {index}: {path} has an uncommitted edit, and git would have a filter change it first")]
     Filtered {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// The file, as a path inside the repository.
+        /// The path of the file inside the repository.
         path: String,
     },
-    /// The file has an uncommitted edit that could not be read whole, so it can't be committed.
+    /// The file has an uncommitted edit that could not be read in full, so it can't be committed.
     #[error("change {index}: {path} has an uncommitted edit of more than {bytes_max} bytes or in the making")]
     UnreadEdit {
-        /// Which change of the submission, from 0.
+        /// Index of the change in the submission, from 0.
         index: usize,
-        /// The file, as a path inside the repository.
+        /// The path of the file inside the repository.
         path: String,
-        /// How many bytes are read of a file.
+        /// Maximum number of bytes that are read of a file.
         bytes_max: usize,
     },
-    /// The files that the changes build on are too much for one submission.
+    /// The files that the changes build on are too large for one submission.
     #[error("change {index}: the files that are changed together have more than {bytes_max} bytes")]
     TooMuch {
-        /// Which change of the submission goes beyond that, from 0.
+        /// Index of the change that exceeds the limit, from 0.
         index: usize,
-        /// How many bytes they may have.
+        /// Maximum total size of the files in bytes.
         bytes_max: usize,
     },
-    /// Another request was granted under the same name.
+    /// Another request was granted under the same idempotency key.
     #[error("the idempotency key was used for another request")]
     KeyReused,
     /// The queue is full.
@@ -100,41 +100,40 @@ pub enum SubmitError {
     /// The service is shutting down.
     #[error("the service is shutting down")]
     ShuttingDown,
-    /// The remote that shares the branch does not take it.
+    /// The remote that shares the branch refuses the write.
     #[error("the remote refuses the write: {why}")]
     RemoteRefused {
-        /// What the remote said, fit to be shown.
+        /// The remote's reason, in a form that may be shown.
         why: String,
     },
-    /// The remote that shares the branch can't be asked.
+    /// The remote that shares the branch can't be reached.
     #[error("the remote cannot be reached")]
     RemoteUnreachable,
-    /// The remote has not said whether it took the commit: it may be there, or come to be.
+    /// The remote has not reported whether it took the commit: the commit may be there, or may still arrive.
     #[error("the remote has not said whether it took the write")]
     OutcomeUnknown {
-        /// The events that tell later whether it did.
+        /// The events that will show whether it did.
         events: Vec<Uuid>,
     },
-    /// The repository can't be written now; the text is fit for a client and names no path outside
-    /// the repository.
+    /// The repository can't be written now.
     #[error("{reason}")]
     Unavailable {
-        /// What stands in the way, for the client.
+        /// What prevents it, in a text for the client that names no path outside the repository.
         reason: String,
-        /// When to try again.
+        /// When to retry.
         retry_after: Duration,
     },
 }
 
-/// One attribute that two people changed in different ways.
+/// An attribute that two writers changed in different ways.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clash {
-    /// The wire name.
+    /// The attribute's name on the wire.
     pub attribute: String,
-    /// What it was when the two set out; `None` if it was absent, as below.
+    /// The value in the version that both started from; `None` if the attribute was absent, also below.
     pub base: Option<Value>,
-    /// What the caller wants.
+    /// The value that the caller wants.
     pub yours: Option<Value>,
-    /// What it is by now.
+    /// The current value.
     pub theirs: Option<Value>,
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the writer, and what it answers: values, of which nothing here knows how they come about.
+//! The requests to the writer thread and their answers: plain values, independent of how they are carried out.
 
 pub(crate) mod answer;
 pub(crate) mod error;
@@ -8,28 +8,28 @@ use crate::domain::{Actor, Command};
 use crate::engine::projection::Entry;
 use crate::engine::submission::once::Once;
 
-/// A request to change collections, with everything that its commit has to say.
+/// A request to change collections, with all data for the commit.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// What to do, in order: all of it in one commit, or nothing.
+    /// The changes, in order: all of them in one commit, or none.
     pub changes: Vec<ConditionalCommand>,
     /// The author of the commit.
     pub author: Actor,
-    /// Why, in the caller's words.
+    /// The reason in the caller's words.
     pub reason: Option<String>,
-    /// The request that asks, for the commit's `Request-Id` trailer.
+    /// The id of the request, for the commit's `Request-Id` trailer.
     pub request_id: Option<String>,
-    /// Whether the command line asks, for the commit's `Collectory-Origin` trailer.
+    /// Whether the request comes from the command line, for the commit's `Collectory-Origin` trailer.
     pub by_command: bool,
-    /// Whether to do everything short of the commit, and tell what it would be.
+    /// Whether to do everything except the commit, and return what it would contain.
     pub dry_run: bool,
-    /// The name under which the caller asks, to have it done once however often it asks. Dry runs
-    /// do nothing and are not recorded.
+    /// The idempotency key of the request, under which it is carried out once however often it is sent. Dry runs
+    /// change nothing and are not recorded.
     pub once: Option<Once>,
 }
 
 impl Submission {
-    /// The name under which it is recorded what was granted, if it is.
+    /// Returns the idempotency key under which a grant is recorded, if it is recorded.
     #[must_use]
     pub fn recorded_once(&self) -> Option<&Once> {
         self.once.as_ref().filter(|_| !self.dry_run)
@@ -38,7 +38,7 @@ impl Submission {
 
 #[cfg(test)]
 impl Submission {
-    /// Commands without conditions, asked for by an author who says no more.
+    /// Creates a submission of commands without conditions and without a reason.
     pub(crate) fn of(author: Actor, commands: impl IntoIterator<Item = Command>) -> Self {
         let change = |command| ConditionalCommand { command, condition: Condition::default() };
         Self {
@@ -53,33 +53,33 @@ impl Submission {
     }
 }
 
-/// A command and what must be true for it.
+/// A command and its condition.
 #[derive(Debug, Clone)]
 pub struct ConditionalCommand {
     /// What to do.
     pub command: Command,
-    /// What the caller believes the collection to be.
+    /// The state in which the caller believes the collection to be.
     pub condition: Condition,
 }
 
-/// What the caller believes a collection to be (RFC 9110 section 13.1).
+/// The state in which the caller believes a collection to be (RFC 9110 section 13.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
     /// `If-Match`: the collection has one of these tags.
     pub if_match: Option<Tags>,
     /// `If-None-Match`: the collection has none of these tags.
     pub if_none_match: Option<Tags>,
-    /// Whether an update of an older version that `if_match` names is fine where nobody else
-    /// changed the same attributes since.
+    /// Whether an update of an older version that `if_match` names may be merged, if the same attributes were not
+    /// changed by others since.
     pub merge_attributes: bool,
 }
 
-/// The entity tags that a condition lists: the opaque parts, without quotes.
+/// The entity tags that a condition lists: their opaque parts, without quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tags {
-    /// `*`: whatever exists.
+    /// `*`: any existing collection.
     Any,
-    /// What has one of these entity tags.
+    /// A collection with one of these entity tags.
     OneOf(Vec<String>),
 }
 
@@ -91,7 +91,7 @@ impl Tags {
         }
     }
 
-    /// Whether one of them is of the content of the entry's file.
+    /// Returns whether one of the tags identifies the content of the entry's file.
     fn name_content(&self, entry: &Entry) -> bool {
         match self {
             Self::Any => true,
@@ -101,11 +101,11 @@ impl Tags {
 }
 
 impl Condition {
-    /// Whether the condition is true of what is served now.
+    /// Returns whether the condition is true of what is served now.
     ///
-    /// `if_match` holds of the same content too whose tag has changed since: because somebody committed
-    /// just what was saved, or for a problem beside it. Whoever read it has missed nothing. It does not
-    /// where the file itself is broken, for there the tag is of an older content.
+    /// `if_match` also holds if the content is the same and only the tag has changed: because the saved edit was
+    /// committed as it was, or because of a problem beside it. A caller that has read that content has missed
+    /// nothing. This does not apply if the file itself is broken, because then the tag is that of an older content.
     #[must_use]
     pub fn holds(&self, current: Option<&Entry>) -> bool {
         let found = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry));
@@ -113,8 +113,8 @@ impl Condition {
         self.if_match.as_ref().is_none_or(known) && !self.if_none_match.as_ref().is_some_and(found)
     }
 
-    /// The tags of older versions that an update may be merged over, if that is all that keeps the
-    /// condition from being true.
+    /// Returns the tags of older versions over which an update may be merged, if nothing else keeps the condition
+    /// from being true.
     #[must_use]
     pub fn mergeable(&self, current: Option<&Entry>) -> Option<&[String]> {
         let known = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry));

@@ -1,24 +1,24 @@
-//! The name under which a caller asks, to have something done once however often it asks (`Idempotency-Key`).
+//! The idempotency key of a request (`Idempotency-Key`), under which it is carried out once however often it is sent.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{Actor, unhex};
 
-/// The name that a caller gave to a request, and what the request is.
+/// The idempotency key that a caller gave to a request, and the request's fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Once {
-    /// The name: visible characters of ASCII.
+    /// The idempotency key: visible ASCII characters.
     pub key: String,
-    /// What is the same of the same request.
+    /// The fingerprint, equal for equal requests.
     pub fingerprint: Fingerprint,
 }
 
-/// A digest of everything that makes a request the same request.
+/// A digest of everything that identifies a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Digests the parts, each with its length, so that none runs into the next.
+    /// Digests the parts, each with its length, so that the boundaries between them count.
     #[must_use]
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut digest = Sha256::new();
@@ -29,7 +29,7 @@ impl Fingerprint {
         Self(digest.finalize().into())
     }
 
-    /// Reads what [`Display`](std::fmt::Display) wrote.
+    /// Parses the output of [`Display`](std::fmt::Display).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         text.strip_prefix("sha256:").and_then(unhex).map(Self)
     }
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Fingerprint {
     }
 }
 
-/// Who named it how: nobody meets the names of others.
+/// An idempotency key together with its author, so that authors can't see each other's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Scope([u8; 32]);
 
