@@ -1,4 +1,4 @@
-//! What is carried out together: decided one on another, appended as one chain, answered at once.
+//! A group of jobs: decided one after another, appended as one chain of commits, answered at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::thread;
@@ -28,51 +28,50 @@ use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 use crate::telemetry::Limit;
 
-/// How long a job waits for a file of its key to stay as it is, or to be closed; then it is decided on what is
+/// Maximum time that a job waits for a file of its key to settle or to be closed. After that it is decided on what is
 /// believed.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How long to wait before looking again at a branch that is not served as it is yet.
+/// Wait before checking again whether the current head of the branch is served.
 const BRANCH_LOOK_WAIT: Duration = Duration::from_millis(5);
 
-/// For how long the jobs of one turn are decided: who comes after much has the rest of it before or beside them.
+/// Time limit for deciding the jobs of one turn; jobs that arrive later share the next turns with the rest.
 const DECIDING_MAX: Duration = Duration::from_millis(50);
 
-/// What it takes to carry out the jobs of one turn.
+/// Everything needed to carry out the jobs of one turn.
 pub(crate) struct Group<'a> {
     pub(crate) mirror: &'a mut Mirror,
     pub(crate) options: &'a Options,
     pub(crate) projection: &'a Projection,
     pub(crate) ledger: &'a Ledger,
-    /// Takes the jobs that wait for a file of their key to be believed; none waits when the service
-    /// ends.
+    /// Takes the jobs that wait for a file of their key to be believed; `None` during shutdown, when no job waits.
     pub(crate) deferred: Option<&'a mut VecDeque<Job>>,
-    /// Takes the jobs for which there was no time in this turn.
+    /// Takes the jobs that this turn has no time for.
     pub(crate) rest: &'a mut VecDeque<Job>,
-    /// Takes the jobs that one turn has no time for.
+    /// Takes the jobs that need more than one turn.
     pub(crate) unfinished: &'a mut Vec<Job>,
-    /// Takes the jobs for which the branch would have to go on before it may.
+    /// Takes the jobs that must wait until the branch may move; `None` if no job is held.
     pub(crate) held: Option<&'a mut Vec<Job>>,
     /// What has been read and edited for the first job.
     pub(crate) progress: &'a mut EditProgress,
-    /// Has the jobs that come meanwhile.
+    /// Provides the jobs that arrive in the meantime.
     pub(crate) inbox: &'a mut Inbox,
 }
 
-/// What came of one attempt to carry out a group.
+/// The result of one attempt to carry out a group.
 enum Attempt {
-    /// Commits were made, and all are answered.
+    /// Commits were made, and all jobs are answered.
     Appended,
-    /// All that did not wait is answered without.
+    /// No commits were needed; all jobs that do not wait are answered.
     NothingToAppend,
-    /// Some are held, on which the decision about the others may have rested.
+    /// Some jobs are held, and the decisions about the others may have depended on them.
     DecideAgain,
-    /// The branch has moved meanwhile; nobody is answered.
+    /// The branch has moved in the meantime; no job is answered.
     RaceLost,
 }
 
 impl Group<'_> {
-    /// Carries out and answers all that does not wait; says whether anything was appended.
+    /// Carries out and answers all jobs that do not wait; returns whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
         jobs.retain(|job| !job.reply.is_closed());
         let mut races = 0;
@@ -104,7 +103,7 @@ impl Group<'_> {
         false
     }
 
-    /// Refuses what could not be carried out, and tells why.
+    /// Refuses the jobs that could not be carried out, and reports why.
     fn give_up(&mut self, mut jobs: Vec<Job>, error: &StoreError) {
         match error {
             StoreError::Locked { .. } => self.options.reached.count(Limit::LockWait),
@@ -114,7 +113,7 @@ impl Group<'_> {
             _ => {}
         }
         publish(self.projection, self.ledger, self.mirror);
-        // How it stands with the remote is told of the remote, which may be up again before the next write.
+        // The state of the remote is reported separately; it may have recovered before the next write.
         if !matches!(error, StoreError::Remote(_)) {
             self.projection.note_write_trouble(Some(reason(error)));
         }
@@ -124,13 +123,13 @@ impl Group<'_> {
         refuse(jobs, error);
     }
 
-    /// Takes in what has come while a race was lost: all of it is decided on the same head.
+    /// Adds the jobs that arrived during a lost race: all of them are decided on the same head.
     fn take_in(&mut self, jobs: &mut Vec<Job>) {
         jobs.extend(self.rest.drain(..));
         self.inbox.take_jobs(jobs, self.options.writer.batch_len_max);
     }
 
-    /// Answers what an earlier request of the same name was answered.
+    /// Repeats the earlier answer to jobs whose idempotency key is recorded.
     fn answer_known(&mut self, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
         if needs_disk(jobs.iter().filter(|job| self.is_known(job))) {
             make_durable(self.mirror)?;
@@ -138,13 +137,13 @@ impl Group<'_> {
         replay::answer_known(self.mirror, self.ledger, jobs)
     }
 
-    /// Whether something was granted under the name of a job.
+    /// Returns whether a request was granted under the idempotency key of a job.
     fn is_known(&self, job: &Job) -> bool {
         let Submission { author, once, .. } = &job.submission;
         once.as_ref().is_some_and(|once| self.ledger.is_recorded(author, once))
     }
 
-    /// Decides, appends, publishes and answers. On an error nobody has been answered.
+    /// Decides, appends, publishes and answers. On an error, no job has been answered.
     fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Attempt, StoreError> {
         self.look_at_files(jobs)?;
         publish(self.projection, self.ledger, self.mirror);
@@ -186,7 +185,7 @@ impl Group<'_> {
             self.mirror.journal.confirm_head(expected)?;
         }
         self.ledger.all_known();
-        // Recorded before anybody can see the change, so that whoever sees it finds the record.
+        // Recorded before the change is visible, so that a reader who sees the change finds the record.
         let mut at = expected;
         for (job, answer) in jobs.iter().zip(&answers) {
             let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
@@ -199,8 +198,8 @@ impl Group<'_> {
         Ok(if drafts.is_empty() { Attempt::NothingToAppend } else { Attempt::Appended })
     }
 
-    /// Holds the jobs that make commits while the branch may not go on, and those behind them that are about the same
-    /// collections; says whether there were some.
+    /// Holds the jobs that make commits while the branch may not move, and the jobs behind them that concern the same
+    /// collections; returns whether there are any.
     fn hold(&mut self, jobs: &mut Vec<Job>, answers: &[Option<Result<Granted, SubmitError>>]) -> bool {
         let Some(held) = &mut self.held else { return false };
         if self.mirror.journal.goes_on_at().is_none() {
@@ -226,8 +225,8 @@ impl Group<'_> {
         count > 0
     }
 
-    /// Sets aside the jobs that were not decided: the first one needs more than one turn, the others had no
-    /// time or room beside it. What is left are those that are answered, and how.
+    /// Sets aside the jobs that were not decided: the first one needs more than one turn, the others had no time or
+    /// room beside it. Leaves the decided jobs and returns their answers.
     fn set_aside(
         &mut self,
         jobs: &mut Vec<Job>,
@@ -248,19 +247,19 @@ impl Group<'_> {
         decided
     }
 
-    /// Looks at the branch after an attempt that failed.
+    /// Looks at the branch after a failed attempt.
     fn after(&mut self, error: StoreError, race: usize) -> Result<Attempt, StoreError> {
         let looked = self.mirror.refresh(&Hint::Branch);
         let StoreError::HeadMoved { expected, found } = error else {
-            // The branch may have moved before it failed; what is there is served.
+            // The branch may have moved before the failure; its current head is served.
             return Err(error);
         };
         tracing::debug!(?expected, ?found, race, "the branch moved while committing, deciding again");
         looked.and_then(|()| self.wait_for_the_branch()).map(|()| Attempt::RaceLost)
     }
 
-    /// Waits until the branch is served as it is. While git is in the middle of changing the work tree it may not
-    /// be, and what is decided on what it was loses every race.
+    /// Waits until the current head of the branch is served. It may not be while git is changing the work tree, and
+    /// whatever is decided on the old head loses every race.
     fn wait_for_the_branch(&mut self) -> Result<(), StoreError> {
         let began = Instant::now();
         while self.mirror.journal.head()? != self.mirror.snapshot().revision
@@ -272,8 +271,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Looks at the files of the jobs. While git is in the middle of changing the work tree they can't be seen, and what
-    /// is decided without them would undo what a person has saved.
+    /// Looks at the files of the jobs. They can't be seen while git is changing the work tree, and a decision made
+    /// without them would undo what a person has saved.
     fn look_at_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
         let keys: BTreeSet<&Key> = keys_of(jobs).collect();
         let names: BTreeSet<String> =
@@ -286,7 +285,7 @@ impl Group<'_> {
             self.mirror.refresh(&files)?;
         }
         if jobs.iter().any(|job| job.submission.dry_run) {
-            // Nothing is appended for it, so nothing else would notice that the branch has moved.
+            // A dry run appends nothing, so a moved branch would go unnoticed.
             self.mirror.refresh(&Hint::Branch)?;
         }
         Ok(())
@@ -309,7 +308,7 @@ impl Group<'_> {
         }
     }
 
-    /// Counts the writes that became commits, and the commits of hand edits that were in their way.
+    /// Counts the writes that made commits, and the commits of hand edits that they required.
     fn count(&self, jobs: &[Job], answers: &[Result<Granted, SubmitError>], drafts: usize) {
         let took = jobs.iter().zip(answers).filter_map(|(job, answer)| {
             answer.as_ref().ok()?.draft?;
@@ -322,8 +321,8 @@ impl Group<'_> {
     }
 }
 
-/// Answers each with the commit that was made for it; one that needed none, with what its predecessors in the group had
-/// left, on which it was decided.
+/// Answers each job with the commit that was made for it. A job that needed no commit is answered with the revision
+/// that it was decided on, which its predecessors in the group left.
 fn answer(
     jobs: Vec<Job>,
     answers: Vec<Result<Granted, SubmitError>>,
@@ -338,14 +337,14 @@ fn answer(
     }
 }
 
-/// The submissions as long as there is time, at least the first; all of them when the service ends.
+/// Yields the submissions while there is time, at least the first one; all of them during shutdown.
 fn in_time(jobs: &[Job], started: Instant, is_last: bool) -> impl Iterator<Item = &Submission> {
     let has_time = move |at: usize| is_last || at == 0 || started.elapsed() < DECIDING_MAX;
     jobs.iter().enumerate().map_while(move |(at, job)| has_time(at).then_some(&job.submission))
 }
 
-/// Answers a group of which nobody knows whether its commits are on the branch. What needs none of them rests on
-/// a branch that nobody knows either.
+/// Answers a group if it is unknown whether its commits are on the branch. Jobs that needed no commit depend on the
+/// same unknown branch.
 fn answer_unknown(
     ledger: &Ledger,
     jobs: Vec<Job>,
@@ -366,7 +365,7 @@ fn answer_unknown(
     }
 }
 
-/// Answers those who ask again for what nobody knows of yet; the others wait for that too.
+/// Answers jobs that repeat a request whose outcome is unknown; the other jobs must wait for that outcome too.
 fn answer_asked_again(ledger: &Ledger, jobs: &mut Vec<Job>) {
     let (again, others) =
         std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| events_of(ledger, job).is_some());
@@ -381,7 +380,7 @@ fn events_of(ledger: &Ledger, job: &Job) -> Option<Vec<Uuid>> {
     ledger.unknown(&job.submission.author, job.submission.recorded_once()?)
 }
 
-/// What became of each file that a chain of commits changed.
+/// Returns the final content of each file that a chain of commits changed.
 fn files_of(drafts: &[Draft], committed: &[Committed]) -> Vec<(String, Option<BlobId>)> {
     let each = drafts.iter().zip(committed).flat_map(|(draft, made)| {
         draft.files.iter().map(|(name, _)| name.clone()).zip(made.blobs.iter().copied())
@@ -389,12 +388,12 @@ fn files_of(drafts: &[Draft], committed: &[Committed]) -> Vec<(String, Option<Bl
     each.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Whether the answer to one of these is to be relied on.
+/// Returns whether the answer to one of these jobs promises durability.
 fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
     jobs.any(|job| !job.submission.dry_run)
 }
 
-/// Notes what was granted under a name, at the revision that its answer has.
+/// Records what was granted under an idempotency key, at the revision of its answer.
 fn record(
     ledger: &Ledger,
     job: &Job,

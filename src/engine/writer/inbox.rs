@@ -1,4 +1,4 @@
-//! What the writer takes up at once: everything that has queued up.
+//! The inbox of the writer thread: everything that has queued up is taken at once.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::engine::signal::{Hints, Job, Question, Signal};
 /// The queue of signals.
 pub(crate) struct Inbox {
     queue: mpsc::Receiver<Signal>,
-    /// What was passed over while jobs were taken.
+    /// Signals that were passed over while jobs were taken.
     passed: VecDeque<Signal>,
 }
 
@@ -18,7 +18,7 @@ impl Inbox {
         Self { queue, passed: VecDeque::new() }
     }
 
-    /// Waits for the next signal; `None` when there will be none any more.
+    /// Waits for the next signal; `None` when all senders are gone.
     pub(crate) async fn next(&mut self) -> Option<Signal> {
         match self.passed.pop_front() {
             Some(signal) => Some(signal),
@@ -26,7 +26,7 @@ impl Inbox {
         }
     }
 
-    /// The next signal that has come already.
+    /// Returns the next signal that has already arrived.
     pub(crate) fn try_next(&mut self) -> Option<Signal> {
         self.passed.pop_front().or_else(|| self.queue.try_recv().ok())
     }
@@ -35,7 +35,7 @@ impl Inbox {
         self.passed.is_empty() && self.queue.is_empty()
     }
 
-    /// Takes the jobs that have come already, as far as there is room for them; all else waits for its turn.
+    /// Takes the jobs that have already arrived, up to `len_max`; all other signals keep waiting for their turn.
     pub(crate) fn take_jobs(&mut self, jobs: &mut Vec<Job>, len_max: usize) {
         while jobs.len() < len_max
             && let Ok(signal) = self.queue.try_recv()
@@ -49,13 +49,13 @@ impl Inbox {
     }
 }
 
-/// What has come since the loop looked last.
+/// The signals that have arrived since the last round of the loop.
 #[derive(Default)]
 pub(crate) struct Received {
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) questions: Vec<Question>,
     pub(crate) hints: Hints,
     pub(crate) stop: bool,
-    /// Nothing has come for a while.
+    /// Whether nothing has arrived for a while.
     pub(crate) idle: bool,
 }

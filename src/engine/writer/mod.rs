@@ -1,7 +1,7 @@
-//! The writer: the one thread that changes anything.
+//! The writer thread: the only thread that changes anything.
 //!
-//! Signals come in by one queue, and what is waiting is carried out together. Nothing here decides what a
-//! command does (`plan`) or what is served (`mirror`); the writer is who asks both, and who answers.
+//! Signals arrive through one queue, and everything that is waiting is carried out together. The writer does not
+//! decide what a command does (`plan`) or what is served (`mirror`); it asks both and answers the jobs.
 
 mod group;
 mod inbox;
@@ -28,7 +28,7 @@ use crate::engine::writer::waiting::Waiting;
 use crate::store::{Journal, StoreError};
 use crate::telemetry::{Limit, chain};
 
-/// Owns the journal and everything that is known of it.
+/// Owns the journal and everything known about it.
 pub(crate) struct Writer {
     inbox: Inbox,
     projection: Projection,
@@ -36,21 +36,20 @@ pub(crate) struct Writer {
     options: Options,
     state: State,
     waiting: Waiting,
-    /// What the last failed reading said, so that it is logged once.
+    /// The error of the last failed reading, so that it is logged once.
     trouble: Option<String>,
-    /// When to try again what could not be read.
+    /// When to retry what could not be read.
     retry_at: Option<Instant>,
-    /// How often the branch has moved since the journal was tended, the groups that were appended
-    /// included; the start counts as one.
+    /// Number of branch moves since the journal was tended, including appended groups; the start counts as one.
     untended: usize,
-    /// Whether the service ends: all that waits is carried out now.
+    /// Whether the service is shutting down: all waiting jobs are carried out now.
     is_ending: bool,
 }
 
-/// How long nothing has to happen before the journal is tended.
+/// Time without signals after which the journal is tended.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
-/// How often the branch may move before the journal is tended all the same.
+/// Number of branch moves after which the journal is tended even without idle time.
 const UNTENDED_MOVES_MAX: usize = 32;
 
 /// Whether the repository has been read yet.
@@ -82,16 +81,15 @@ impl Writer {
         }
     }
 
-    /// Runs until the last handle is dropped or a shutdown is asked for.
+    /// Runs until the last handle is dropped or a shutdown is requested.
     ///
-    /// Everything that can change the collections arrives here as a [`Signal`], so
-    /// [`gather`](Self::gather) is the whole list of reasons for a change. Waiting for one signal and then
-    /// taking what else has queued up is the group commit: the disk's own slowness sizes the
-    /// batch, and an idle service commits at once.
+    /// Everything that can change the collections arrives here as a [`Signal`], so [`gather`](Self::gather) is the
+    /// complete list of reasons for a change. Waiting for one signal and then taking what else has queued up is the
+    /// group commit: the disk's own slowness sizes the batch, and an idle service commits at once.
     pub(crate) fn run(mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime with nothing but a timer needs no resources");
-        // Whoever follows the heads must hear of the end, a panic's too.
+        // Followers of the heads must learn that the writer thread has ended, even after a panic.
         let _end = End(self.projection.clone());
         self.read_if_due();
         while let Some(mut received) = runtime.block_on(self.gather()) {
@@ -99,7 +97,7 @@ impl Writer {
             self.read_if_due();
             self.is_ending = received.stop;
             if self.is_ending && self.waiting.held_until.take().is_some() {
-                // What others have committed here waits no longer, either.
+                // Commits that others made here do not wait any longer either.
                 received.hints.add(&Hint::Branch);
             }
             self.act(&received.hints);
@@ -119,7 +117,7 @@ impl Writer {
         tracing::debug!("the writer has stopped");
     }
 
-    /// Waits for the first signal, or for the moment to look again, and takes what else waits.
+    /// Waits for the first signal, or for the time to look again, and takes what else has arrived.
     async fn gather(&mut self) -> Option<Received> {
         let mut received = Received::default();
         let first = match self.wake_at() {
@@ -153,16 +151,16 @@ impl Writer {
         }
         if self.waiting.held_until.is_some_and(|at| at <= Instant::now()) {
             self.waiting.held_until = None;
-            // What others have committed here may wait as well.
+            // Commits that others made here may be waiting as well.
             received.hints.add(&Hint::Branch);
         }
         Some(received)
     }
 
-    /// Notes when the branch may go on, where it may not now.
+    /// Records when the branch may move, if it may not move now.
     fn note_next_move(&mut self) {
         let State::Mirrored(mirror) = &self.state else { return };
-        // Where it may earlier than it was said, it is looked at now.
+        // If the branch may move earlier than announced, it is looked at now.
         let now = self.waiting.held_until.map(|_| Instant::now());
         self.waiting.held_until = mirror.journal.goes_on_at().or(now);
     }
@@ -181,7 +179,7 @@ impl Writer {
         self.retry_at.or_else(|| mirror.look_again_at())
     }
 
-    /// Lets the journal do its housekeeping; trouble with it harms nothing but speed.
+    /// Runs the journal's housekeeping; a failure costs nothing but speed.
     fn tend(&mut self) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         if self.untended == 0 {
@@ -193,7 +191,7 @@ impl Writer {
         }
     }
 
-    /// Reads the repository for the first time, again and again until it can be read.
+    /// Reads the repository for the first time, and retries until it succeeds.
     fn read_if_due(&mut self) {
         let State::Unread { journal, again_at } = &mut self.state else { return };
         if *again_at > Instant::now() {
@@ -229,7 +227,7 @@ impl Writer {
         }
     }
 
-    /// Reads back which names callers gave to the requests behind the newest commits.
+    /// Reads the idempotency keys of the newest commits.
     fn read_back(&self, mirror: &mut Mirror) -> Result<(), StoreError> {
         match mirror.snapshot().revision {
             Some(head) => self.ledger.read_back(&mut *mirror.journal, head),
@@ -237,13 +235,13 @@ impl Writer {
         }
     }
 
-    /// Follows what was noticed, and publishes what is different.
+    /// Follows the hints, and publishes what has changed.
     fn act(&mut self, hints: &Hints) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         if hints.is_empty() {
             return;
         }
-        // One look is enough for all of them.
+        // One look is enough for all hints.
         if hints.branch {
             mirror.expect(&Hint::Branch);
         }
@@ -261,7 +259,7 @@ impl Writer {
         self.tell_trouble(error.as_ref());
     }
 
-    /// Tells the operator once that the repository can't be read, and once that it can again.
+    /// Reports to the operator once that the repository can't be read, and once that it can be read again.
     fn tell_trouble(&mut self, error: Option<&StoreError>) {
         let now = error.map(|error| chain(error));
         if self.trouble == now {
@@ -281,7 +279,7 @@ impl Writer {
         self.trouble = now;
     }
 
-    /// Carries out what can be carried out now, in order, and answers it; all that waits when the service ends.
+    /// Carries out and answers, in order, the jobs that can be carried out now; during shutdown, all waiting jobs.
     fn commit(&mut self, mut jobs: VecDeque<Job>) {
         loop {
             let large = self.carry_out(jobs.into(), &mut EditProgress::default());
@@ -294,7 +292,7 @@ impl Writer {
         }
     }
 
-    /// Carries out one more part of a job that is too large for a turn.
+    /// Carries out one more part of a job that is too large for one turn.
     fn go_on(&mut self) {
         let Some(job) = self.waiting.large.pop_front() else { return };
         let mut progress = std::mem::take(&mut self.waiting.progress);
@@ -314,14 +312,14 @@ impl Writer {
         waiting::add(&mut self.waiting.large, unfinished, self.options.writer.queue_len_max);
     }
 
-    /// Whether a large job has been read and edited anew so often, since others kept changing what it builds on, that
-    /// it is refused.
+    /// Returns whether a large job has been read and edited anew so often, because others kept changing its files,
+    /// that it is refused.
     fn has_gone_on_enough(&self, progress: &EditProgress) -> bool {
         let WriterOptions { races_max, operations_bytes_max, .. } = self.options.writer;
         progress.bytes() > operations_bytes_max.saturating_mul(2 * (races_max + 1))
     }
 
-    /// Carries out jobs, and answers them; those that one turn has no time for come back.
+    /// Carries out and answers jobs; returns the jobs that one turn has no time for.
     fn carry_out(&mut self, jobs: Vec<Job>, progress: &mut EditProgress) -> Vec<Job> {
         let State::Mirrored(mirror) = &mut self.state else {
             let answer = if self.is_ending { SubmitError::ShuttingDown } else { SubmitError::Loading };
@@ -338,7 +336,7 @@ impl Writer {
             deferred: (!self.is_ending).then_some(&mut self.waiting.deferred),
             rest: &mut self.waiting.rest,
             unfinished: &mut unfinished,
-            // What took several turns would take them again.
+            // A job that took several turns would need them again.
             held: (!self.is_ending && !is_large).then_some(&mut held),
             progress,
             inbox: &mut self.inbox,
@@ -348,7 +346,7 @@ impl Writer {
         unfinished
     }
 
-    /// Answers what is asked about the commits of earlier requests.
+    /// Answers questions about the commits of earlier requests.
     fn replay(&mut self, questions: Vec<Question>) {
         for question in questions {
             let answer = question.span.in_scope(|| match &mut self.state {
@@ -363,7 +361,7 @@ impl Writer {
     }
 }
 
-/// Tells, when it is dropped, that the writer has ended.
+/// Announces on drop that the writer thread has ended.
 struct End(Projection);
 
 impl Drop for End {
@@ -372,8 +370,8 @@ impl Drop for End {
     }
 }
 
-/// Makes what the mirror shows the truth for readers. What others have recorded in commits is known before that, so
-/// that who sees a change finds its record.
+/// Publishes the mirror's snapshot to readers. The idempotency records in others' commits are read first, so that a
+/// reader who sees a change finds its record.
 fn publish(projection: &Projection, ledger: &Ledger, mirror: &mut Mirror) {
     if let Some(head) = mirror.snapshot().revision
         && let Err(error) = ledger.read_back(&mut *mirror.journal, head)
@@ -388,7 +386,7 @@ fn publish(projection: &Projection, ledger: &Ledger, mirror: &mut Mirror) {
     mirror.journal.note_readable(next.revision);
 }
 
-/// Counts the saved files of which something else is served than before.
+/// Observes the saved files for which something else is served than before.
 fn count_saved(options: &Options, before: &Snapshot, mirror: &Mirror) {
     let (now, before) = (&mirror.snapshot().hand_edits, &before.hand_edits);
     if Arc::ptr_eq(&now.saved, &before.saved) {
@@ -402,15 +400,15 @@ fn count_saved(options: &Options, before: &Snapshot, mirror: &Mirror) {
     }
 }
 
-/// Makes sure that what is served is on disk, for an answer that rests on it with nothing appended:
-/// an earlier try of the same request may have moved the branch and failed at the last flush, or been
-/// killed there, and a power cut would take back then what was acknowledged.
+/// Makes sure that what is served is on disk, for an answer that depends on it although nothing was appended. An
+/// earlier attempt of the same request may have moved the branch and failed or been killed at the last flush; a power
+/// cut would then undo what was acknowledged.
 fn make_durable(mirror: &mut Mirror) -> Result<(), StoreError> {
     let head = mirror.snapshot().revision;
     mirror.journal.make_durable(head)
 }
 
-/// Makes the head durable; where the branch has moved, looks at it and tries again, at most `races_max` times.
+/// Makes the head durable; if the branch has moved, follows it and retries, at most `races_max` times.
 fn confirm(mirror: &mut Mirror, races_max: usize) -> Result<(), StoreError> {
     for _ in 0..races_max {
         match make_durable(mirror) {

@@ -1,4 +1,4 @@
-//! The jobs that wait, and what for.
+//! The jobs that wait, by what they wait for.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -11,27 +11,27 @@ use crate::engine::submission::error::SubmitError;
 /// The jobs that wait.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// For a file of their key to be believed.
+    /// Jobs that wait for a file of their key to be believed.
     pub(crate) deferred: VecDeque<Job>,
-    /// For the next turn.
+    /// Jobs that wait for the next turn.
     pub(crate) rest: VecDeque<Job>,
-    /// For what one turn has no time for: the first goes on in each turn, behind the others' jobs.
+    /// Jobs that one turn has no time for: each turn continues the first one, after the jobs of others.
     pub(crate) large: VecDeque<Job>,
-    /// How far the first of them is.
+    /// How far the first large job has got.
     pub(crate) progress: EditProgress,
-    /// For the branch to go on.
+    /// Jobs that wait for the branch to be allowed to move.
     pub(crate) held: VecDeque<Job>,
-    /// When it may.
+    /// When the branch may move.
     pub(crate) held_until: Option<Instant>,
 }
 
 impl Waiting {
-    /// Whether no job waits for nothing but time.
+    /// Returns whether no waiting job can be carried out right away.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty() && self.large.is_empty() && (self.held.is_empty() || self.held_until.is_some())
     }
 
-    /// Those that are carried out now, with what has come.
+    /// Returns the jobs to carry out now, including the received ones.
     pub(crate) fn take(&mut self, received: VecDeque<Job>) -> VecDeque<Job> {
         let mut jobs = std::mem::take(&mut self.deferred);
         if self.held_until.is_none() {
@@ -46,8 +46,8 @@ impl Waiting {
     }
 }
 
-/// The first job of each author, then the second of each, and so on: who asks for much is waited for by nobody else
-/// for longer than one of theirs takes.
+/// Orders jobs in rounds: the first job of each author, then the second of each, and so on. An author with many jobs
+/// delays each other author by no more than one of them.
 fn in_turns(jobs: impl Iterator<Item = Job>) -> impl Iterator<Item = Job> {
     let mut counts: HashMap<Actor, usize> = HashMap::new();
     let counted = jobs.map(|job| {
@@ -60,7 +60,7 @@ fn in_turns(jobs: impl Iterator<Item = Job>) -> impl Iterator<Item = Job> {
     counted.into_iter().map(|(_, job)| job)
 }
 
-/// Has jobs wait, as many as may.
+/// Adds jobs to a queue; jobs beyond `len_max` are refused.
 pub(crate) fn add(waiting: &mut VecDeque<Job>, jobs: impl IntoIterator<Item = Job>, len_max: usize) {
     for job in jobs {
         if waiting.len() < len_max {
