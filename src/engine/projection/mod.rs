@@ -1,7 +1,7 @@
-//! What is served right now: the collections, what is wrong with them, and the token that names it.
+//! What is served now: the collections, the problems, and the tag of the list.
 //!
-//! The writer thread alone publishes; readers take a snapshot and keep it for the whole request. Nothing here
-//! reads a file or decides what is served: that is done in `mirror`.
+//! Only the writer thread publishes; readers take a snapshot and keep it for the whole request. Nothing here reads a
+//! file or decides what is served: the mirror does that.
 
 pub(crate) mod problem;
 
@@ -23,28 +23,28 @@ use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
 use crate::store::BlobId;
 use crate::telemetry::{Limit, Reached};
 
-/// One collection as it is served, with everything that an answer needs.
+/// A collection as it is served, with everything that an answer needs.
 #[derive(Debug)]
 pub struct Entry {
     /// The collection.
     pub collection: Arc<Collection>,
-    /// How its file's name ends; it begins with the key.
+    /// The ending of its file's name, which begins with the key.
     pub ending: Ending,
     /// The id of the served bytes.
     pub blob: BlobId,
     /// Whether the served version is a saved file that is not committed.
     pub uncommitted: bool,
-    /// What is wrong with the file or beside it.
+    /// The problem of the file, or one beside it.
     pub problem: Option<Arc<Problem>>,
-    /// Whether the file itself is broken, so that this is its last good version and there is
-    /// nothing for an update to build on.
+    /// Whether the file itself is broken, so that this is its last good version and an update has nothing to build
+    /// on.
     pub stale: bool,
-    /// Its JSON with the entity tag, made when it is first asked for.
+    /// Its JSON with the entity tag, made on first use.
     pub memo: SmallMemo,
 }
 
 impl Entry {
-    /// The entry of a committed file that is fine.
+    /// Creates the entry of a committed file without faults.
     pub(crate) fn of_file(collection: Arc<Collection>, file: &str, blob: BlobId) -> Self {
         Self {
             collection,
@@ -57,24 +57,24 @@ impl Entry {
         }
     }
 
-    /// The file's name inside the collections folder.
+    /// Returns the file's name inside the collections folder.
     #[must_use]
     pub fn file(&self) -> String {
         self.ending.file_of(self.collection.key())
     }
 
-    /// Whether this is the file's name.
+    /// Returns whether `file` is the file's name.
     pub(crate) fn is_in(&self, file: &str) -> bool {
         file.strip_prefix(self.collection.key().as_str()) == Some(self.ending.as_str())
     }
 
-    /// Whether the committed file is served, and neither a saved one nor an older version in place of a broken one.
+    /// Returns whether the committed file is served, as opposed to a saved file or an older version of a broken file.
     pub(crate) const fn is_as_committed(&self) -> bool {
         !self.uncommitted && !self.stale
     }
 
-    /// The opaque part of the entity tag: the blob id, marked where the body says more than the
-    /// bytes do (RFC 9110 section 8.8.3: a tag names one representation).
+    /// Returns the opaque part of the entity tag: the blob id, with a mark if the body contains more than the file
+    /// does (RFC 9110 section 8.8.3: a tag names one representation).
     #[must_use]
     pub fn tag(&self) -> String {
         let mark = if self.uncommitted { "-uncommitted" } else { "" };
@@ -90,12 +90,12 @@ impl Entry {
         }
     }
 
-    /// Whether this is a tag of the same content, whatever it says beside it.
+    /// Returns whether the tag is of the same content, whatever its mark says.
     pub(crate) fn is_tagged(&self, tag: &str) -> bool {
         content_of(tag) == self.blob.to_string()
     }
 
-    /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
+    /// Returns the entry's contribution to the digest of its list: it differs whenever the key or the tag does.
     pub(crate) fn weight(&self) -> u128 {
         let mut digest = Sha256::new()
             .chain_update(self.collection.key().as_str())
@@ -108,12 +108,13 @@ impl Entry {
     }
 }
 
-/// The part of an entity tag that names the content of the file, without what its body says beside that.
+/// Returns the part of an entity tag that identifies the content of the file, without the mark.
 pub(crate) fn content_of(tag: &str) -> &str {
     tag.split_once('-').map_or(tag, |(content, _)| content)
 }
 
-/// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
+/// Entries are equal if they represent the same bytes in the same way, so that their ready-made answers are
+/// interchangeable.
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.collection.key() == other.collection.key()
@@ -125,12 +126,12 @@ impl PartialEq for Entry {
     }
 }
 
-/// Two pointers to one entry are equal without a look at it.
+/// Lets two pointers to the same entry compare equal without comparing its fields.
 impl Eq for Entry {}
 
 #[cfg(test)]
 impl Entry {
-    /// An entry of a committed file that is fine; the blob id follows the content.
+    /// Creates an entry of a committed file without faults; the blob id is derived from the content.
     pub(crate) fn committed(collection: Arc<Collection>) -> Self {
         let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
         let mut blob = [0; 20];
@@ -146,51 +147,51 @@ impl HasCollection for Arc<Entry> {
     }
 }
 
-/// Everything that readers may ask for, as it was at one moment.
+/// Everything that readers may request, as of one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// The head of the served branch; `None` before its first commit.
     pub revision: Option<Revision>,
     catalog: Catalog<Arc<Entry>>,
-    /// What is wrong, by path.
+    /// The problems, by path.
     pub problems: OrdMap<String, Arc<Problem>>,
-    /// What the branch had before it was rewritten and is kept, the oldest first.
+    /// Former heads of a rewritten branch that are kept, the oldest first.
     pub rewritten: Arc<Vec<Rewritten>>,
-    /// What merges have left that both sides had changed.
+    /// Conflicts that merges have left.
     pub conflicts: Arc<Vec<Conflicted>>,
-    /// What is saved and not committed.
+    /// Saved files that are not committed.
     pub hand_edits: HandEdits,
-    /// Why the work tree is not looked at, or what stands half-done there.
+    /// Why the work tree is not followed, or which git operation is half-done in it.
     pub work_tree: Option<Arc<str>>,
-    /// The sum of what the entries weigh: follows a change without visiting the others.
+    /// The sum of the entries' weights: it is updated for a change without visiting the other entries.
     digest: u128,
-    /// The body of the whole list with its entity tag, made when it is first asked for.
+    /// The body of the whole list with its entity tag, made on first use.
     pub memo: Memo,
-    /// The body of the whole list, compressed; made when it is first asked for.
+    /// The compressed body of the whole list, made on first use.
     pub memo_compressed: Memo,
 }
 
-/// What people have saved and not committed.
+/// Saved files that are not committed.
 #[derive(Debug, Clone, Default)]
 pub struct HandEdits {
-    /// How many of them are served, deleted files included.
+    /// Number of hand edits that are served, including deleted files.
     pub served: usize,
-    /// How many collections are served as they were saved, also where the file is another by now and broken.
+    /// Number of collections that are served as saved, even if the file has become broken since.
     pub shown: usize,
-    /// The collections that have one, whatever is served of it.
+    /// The collections with a hand edit, whatever is served for them.
     pub keys: Arc<BTreeSet<Key>>,
-    /// What stands in the files, by the path inside the repository.
+    /// The contents of the saved files, by their path inside the repository.
     pub saved: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
 }
 
 impl Snapshot {
-    /// The collection with this key.
+    /// Returns the collection with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<Entry>> {
         self.catalog.get(key)
     }
 
-    /// The first of what is wrong with the files of this key, whatever is served in their place.
+    /// Returns the first problem of this key's files, whatever is served in their place.
     #[must_use]
     pub fn problem_of(&self, key: &str) -> Option<&Arc<Problem>> {
         self.problems
@@ -198,45 +199,45 @@ impl Snapshot {
             .find(|problem| problem.collection.as_ref().is_some_and(|it| it.as_str() == key))
     }
 
-    /// How many things are wrong.
+    /// Returns the number of problems.
     #[must_use]
     pub fn problems_len(&self) -> usize {
         let faults: usize = self.problems.values().map(|problem| problem.faults.len()).sum();
         faults + self.rewritten.len() + self.conflicts.len()
     }
 
-    /// All collections in the order of their keys.
+    /// Returns all collections in the order of their keys.
     #[must_use]
     pub const fn catalog(&self) -> &Catalog<Arc<Entry>> {
         &self.catalog
     }
 
-    /// The opaque part of the list's entity tag; differs whenever the list's body does.
+    /// Returns the opaque part of the list's entity tag, which differs whenever the list's body does.
     #[must_use]
     pub fn list_tag(&self) -> String {
         format!("{:032x}-{}", self.digest, self.hand_edits.served)
     }
 
-    /// The sum of what the entries weigh.
+    /// Returns the sum of the entries' weights.
     pub(crate) const fn digest(&self) -> u128 {
         self.digest
     }
 
-    /// The collections of which something else may be served than the commit alone tells.
+    /// Returns the collections that may be served differently from what is committed.
     pub(crate) fn apart(&self) -> BTreeSet<&Key> {
         let broken = self.problems.values().filter_map(|problem| problem.collection.as_ref());
         self.hand_edits.keys.iter().chain(broken).collect()
     }
 
-    /// What was served at a revision.
+    /// Creates the snapshot of a past revision.
     pub(crate) fn of_the_past(revision: Revision, entries: impl Iterator<Item = Arc<Entry>>) -> Self {
         let mut snapshot = Self { revision: Some(revision), ..Self::default() };
         entries.for_each(|entry| snapshot.insert(entry));
         snapshot
     }
 
-    /// The next snapshot, to be changed before it is published: shares all entries, has no
-    /// ready-made list.
+    /// Creates the next snapshot, to be changed before it is published. It shares all entries and has no ready-made
+    /// list.
     pub(crate) fn next(&self) -> Self {
         Self {
             revision: self.revision,
@@ -261,7 +262,7 @@ impl Snapshot {
         }
     }
 
-    /// Takes a collection away.
+    /// Removes a collection.
     pub(crate) fn remove(&mut self, key: &str) {
         if let Some(entry) = self.catalog.remove(key) {
             self.forget(&entry);
@@ -274,106 +275,106 @@ impl Snapshot {
     }
 }
 
-/// Hands the present snapshot to readers.
+/// Gives readers access to the current snapshot.
 ///
-/// Readers take a snapshot and keep it for the whole request, so one response can never mix two
-/// revisions, and nobody waits for anybody. Only the writer thread publishes; that is what makes
-/// plain `store` enough where a second publisher would need a compare-and-swap.
+/// Readers take a snapshot and keep it for the whole request, so a response never mixes two revisions, and readers
+/// and the writer never wait for each other. Only the writer thread publishes, so a plain `store` is sufficient where
+/// a second publisher would need a compare-and-swap.
 #[derive(Debug, Clone, Default)]
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
     trouble: Arc<ArcSwapOption<String>>,
-    /// Why the last write could not be made, until one can.
+    /// Why the last write failed, until a write succeeds.
     write_trouble: Arc<ArcSwapOption<String>>,
-    /// What the writer is at.
+    /// What the writer thread is doing.
     turn: Arc<ArcSwapOption<Turn>>,
     heads: Arc<watch::Sender<PublishedHead>>,
-    /// Tells that there is something to look at: a snapshot, or trouble.
+    /// Notifies of a new snapshot, or of trouble.
     news: Arc<watch::Sender<()>>,
     pacing: Arc<Pacing>,
 }
 
-/// What the writer is at, from one wait to the next.
+/// One turn of the writer thread, from one wait to the next.
 #[derive(Debug)]
 struct Turn {
     since: Instant,
-    /// Whether it was counted that it takes too long.
+    /// Whether it was counted that the turn takes too long.
     counted: AtomicBool,
 }
 
-/// The head of the served branch, as far as readers have been told.
+/// The head of the served branch that was published to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PublishedHead {
     /// The repository has not been read yet.
     #[default]
     Unread,
-    /// This commit; `None` before the first one.
+    /// The head; `None` before the first commit.
     At(Option<Revision>),
-    /// The engine has ended; there will be no other.
+    /// The engine has ended; there will be no other head.
     Ended,
 }
 
 impl Projection {
-    /// What is served now; `None` until the repository has been read for the first time.
+    /// Returns what is served now; `None` until the repository has been read for the first time.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.current.load_full()
     }
 
-    /// The key of a collection that is served now: the one in the catalog, so that whoever keeps
-    /// many need not keep their text again.
+    /// Returns the key of a collection that is served now. It shares the text of the catalog's key, so that callers
+    /// that keep many keys do not store the text again.
     #[must_use]
     pub fn key(&self, text: &str) -> Option<Key> {
         self.current.load().as_ref()?.get(text).map(|entry| entry.collection.key().clone())
     }
 
-    /// Waits until the repository has been read, or could not be.
+    /// Waits until the repository has been read, or could not be read.
     pub async fn first_reading(&self) {
         let is_told = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
         // The sender lives as long as this does.
         drop(self.news().wait_for(is_told).await);
     }
 
-    /// Tells of each snapshot once it can be read; who is slow misses those between.
+    /// Subscribes to snapshots: notifies after each one is readable; a slow subscriber misses some.
     #[must_use]
     pub fn news(&self) -> watch::Receiver<()> {
         self.news.subscribe()
     }
 
-    /// Adds one who is told of the snapshots.
+    /// Registers a follower of the snapshots.
     #[must_use]
     pub fn paced(&self) -> Paced {
         Paced::by(&self.pacing)
     }
 
-    /// Why what is served may be out of date, if the repository can't be read at the moment.
+    /// Returns why what is served may be out of date, if the repository can't be read at the moment.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<String>> {
         self.trouble.load_full()
     }
 
-    /// Notes why the repository can't be read, or that it can.
+    /// Records why the repository can't be read, or that it can be read again.
     pub(crate) fn note_trouble(&self, why: Option<String>) {
         self.trouble.store(why.map(Arc::new));
         self.news.send_replace(());
     }
 
-    /// Why the last write that was asked for could not be made, until another one can; no path of the machine
-    /// is in it.
+    /// Returns why the last requested write failed, until another one succeeds. The text contains no path of the
+    /// machine.
     #[must_use]
     pub fn write_trouble(&self) -> Option<Arc<String>> {
         self.write_trouble.load_full()
     }
 
-    /// Notes why a write could not be made, or that one was.
+    /// Records why a write failed, or that one succeeded.
     pub(crate) fn note_write_trouble(&self, why: Option<String>) {
         if why.is_some() || self.write_trouble.load().is_some() {
             self.write_trouble.store(why.map(Arc::new));
         }
     }
 
-    /// How long the writer has been at what it does, if that is `most` or more. It is counted once, by whoever notices
-    /// it first: while it lasts, or at its end.
+    /// Returns how long the current turn of the writer thread has taken, if that is at least `most`. The turn is
+    /// counted once, by the first caller to notice: while it lasts or at its end.
     pub fn overdue(&self, most: Duration, reached: &Reached) -> Option<Duration> {
         let turn = self.turn.load_full()?;
         let busy = Some(turn.since.elapsed()).filter(|busy| *busy >= most)?;
@@ -383,29 +384,29 @@ impl Projection {
         Some(busy)
     }
 
-    /// Notes that the writer has begun with something, or is done with it.
+    /// Records that a turn of the writer thread has begun, or has ended.
     pub(crate) fn note_busy(&self, since: Option<Instant>) {
         self.turn.store(since.map(|since| Arc::new(Turn { since, counted: AtomicBool::new(false) })));
     }
 
-    /// Tells each head after its snapshot can be read; who is slow misses those between.
+    /// Subscribes to heads: each is sent after its snapshot is readable; a slow subscriber misses some.
     #[must_use]
     pub fn heads(&self) -> watch::Receiver<PublishedHead> {
         self.heads.subscribe()
     }
 
-    /// Tells that there will be no other head.
+    /// Announces that there will be no other head.
     pub(crate) fn end(&self) {
         self.heads.send_replace(PublishedHead::Ended);
     }
 
-    /// Waits until the engine has ended, in whatever way.
+    /// Waits until the engine has ended for whatever reason.
     pub async fn ended(&self) {
         // The sender lives as long as this does.
         drop(self.heads().wait_for(|head| *head == PublishedHead::Ended).await);
     }
 
-    /// Makes `next` the truth, and tells of a new head after that. Nobody is waited for.
+    /// Makes `next` the current snapshot, then notifies of a new head. Never waits.
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
         let head = PublishedHead::At(next.revision);
         self.current.store(Some(next));

@@ -1,4 +1,4 @@
-//! What is wrong in the repository right now.
+//! The current problems of the repository.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,24 @@ use crate::format::Fault;
 pub use crate::format::message::Conflict;
 use crate::format::turns_text;
 
-/// One file that can't be served as it stands, or should not.
+/// A file that can't be served as it is, or should not be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// The path inside the repository, `collections/posts.yaml`.
     pub path: String,
-    /// Where and what, in the order of the file; at least one.
+    /// The faults with their places, in the order of the file; at least one.
     pub faults: Vec<Fault>,
-    /// The collection that the file would be, if its name is a key.
+    /// The collection of the file, if its name is a key.
     pub collection: Option<Key>,
     /// What is served in its place.
     pub serving: Serving,
-    /// When the file was saved; the commit's time if it is committed.
+    /// When the file was saved, or committed if it is committed.
     pub since: DateTime<Utc>,
-    /// The commit that brought it, unless it stands in the work tree only.
+    /// The commit that introduced the fault; `None` if the fault exists in the work tree only.
     pub committed: Option<(Revision, Actor)>,
 }
 
-/// What went of a branch that was rewritten: what a commit had done to a collection.
+/// An event of a commit that was removed from a rewritten branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
     /// The commit.
@@ -35,47 +35,47 @@ pub struct Gone {
     pub key: Key,
 }
 
-/// Commits that the branch had before somebody rewrote it, kept under a name.
+/// Commits that were on the branch before it was rewritten, kept under a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
-    /// The name below `refs/collectory/kept/`.
+    /// The name of the ref below `refs/collectory/kept/`.
     pub name: String,
-    /// What happened, and how to look at the commits, get them back or let them go.
+    /// What happened, and how to view the commits, restore them or discard them.
     pub message: String,
     /// When it was noticed, to the second.
     pub since: DateTime<Utc>,
-    /// What the branch had.
+    /// The former head of the branch.
     pub revision: Revision,
-    /// The events that went, the newest first; of many only the newest.
+    /// The events that were removed, the newest first; if there are many, only the newest.
     pub events: Vec<Gone>,
 }
 
-/// What both sides of a merge had changed in different ways.
+/// A conflict of a merge: both sides changed the same thing in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflicted {
-    /// Of what.
+    /// What both sides changed.
     pub conflict: Conflict,
     /// What happened, and how to settle it.
     pub message: String,
     /// When the merge was made.
     pub since: DateTime<Utc>,
-    /// The merge.
+    /// The merge commit.
     pub revision: Revision,
 }
 
-/// What readers get of a file that is wrong.
+/// What readers get in place of a file with faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serving {
-    /// The file as it is: what it lacks keeps nobody from reading it.
+    /// The file as it is: what it lacks does not prevent it from being read.
     AsWritten,
     /// The newest valid version.
     LastGood,
-    /// Nothing: there never was a valid version.
+    /// Nothing: there has never been a valid version.
     Nothing,
 }
 
 impl Serving {
-    /// The word on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Problem {
         &self.faults[0]
     }
 
-    /// The name of each fault: the path, for the second one `PATH#2`, and so on.
+    /// Returns the id of a fault: the path for the first one, `PATH#2` for the second, and so on.
     #[must_use]
     pub fn id(&self, number: usize) -> String {
         match number {
@@ -102,7 +102,7 @@ impl Problem {
         }
     }
 
-    /// A fault as `path:line:column: message`, as editors and compilers write it.
+    /// Returns a fault as `path:line:column: message`, the format of editors and compilers.
     #[must_use]
     pub fn diagnostic(&self, number: usize) -> String {
         let Fault { line, column, message } = &self.faults[number];
@@ -111,15 +111,15 @@ impl Problem {
     }
 }
 
-/// The first fault, as [`diagnostic`](Problem::diagnostic).
+/// Formats the first fault, as [`diagnostic`](Problem::diagnostic) does.
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.diagnostic(0))
     }
 }
 
-/// A text on one line, in the order in which it stands: a name of a file may hold a line feed, which must not look like
-/// another problem.
+/// Escapes a text so that it stays on one line and in its logical order. A file name may contain a line feed, which
+/// must not look like another problem.
 fn one_line(text: &str) -> Cow<'_, str> {
     let is_odd = |it: char| it.is_control() || turns_text(it);
     if !text.contains(is_odd) {
