@@ -1,11 +1,9 @@
-//! What was asked for under a name that the caller chose, so that asking again does not do it
-//! again (`Idempotency-Key`).
+//! Records of requests with an `Idempotency-Key`, so that a repeated request is not carried out again.
 //!
-//! A record of a commit names just the commit: what was answered is read back from it, which works
-//! the same before and after a restart. A write that changed nothing has no commit to remember it;
-//! its record lives as long as the service.
+//! The record of a commit contains only its id: the answer is reconstructed from the commit, so it is the same before
+//! and after a restart. A write that changed nothing has no commit; its record exists until the service ends.
 //!
-//! Only what was granted is recorded. A refusal changed nothing, so asking again is judged again.
+//! Only grants are recorded. A refusal changed nothing, so a repeated request is decided again.
 
 pub(crate) mod replay;
 
@@ -24,25 +22,25 @@ use crate::format::{self, message};
 use crate::store::{Commit, Journal, StoreError};
 use crate::telemetry::{Limit, Reached};
 
-/// What a collection takes in memory for each byte of its file, with its ready-made answer: at most about this
-/// much, where it has many small values.
+/// Memory that a collection takes per byte of its file, including its ready-made answer: an approximate upper bound,
+/// reached by collections with many small values.
 const MEMORY_PER_BYTE: usize = 10;
 
-/// What became of a request that was granted.
+/// The outcome of a granted request.
 #[derive(Debug, Clone)]
 pub(crate) enum RecordedOutcome {
-    /// A commit.
+    /// A commit was made.
     Commit(Revision),
     /// Nothing had to be changed.
     Nothing {
-        /// The revision at which that was so.
+        /// The revision that the request was decided on.
         at: Option<Revision>,
         outcomes: Vec<Outcome>,
     },
 }
 
 impl RecordedOutcome {
-    /// What it keeps in memory, about: versions of collections that nobody else may have any more.
+    /// Returns the approximate memory that the record takes: it may hold the last references to its entries.
     fn bytes(&self) -> usize {
         match self {
             Self::Commit(_) => 0,
@@ -54,28 +52,28 @@ impl RecordedOutcome {
     }
 }
 
-/// What is known of a name.
+/// What is known about an idempotency key.
 pub(crate) enum NameStatus {
-    /// Nothing.
+    /// It has not been used.
     New,
-    /// This very request was granted.
+    /// The same request was granted.
     Granted(RecordedOutcome),
-    /// Another request was granted under the name.
+    /// Another request was granted.
     Other,
 }
 
 /// How much is remembered of requests.
 #[derive(Debug, Clone)]
 pub struct Retention {
-    /// How long a write is remembered under the name that its caller gave to it.
+    /// How long a write with an idempotency key is remembered.
     pub time: Duration,
-    /// How many writes are remembered so, and how many commits are looked through for them at start.
+    /// Maximum number of such writes that are remembered, and of commits that are searched for them at start.
     pub len_max: usize,
-    /// How many bytes may be taken, about, by what is remembered of those that changed nothing.
+    /// Approximate maximum number of bytes for remembered writes that changed nothing.
     pub bytes_max: usize,
 }
 
-/// The requests that were granted under a name, the newest ones.
+/// The most recent granted requests with an idempotency key.
 #[derive(Clone)]
 pub(crate) struct Ledger {
     records: Arc<Mutex<Records>>,
@@ -89,15 +87,15 @@ pub(crate) struct Ledger {
 #[derive(Default)]
 struct Records {
     by_scope: HashMap<Scope, Record>,
-    /// The requests of which nobody knows whether they were carried out, and the events that tell later.
+    /// Requests whose outcome is unknown, with the events that will show it.
     unknown: HashMap<Scope, (Fingerprint, Vec<Uuid>)>,
-    /// The oldest first; one that was forgotten or made again is passed over.
+    /// The records, the oldest first; entries whose record was removed or replaced are skipped.
     by_age: VecDeque<(DateTime<Utc>, Scope)>,
-    /// Those of them that changed nothing.
+    /// The records of requests that changed nothing.
     answers_by_age: VecDeque<(DateTime<Utc>, Scope)>,
-    /// What the records take in memory beyond their places.
+    /// The memory of the records beyond their own size, in bytes.
     bytes: usize,
-    /// The commit up to which commits were read.
+    /// The head up to which commits have been read.
     read: Option<Revision>,
 }
 
@@ -121,7 +119,7 @@ impl Records {
         }
     }
 
-    /// Removes what was recorded then, unless it was made again; says whether it was there.
+    /// Removes a record, unless it has been replaced since; returns whether it was there.
     fn remove_of(&mut self, (at, scope): (DateTime<Utc>, Scope)) -> bool {
         let is_there = self.by_scope.get(&scope).is_some_and(|record| record.at == at);
         if is_there {
@@ -138,7 +136,7 @@ impl std::fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger.
+    /// Creates an empty ledger.
     pub(crate) fn new(retention: &Retention, clock: Clock, reached: Reached) -> Self {
         let Retention { time, len_max, bytes_max } = *retention;
         let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
@@ -153,7 +151,7 @@ impl Ledger {
         (self.clock)().signed_duration_since(at) >= self.time
     }
 
-    /// What is known of a request.
+    /// Returns what is known about a request.
     pub(crate) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> NameStatus {
         match self.records().by_scope.get(&scope) {
             Some(record) if self.is_over(record.at) => NameStatus::New,
@@ -163,14 +161,14 @@ impl Ledger {
         }
     }
 
-    /// Whether anything is recorded under a name.
+    /// Returns whether a request is recorded under an idempotency key.
     pub(crate) fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
         let records = self.records();
         let record = records.by_scope.get(&Scope::of(author, once));
         record.is_some_and(|record| !self.is_over(record.at))
     }
 
-    /// Records what was granted.
+    /// Records a granted request.
     pub(crate) fn record(
         &self,
         scope: Scope,
@@ -188,7 +186,7 @@ impl Ledger {
         self.forget_answers(&mut records);
     }
 
-    /// Forgets what is over, and the oldest where there are too many.
+    /// Removes expired records, and the oldest ones if there are too many.
     fn forget_oldest(&self, records: &mut Records) {
         while let Some(oldest) = records.by_age.front().copied() {
             let is_over = self.is_over(oldest.0);
@@ -203,7 +201,8 @@ impl Ledger {
         }
     }
 
-    /// Forgets the oldest of what changed nothing where that takes too much: of a commit nothing would be given back.
+    /// Removes the oldest records that changed nothing if they take too much memory. Removing records of commits
+    /// would free nothing.
     fn forget_answers(&self, records: &mut Records) {
         while records.bytes > self.bytes_max
             && let Some(oldest) = records.answers_by_age.pop_front()
@@ -214,29 +213,29 @@ impl Ledger {
         }
     }
 
-    /// Notes that nobody knows whether a request was carried out.
+    /// Records that the outcome of a request is unknown.
     pub(crate) fn note_unknown(&self, author: &Actor, once: &Once, events: Vec<Uuid>) {
         self.records().unknown.insert(Scope::of(author, once), (once.fingerprint, events));
     }
 
-    /// The events that tell later of a request of which nobody knows.
+    /// Returns the events that will show the outcome of a request, if the outcome is unknown.
     pub(crate) fn unknown(&self, author: &Actor, once: &Once) -> Option<Vec<Uuid>> {
         let records = self.records();
         let (fingerprint, events) = records.unknown.get(&Scope::of(author, once))?;
         (*fingerprint == once.fingerprint).then(|| events.clone())
     }
 
-    /// Notes that it is known now what became of all of them.
+    /// Records that the outcomes of all requests are known now.
     pub(crate) fn all_known(&self) {
         self.records().unknown.clear();
     }
 
-    /// Forgets a record whose commit is gone from the branch.
+    /// Removes a record whose commit is no longer on the branch.
     pub(crate) fn forget(&self, scope: Scope) {
         self.records().remove(scope);
     }
 
-    /// Notes that the branch went on by commits that are recorded already.
+    /// Records that the branch moved forward by commits that are already recorded.
     pub(crate) fn went_on(&self, from: Option<Revision>, to: Revision) {
         let mut records = self.records();
         if records.read == from {
@@ -244,8 +243,8 @@ impl Ledger {
         }
     }
 
-    /// Reads the requests that the newest commits name, back to the commit that was read last, or as far and as many as
-    /// the retention keeps.
+    /// Reads the idempotency keys of the newest commits, back to the commit that was read last, or within the limits
+    /// of the retention.
     pub(crate) fn read_back(&self, journal: &mut dyn Journal, head: Revision) -> Result<(), StoreError> {
         let read = self.records().read;
         if read == Some(head) {
@@ -266,7 +265,7 @@ impl Ledger {
             Some(_) | None => None,
         };
         match known {
-            // Also those that a merge brings.
+            // Includes the commits that a merge brings.
             Some(read) => {
                 let new = journal.commits().commits_beyond(head, read)?;
                 one_by_one(journal, new, &mut left, &mut note)?;
@@ -298,7 +297,7 @@ impl Ledger {
     }
 }
 
-/// Tells each of these commits, as long as there may be more.
+/// Passes each of these commits to `note`, up to the remaining limit.
 fn one_by_one(
     journal: &mut dyn Journal,
     revisions: Vec<Revision>,
@@ -349,7 +348,7 @@ mod tests {
         assert_eq!([knows(&ledger, "a"), knows(&ledger, "b"), knows(&ledger, "c")], [false, true, true]);
     }
 
-    /// The answer to a large update that changed nothing.
+    /// Returns the answer to a large update that changed nothing.
     fn large() -> RecordedOutcome {
         let attributes = [("x-large".to_owned(), "x".repeat(1_000).as_str().into())];
         let key = crate::domain::Key::parse("large").unwrap();

@@ -1,4 +1,4 @@
-//! Reading back from a commit what was answered when it was made.
+//! Reconstructs from a commit the answer that was given when it was made.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::engine::submission::once::{Once, Scope};
 use crate::format::{self, message};
 use crate::store::{BlobId, FileChange, StoreError, TreeEntry};
 
-/// Answers those whose request was granted before, and those who use its name for another one.
+/// Answers jobs whose request was granted before, and jobs that use its idempotency key for another request.
 pub(crate) fn answer_known(
     mirror: &mut Mirror,
     ledger: &Ledger,
@@ -44,7 +44,7 @@ fn known_answer(
     Ok(look_up(mirror, ledger, (&submission.author, once), read)?.transpose())
 }
 
-/// Answers what is asked about the commit of an earlier request.
+/// Answers a question about the commit of an earlier request.
 pub(crate) fn answer(
     mirror: &mut Mirror,
     ledger: &Ledger,
@@ -57,7 +57,7 @@ pub(crate) fn answer(
     .unwrap_or_else(|error| Err(refuse::refusal(&error)))
 }
 
-/// Looks a request up, and what became of it where `read` finds it in its commit.
+/// Looks up a request. If it made a commit, `read` reconstructs its outcomes.
 fn look_up(
     mirror: &mut Mirror,
     ledger: &Ledger,
@@ -86,7 +86,7 @@ fn look_up(
     Ok(Ok(Some(Written { revision, outcomes, preview: None })))
 }
 
-/// What a commit tells of itself.
+/// A commit of an earlier request: its message and the files it changed.
 struct CommitRecord {
     revision: Revision,
     message: String,
@@ -94,7 +94,7 @@ struct CommitRecord {
 }
 
 impl CommitRecord {
-    /// Reads a commit; `None` when the branch does not reach it any more.
+    /// Reads a commit; `None` if the branch no longer reaches it.
     fn of(mirror: &mut Mirror, revision: Revision) -> Result<Option<Self>, StoreError> {
         let Some(head) = mirror.snapshot().revision else { return Ok(None) };
         if !mirror.journal.commits().descends(head, revision)? {
@@ -108,7 +108,7 @@ impl CommitRecord {
         Ok(record)
     }
 
-    /// What the commit made of one collection, as its message has it.
+    /// Returns the outcome of the commit for one collection, according to its message.
     fn outcome_of(&self, mirror: &mut Mirror, key: &Key) -> Result<Option<Outcome>, StoreError> {
         let events = message::parse(&self.message).events;
         let action = events.into_iter().find(|event| event.key == *key).and_then(|event| event.action);
@@ -122,13 +122,13 @@ impl CommitRecord {
     }
 }
 
-/// What became of each change of a submission that led to this commit.
+/// Returns the outcome of each change of the submission that made this commit.
 fn outcomes(
     mirror: &mut Mirror,
     commit: &CommitRecord,
     submission: &Submission,
 ) -> Result<Option<Vec<Outcome>>, StoreError> {
-    // What takes something back was planned on what was there before, and stands alone.
+    // An undo or restore was planned on the state before it, and is the only change of its submission.
     if let [change] = &submission.changes[..]
         && let Command::Restore(restore) = &change.command
     {
@@ -139,7 +139,7 @@ fn outcomes(
     Ok(replayed(submission, before, &after))
 }
 
-/// The collections that the submission is about, as they were before the commit.
+/// Returns the collections of the submission as they were before the commit.
 fn before(
     mirror: &mut Mirror,
     CommitRecord { revision, changed, .. }: &CommitRecord,
@@ -156,7 +156,7 @@ fn before(
             .map(|change| (change.name.clone(), change.before))
             .collect();
         if found.is_empty() {
-            // The commit left the collection as it was, so it is in the tree of the commit.
+            // The commit did not change the collection, so it is in the tree of the commit.
             if all.is_none() {
                 all = Some(mirror.journal.commits().changes(None, Some(*revision))?);
             }
@@ -175,7 +175,7 @@ fn before(
     Ok(catalog)
 }
 
-/// The collections that the commit wrote.
+/// Returns the collections that the commit wrote.
 fn after(mirror: &mut Mirror, changed: &[FileChange]) -> Result<HashMap<Key, Arc<Entry>>, StoreError> {
     let mut after = HashMap::new();
     for change in changed {
@@ -189,7 +189,7 @@ fn after(mirror: &mut Mirror, changed: &[FileChange]) -> Result<HashMap<Key, Arc
 }
 
 fn read(mirror: &mut Mirror, key: &Key, name: &str, blob: BlobId) -> Result<Option<Arc<Entry>>, StoreError> {
-    // The same as is served still says too what is wrong with it.
+    // If the same version is served, its entry also has the problem of its file.
     let served = mirror.snapshot().get(key.as_str());
     let is_it = |entry: &&Arc<Entry>| entry.is_as_committed() && entry.blob == blob && entry.is_in(name);
     if let Some(entry) = served.filter(is_it) {
@@ -204,8 +204,8 @@ fn entry(collection: Arc<Collection>, file: &str, blob: BlobId) -> Arc<Entry> {
     Arc::new(Entry::of_file(collection, file, blob))
 }
 
-/// Decides the submission once more from where it started. The last change of a collection is
-/// what the commit holds; those before it leave no bytes behind.
+/// Decides the submission again on the state before it. The last change of a collection is the content of the commit;
+/// earlier changes left no bytes.
 fn replayed(
     submission: &Submission,
     mut catalog: Catalog<Arc<Entry>>,
@@ -240,7 +240,7 @@ fn replayed(
                 catalog.remove(key.as_str());
                 Outcome::Deleted
             }
-            // A file that never was valid was deleted.
+            // The deleted file was never valid.
             Err(_) if !after.contains_key(key) => Outcome::Deleted,
             Err(_) => return None,
         });
