@@ -1,10 +1,9 @@
-//! The plain way to take over committed files, for the many of which nothing else is to be said.
+//! The fast path for committed files that need no further examination.
 //!
-//! A start and a checkout bring thousands of files, and nearly all of them are good, committed,
-//! the only file of their key and in nobody's way. For those the rule of
-//! [`layers`](crate::engine::layers) is short: they are served. They are read on all cores, a
-//! share at a time so that what a reading needs is used again for the next, and go straight into
-//! the next snapshot; every other one is left to [`rebuild`](Mirror::rebuild).
+//! A start and a checkout bring thousands of files, and nearly all of them are good, committed, the only file of
+//! their key, and not in conflict with another key. For those the rule of [`layers`](crate::engine::layers) is short:
+//! they are served. They are read on all cores, one chunk at a time so that memory is reused from one chunk to the
+//! next, and go straight into the next snapshot; all others are left to [`rebuild`](Mirror::rebuild).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,11 +15,11 @@ use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{FileChange, StoreError, TreeEntry};
 use crate::telemetry::Progress;
 
-/// How many files are read before they are taken over.
+/// Number of files that are read before they are taken over.
 const SHARE_LEN: usize = 16 * 1024;
 
 impl Mirror {
-    /// Takes over into `next` what is plain; returns the other changes, and what was read of them.
+    /// Moves the plain files into `next`; returns the other changes and what was read of them.
     pub(crate) fn take_plain(
         &mut self,
         changes: Vec<FileChange>,
@@ -61,8 +60,8 @@ impl Mirror {
         }
     }
 
-    /// Whether a good committed file is served for its key without more ado: it is or becomes the
-    /// only file of it, nobody edited it, and no other key is in its way.
+    /// Returns whether a good committed file is simply served for its key: it is or becomes the only file of the key,
+    /// has no hand edit, and no other key is in its way.
     fn is_plain(&self, key: &Key, name: &str, next: &Snapshot) -> bool {
         let is_known = |name: &String| {
             self.work_tree.edits.contains_key(name)
@@ -78,8 +77,8 @@ impl Mirror {
     }
 }
 
-/// The items with an even place, then those between them. A node of the tree of what is served that is filled in order
-/// is split in the middle once it is full, and its first half stays half empty; so the others have room there.
+/// Yields the items at even positions, then those between them. If a tree is filled in order, each full node is split
+/// in the middle and its first half stays half empty; in this order the later items fill it.
 fn every_other_first<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     let (mut even, mut odd) = (Vec::new(), Vec::new());
     for (place, item) in items.enumerate() {
@@ -88,7 +87,7 @@ fn every_other_first<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = 
     even.into_iter().chain(odd)
 }
 
-/// The keys of which both files change.
+/// Returns the keys whose two files both change.
 fn twins(changes: &[FileChange]) -> HashSet<Key> {
     let names = |wanted: Ending| {
         changes.iter().map(|change| &*change.name).filter(move |name| Ending::of(name) == wanted)

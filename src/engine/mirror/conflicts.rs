@@ -1,8 +1,8 @@
-//! What merges of the service have left for people to look at: both sides had changed it, and one of them stays.
+//! Conflicts that merges of the service have left: both sides had changed the same thing, and one version stays.
 //!
-//! A merge tells of its conflicts in its message, so that every instance knows of them, a new one too. Each is a
-//! problem until the attribute, or the file, is written again; of two types until the collection is, and of two keys that
-//! differ in letter case only until the one that stays is.
+//! A merge names its conflicts in its message, so that every instance knows them, including new ones. Each is a
+//! problem until the attribute or the file is written again. A conflict of two types is a problem until the
+//! collection is written, and a conflict of two keys that differ in letter case only until the remaining one is.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::format::message::{self, Conflict};
 use crate::store::{BlobId, Commit, StoreError, TreeEntry};
 use crate::telemetry::chain;
 
-/// The attribute that tells the kind.
+/// The attribute that contains the kind.
 const TYPE: &str = "type";
 
-/// How many commits are looked through for conflicts at a start.
+/// Maximum number of commits that are searched for conflicts at start.
 const CONFLICT_COMMITS_MAX: usize = 10_000;
 
-/// What is left of merges.
+/// The conflicts that merges have left.
 #[derive(Debug, Default)]
 pub(crate) struct Conflicts {
     open: Vec<Open>,
-    /// The head up to which commits were looked through.
+    /// The head up to which commits have been searched.
     until: Option<Revision>,
 }
 
@@ -35,7 +35,7 @@ struct Open {
     was: MergedState,
 }
 
-/// What the merge has left.
+/// The state that the merge left.
 #[derive(Debug, PartialEq)]
 enum MergedState {
     Value(Option<Value>),
@@ -49,7 +49,8 @@ impl MergedState {
 }
 
 impl Mirror {
-    /// Looks what merges have left, where the branch has come to since. Trouble is logged: nobody waits for it.
+    /// Looks for conflicts in the commits since the last look. Errors are logged, because nothing waits for the
+    /// result.
     pub(crate) fn look_at_conflicts(&mut self) {
         let Some(head) = self.snapshot.revision.filter(|head| self.conflicts.until != Some(*head)) else {
             return;
@@ -58,14 +59,14 @@ impl Mirror {
         if let Err(error) = &looked {
             tracing::warn!(error = %chain(error), "what merges have left could not be looked at");
         }
-        // What could not be read may be readable with the next look; what is damaged stays so.
+        // What could not be read may be readable at the next look; damaged objects stay damaged.
         if let Ok(()) | Err(StoreError::Damaged { .. }) = looked {
             self.conflicts.until = Some(head);
         }
         self.tell_conflicts();
     }
 
-    /// Goes on to a commit of the writer's own, which is no merge and may settle conflicts.
+    /// Moves on to a commit of the writer, which is not a merge and may settle conflicts.
     pub(crate) fn look_at_own(&mut self, from: Option<Revision>, to: Revision) {
         if self.conflicts.until == from {
             self.conflicts.until = Some(to);
@@ -125,7 +126,7 @@ impl Mirror {
         Ok(found)
     }
 
-    /// The commits of the branch that tell of conflicts, those that merges bring included.
+    /// Returns the commits of the branch that name conflicts, including those that merges bring.
     fn with_conflicts(&mut self, head: Revision) -> Result<Vec<Commit>, StoreError> {
         let (mut left, mut merges) = (CONFLICT_COMMITS_MAX, Vec::new());
         self.journal.commits().log(head, &mut |commit| {
@@ -158,7 +159,8 @@ impl Mirror {
         }
     }
 
-    /// The file of a path; where it has none since a key in other letter case stands in its way, the file of that.
+    /// Returns the file at a path. If there is none because a key in other letter case is in its way, returns the
+    /// file of that key.
     fn file_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
         if let Some(blob) = self.journal.commits().object_at(revision, path)? {
             return Ok(Some(blob));
@@ -180,7 +182,7 @@ impl Mirror {
         Ok(None)
     }
 
-    /// What a file says of an attribute; of its type, which nobody can write, the whole file.
+    /// Returns the state of an attribute in a file; for the type, which can't be written by itself, the whole file.
     fn state_in(&mut self, key: &Key, blob: BlobId, attribute: &str) -> Result<MergedState, StoreError> {
         if attribute == TYPE {
             return Ok(MergedState::File(Some(blob)));
@@ -190,7 +192,7 @@ impl Mirror {
         Ok(MergedState::value(collection.as_ref(), attribute))
     }
 
-    /// Whether somebody has written it between one of these commits and the head, even if it is as it was again.
+    /// Returns whether it was written between one of these commits and the head, even if it was changed back.
     fn is_written_since(
         &mut self,
         since: &[Revision],
@@ -208,7 +210,7 @@ impl Mirror {
             left -= 1;
             !is_met && left > 0
         })?;
-        // What came in by a merge is beside the line, and what stands on that may be older.
+        // A commit that came in through a merge is not on this line, and states on the line may be older than it.
         for entry in blobs.into_iter().filter(|_| is_met) {
             let state = match entry {
                 Some(TreeEntry::File(blob)) => self.state_in(key, blob, attribute)?,
@@ -222,7 +224,7 @@ impl Mirror {
         Ok(false)
     }
 
-    /// Lets go what was written since a commit up to which all was looked through.
+    /// Settles the conflicts that were written since a commit up to which everything was searched.
     fn settle_written(&mut self, until: Revision, head: Revision) {
         let mut open = std::mem::take(&mut self.conflicts.open);
         open.retain(|Open { shown, was }| {
@@ -232,7 +234,7 @@ impl Mirror {
         self.conflicts.open = open;
     }
 
-    /// Lets go what was written again.
+    /// Settles the conflicts that were written again.
     fn settle_conflicts(&mut self) {
         let mut open = std::mem::take(&mut self.conflicts.open);
         open.retain(|open| !self.is_written(open));
@@ -242,7 +244,7 @@ impl Mirror {
     fn is_written(&mut self, open: &Open) -> bool {
         match &open.shown.conflict {
             Conflict::Attribute { key, attribute } => match self.snapshot.get(key.as_str()) {
-                // What is only saved may be taken back.
+                // An edit that is only saved may be reverted.
                 Some(entry) if entry.uncommitted || entry.stale => false,
                 Some(entry) if attribute == TYPE => MergedState::File(Some(entry.blob)) != open.was,
                 Some(entry) => MergedState::value(Some(&entry.collection), attribute) != open.was,

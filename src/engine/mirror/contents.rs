@@ -1,4 +1,4 @@
-//! Contents of files: read, and remembered as far as the snapshot does not tell.
+//! Contents of files: they are read, and remembered if the snapshot does not have them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -11,13 +11,13 @@ use crate::engine::mirror::{Believed, Mirror, Step};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
 
-/// Older versions of collections by the contents that tags name (see
+/// Older versions of collections, by the contents that tags identify (see
 /// [`content_of`](crate::engine::projection::content_of)).
 pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
 
 impl Mirror {
-    /// What committing the saved files of this key would mean, an update without a change where only
-    /// comments or order are other; `None` if it means nothing that can be read.
+    /// Returns the event that committing the saved files of this key would be: an update without changes if only
+    /// comments or the order differ, `None` if the files mean nothing that can be read.
     pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
         match self.file_after(key)?.transpose() {
@@ -26,8 +26,8 @@ impl Mirror {
         }
     }
 
-    /// The file that counts for this key once its saved files are committed: the first that stands of the two
-    /// that it can have; `None` if none does.
+    /// Returns the file that counts for this key once its saved files are committed: the first of its two possible
+    /// files that exists.
     fn file_after(&mut self, key: &Key) -> Result<Option<Reading>, StoreError> {
         for name in names_of(key) {
             let standing = match self.work_tree.edits.get(&name) {
@@ -41,8 +41,8 @@ impl Mirror {
         Ok(None)
     }
 
-    /// The collection as it stands at the head, in its last good version where the file there is broken: what
-    /// events compare with.
+    /// Returns the collection at the head, in its last good version if its file is broken there: what events are
+    /// compared with.
     fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
         let mut step = Step::default();
         let mut good = self.last_committed(key, &step)?;
@@ -54,7 +54,7 @@ impl Mirror {
         Ok(good.map(|last| last.good.collection))
     }
 
-    /// Where the present contents of committed files come from, in one walk through the history of a head.
+    /// Finds the provenance of committed files, in one walk through the history of a head.
     pub(crate) fn trace(
         &mut self,
         head: Option<Revision>,
@@ -63,12 +63,12 @@ impl Mirror {
         head.map_or_else(|| Ok(Provenances::default()), |head| provenance(&mut *self.journal, head, files))
     }
 
-    /// What the next head has under a name.
+    /// Returns what the next head has under a name.
     pub(crate) fn committed(&self, step: &Step, name: &str) -> Option<TreeEntry> {
         step.moved.get(name).copied().unwrap_or_else(|| self.at_head(name))
     }
 
-    /// What it has under the two names of a key.
+    /// Returns what the next head has under the two names of a key.
     pub(crate) fn files_committed(&self, key: &Key, step: &Step) -> [(String, Option<TreeEntry>); 2] {
         names_of(key).map(|name| {
             let committed = self.committed(step, &name);
@@ -76,7 +76,7 @@ impl Mirror {
         })
     }
 
-    /// What the head has under a name.
+    /// Returns what the head has under a name.
     pub(crate) fn at_head(&self, name: &str) -> Option<TreeEntry> {
         if let Some(entry) = self.aside.get(name) {
             return Some(*entry);
@@ -85,13 +85,13 @@ impl Mirror {
         (entry.is_in(name) && entry.is_as_committed()).then_some(TreeEntry::File(entry.blob))
     }
 
-    /// The id of what the head has under a name, if that is a regular file.
+    /// Returns the blob id that the head has under a name, if it is a regular file.
     pub(crate) fn committed_blob(&self, name: &str) -> Option<BlobId> {
         self.at_head(name).and_then(TreeEntry::blob)
     }
 
-    /// The versions of collections with these contents that are in their history, if they are valid: as
-    /// far as `go_on` lets it be looked through, which is asked after each commit.
+    /// Returns the valid versions with these contents in the history of their collections. `go_on` is called after
+    /// each commit and ends the search when it returns false.
     pub(crate) fn older(
         &mut self,
         mut contents: BTreeMap<Key, BTreeSet<String>>,
@@ -132,8 +132,8 @@ impl Mirror {
         Ok(versions)
     }
 
-    /// Reads the new content of each change, on all cores when they are many; `None` where there
-    /// is no file of a key.
+    /// Reads the new content of each change, on all cores if there are many; `None` if the change leaves no
+    /// collection file.
     pub(crate) fn read_all(&mut self, changes: &[FileChange]) -> Result<Vec<Option<Reading>>, StoreError> {
         let mut wanted = Vec::with_capacity(changes.len());
         for (at, change) in changes.iter().enumerate() {
@@ -159,7 +159,8 @@ impl Mirror {
         Ok(readings)
     }
 
-    /// The fault of a file whose content the repository has lost, which is noted; an error about more stays one.
+    /// Records a damaged content and returns the fault of its file; returns the error itself if it is about more than
+    /// that.
     fn note_damaged(&mut self, name: &str, blob: BlobId, error: StoreError) -> Result<Fault, StoreError> {
         let fault = damage(&error).ok_or(error)?;
         self.damaged.insert((name.to_owned(), blob));
@@ -204,7 +205,7 @@ impl Mirror {
         }
     }
 
-    /// Names those for rebuilding whose object was missing or corrupt and is not any more.
+    /// Marks files for rebuilding whose object was missing or corrupt and is readable again.
     pub(crate) fn name_mended(&mut self) -> Result<(), StoreError> {
         for (name, blob) in std::mem::take(&mut self.damaged) {
             if !self.snapshot.problems.contains_key(&self.path(&name)) {
@@ -223,7 +224,6 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reads one content.
     pub(crate) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         let is_it = |edit: &&Believed| matches!(&edit.saved, Saved::File { blob: it, .. } if *it == blob);
         if let Some(edit) = self.work_tree.edits.values().find(is_it) {

@@ -1,9 +1,8 @@
-//! What is seen in the work tree, and what of it is believed.
+//! Debouncing: what is seen in the work tree, and what of it is believed.
 //!
-//! A saved file that is good is believed at once. One that is broken, empty or gone is a suspect
-//! until it has stayed so for a while: many editors pass through such a state when they save. So is
-//! one that somebody is in the middle of writing, however good it looks: half of `name: Posts of May`
-//! is a name too.
+//! A saved file that is good is believed at once. A file that is broken, empty or gone is a suspect until it has
+//! stayed so for a while, because many editors pass through such states when they save. So is a file that is still
+//! being written, however good it looks: half of `name: Posts of May` is a valid name too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,8 +17,8 @@ use crate::store::{Edit, GitLocks, Paths, Saved, StoreError, WorkTree};
 use crate::telemetry::chain;
 
 impl Mirror {
-    /// Brings a work tree forward that is behind the branch. While it is behind, its files say
-    /// nothing about what a person saved, so they are not looked at: false means "later".
+    /// Brings a work tree that is behind the branch forward. While it is behind, its files do not show what a person
+    /// saved, so they are not looked at; returns false for "later".
     pub(crate) fn catch_up(&mut self) -> bool {
         match self.journal.catch_up() {
             Ok(()) => true,
@@ -31,8 +30,7 @@ impl Mirror {
         }
     }
 
-    /// Notes that the work tree can't be looked at now; returns whether that has lasted too long
-    /// to go on waiting.
+    /// Records that the work tree can't be looked at now; returns whether that has lasted too long to keep waiting.
     pub(crate) fn note_busy(&mut self) -> bool {
         let now = Instant::now();
         let since = self.work_tree.busy.map_or(now, |busy| busy.since);
@@ -42,17 +40,17 @@ impl Mirror {
         late
     }
 
-    /// Whether git or somebody who saves may be in the middle of changing the work tree.
+    /// Returns whether git or an editor may be changing the work tree.
     pub(super) fn is_unsettled(&self) -> bool {
         self.work_tree.busy.is_some() || !self.work_tree.suspects.is_empty()
     }
 
-    /// Whether git is in the middle of changing the work tree, and it was not looked at all the same.
+    /// Returns whether git is changing the work tree, and it has not been looked at for that reason.
     pub(crate) fn is_unseen(&self) -> bool {
         self.work_tree.busy.is_some_and(|busy| busy.since.elapsed() < self.options.busy_max)
     }
 
-    /// When to look again without being asked, if something is not believed yet.
+    /// Returns when to look again without a signal, if something is not believed yet.
     pub(crate) fn look_again_at(&self) -> Option<Instant> {
         let busy = self.work_tree.busy.map(|busy| busy.again_at);
         self.work_tree
@@ -65,7 +63,7 @@ impl Mirror {
             .min()
     }
 
-    /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
+    /// Returns the hint for what [`look_again_at`](Self::look_again_at) waits for.
     pub(crate) fn look_again_hint(&self) -> Hint {
         match self.work_tree.pending.of_files() {
             Hint::Files(mut names) => {
@@ -76,8 +74,8 @@ impl Mirror {
         }
     }
 
-    /// Whether a file of this key, or of one that differs from it in letter case only, is being
-    /// watched for whether it stays broken or gone, or is closed.
+    /// Returns whether a file of this key, or of a key that differs from it in letter case only, is being watched
+    /// until it stays broken or gone, or is closed.
     pub(crate) fn is_suspect(&self, key: &Key) -> bool {
         self.watched().any(|name| is_of(name, key))
     }
@@ -86,7 +84,7 @@ impl Mirror {
         self.work_tree.suspects.keys().chain(self.work_tree.unfinished.keys())
     }
 
-    /// Looks at everything that is to be looked at; says whether it could be seen.
+    /// Looks at everything that remains to be looked at; returns whether it could be seen.
     pub(crate) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
         let WorkTreeView { away, pending, .. } = &self.work_tree;
         let all = pending.everything || (*away && pending.branch);
@@ -94,7 +92,7 @@ impl Mirror {
         self.look(head, if all { Paths::All } else { Paths::Only(&names) })
     }
 
-    /// Looks at the work tree and notes what is believed of it; says whether it could be seen.
+    /// Looks at the work tree and records what is believed of it; returns whether it could be seen.
     fn look(&mut self, head: Option<Revision>, paths: Paths<'_>) -> Result<bool, StoreError> {
         let mut looked: BTreeSet<String> = match paths {
             Paths::All => {
@@ -157,8 +155,8 @@ impl Mirror {
         self.snapshot = Arc::new(next);
     }
 
-    /// Decides whether to believe what a file is now; returns whether that changes anything. `unfinished` is for how
-    /// long somebody who has it open for writing has left it alone, if somebody has.
+    /// Decides whether to believe the current state of a file; returns whether that changes anything. If a process
+    /// has the file open for writing, `unfinished` is the time for which it has left the file alone.
     pub(crate) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
         if self.work_tree.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
             self.work_tree.suspects.remove(name);
@@ -181,8 +179,8 @@ impl Mirror {
         true
     }
 
-    /// Whether a file has stayed as it is for long enough; it is known to have done so for `alone` when it is seen for
-    /// the first time.
+    /// Returns whether a file has been in this state for long enough. A file that is seen for the first time has been
+    /// so for `alone`, if that is known.
     fn is_patience_over(&mut self, name: &str, now: &Option<Saved>, alone: Option<Duration>) -> bool {
         let patience = self.options.settle_patience;
         let is_known = self.work_tree.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);
@@ -195,7 +193,7 @@ impl Mirror {
     }
 }
 
-/// How long to wait before looking again at a work tree that git is in the middle of changing.
+/// Wait before looking again at a work tree that git is changing.
 pub(super) const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
 
 fn read_saved(name: &str, saved: &Saved) -> (Option<Reading>, Vec<u8>) {

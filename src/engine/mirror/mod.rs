@@ -1,11 +1,10 @@
-//! The writer's picture of the repository, and how it is brought up to date.
+//! The mirror: the writer thread's model of the repository, and how it is kept up to date.
 //!
-//! Truth is read from the repository, never taken from a notice: [`Mirror::refresh`] compares the
-//! branch and the named files with what is known, and rebuilds only the collections concerned. A
-//! start, a fetched commit, a hand edit and the writer's own commit all go through
-//! [`Mirror::rebuild`], so there is one place where it is decided what is served.
+//! The truth is read from the repository, never from a notice. [`Mirror::refresh`] compares the branch and the named
+//! files with what is known, and rebuilds only the collections concerned. A start, a fetched commit, a hand edit and
+//! the writer's own commit all go through [`Mirror::rebuild`], so a single function decides what is served.
 //!
-//! Nothing here commits: the mirror reads the journal, and is told what the writer appended.
+//! Nothing here commits: the mirror reads the journal, and the writer reports what it appended.
 
 mod bulk;
 mod conflicts;
@@ -37,71 +36,70 @@ use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 
-/// A saved file that differs from the head, as far as it is believed.
+/// A saved file that differs from the head, in the version that is believed.
 #[derive(Debug, Clone)]
 struct Believed {
-    /// What it was read as; nothing where no file of a key stands.
+    /// The collection that was read from it; `None` if the file is gone or its name is not that of a collection file.
     content: Option<Reading>,
     bytes: Arc<Vec<u8>>,
     saved: Saved,
 }
 
-/// A file that looks broken, empty, gone or half-written, and since when.
+/// A file that is broken, empty, gone or half-written, and when that was first seen.
 #[derive(Debug)]
 struct Suspect {
-    /// What differs from the head, if anything does.
+    /// The difference from the head, if there is one.
     saved: Option<Saved>,
     since: Instant,
 }
 
-/// What is known of the committed files on the way to the next snapshot, beyond what the picture has.
+/// The changes of committed files on the way to the next snapshot, which the mirror does not have yet.
 #[derive(Default)]
 pub(crate) struct Step {
-    /// What the files are now whose names moved.
+    /// The new tree entries of the names that changed.
     moved: BTreeMap<String, Option<TreeEntry>>,
-    /// What was read of them, by name.
+    /// The results of reading them, by name.
     readings: HashMap<String, (BlobId, Reading)>,
-    /// Where those come from that are broken.
+    /// The provenance of the broken ones.
     provenances: Provenances,
 }
 
-/// The writer's picture of the repository.
+/// The writer thread's model of the repository.
 pub(crate) struct Mirror {
     pub(crate) journal: Box<dyn Journal>,
     pub(crate) options: MirrorOptions,
     snapshot: Arc<Snapshot>,
-    /// The head up to which it is known how the branch moved; it may be behind what is served.
+    /// The head up to which the moves of the branch have been examined for rewrites; it may be behind what is served.
     followed: Option<Revision>,
-    /// The head for which all that came back with it was let go.
+    /// The head for which the kept refs of commits that returned to the branch have been discarded.
     settled: Option<Revision>,
-    /// Committed files that are not served just as they are, by name. Every other committed file
-    /// is known by its entry in the snapshot.
+    /// Committed files that are not served exactly as they are, by name. All other committed files are known by their
+    /// entries in the snapshot.
     aside: BTreeMap<String, TreeEntry>,
-    /// Contents that the repository has lost, and under which name they were wanted.
+    /// Contents that are damaged or missing in the repository, with the name of the file that needs each.
     damaged: BTreeSet<(String, BlobId)>,
     work_tree: WorkTreeView,
     conflicts: Conflicts,
-    /// Names for which what is believed has changed since the last snapshot.
+    /// Names whose believed version has changed since the last snapshot.
     unbuilt: BTreeSet<String>,
 }
 
-/// What is known of the files that people save, and not yet.
+/// What is known of the work tree, and what remains to be looked at.
 #[derive(Default)]
 struct WorkTreeView {
     edits: BTreeMap<String, Believed>,
     suspects: BTreeMap<String, Suspect>,
-    /// Files that somebody has written to and not closed, and when that was seen: what comes yet would be lost with a file
-    /// that is replaced.
+    /// Files that another process has open for writing, and when that was seen: replacing such a file would lose what
+    /// is written later.
     unfinished: BTreeMap<String, Instant>,
-    /// Whether it was not ours to look at the last time.
+    /// Whether the last look found no work tree that shows the served branch.
     away: bool,
     busy: Option<Busy>,
-    /// What is to be looked at and was not yet, because git stood in the middle of changing it or because it could not
-    /// be read.
+    /// What remains to be looked at, because git was changing the work tree or because it could not be read.
     pending: Hints,
 }
 
-/// Since when git stands in the middle of changing the work tree without a sign that it goes on, and when to look again.
+/// When a git command that is changing the work tree last showed progress, and when to look again.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     since: Instant,
@@ -113,7 +111,7 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// Returns what kept it from being read; nothing is served then.
+    /// Returns the error that kept the repository from being read; nothing is served in that case.
     pub(crate) fn load(
         journal: Box<dyn Journal>,
         options: MirrorOptions,
@@ -138,33 +136,33 @@ impl Mirror {
 
     fn load_all(&mut self) -> Result<(), StoreError> {
         self.refresh(&Hint::Everything)?;
-        // What was served before nobody knows, so what somebody is in the middle of is waited for.
+        // Nothing is known of what was served before, so this waits for saves and git commands in progress.
         let until = Instant::now() + self.options.busy_max;
         while self.is_unsettled() && Instant::now() < until {
             thread::sleep(BUSY_LOOK_WAIT);
             self.refresh(&self.look_again_hint())?;
         }
         match self.damaged.first() {
-            // A repository of which nothing can be read is no empty list.
+            // A repository that can't be read must not turn into an empty list.
             Some((_, blob)) if self.snapshot.catalog().is_empty() => self.content(*blob).map(drop),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// The next snapshot, of this head.
+    /// Starts the next snapshot, at this head.
     fn next(&self, head: Option<Revision>) -> Snapshot {
         let mut next = self.snapshot.next();
         next.revision = head;
         next
     }
 
-    /// What is to be served.
+    /// Returns the snapshot to serve.
     pub(crate) const fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// Notes what the next refresh is to look at as well. That git writes to files which it had not written to before
-    /// says that it goes on: a merge or checkout may take longer than a lock that somebody has left is respected.
+    /// Adds to what the next refresh looks at. If git writes to files that it has not written to before, it is making
+    /// progress: a merge or checkout may take longer than the time for which a leftover lock is respected.
     pub(crate) fn expect(&mut self, hint: &Hint) {
         let WorkTreeView { pending, busy, .. } = &mut self.work_tree;
         let known = pending.files.len();
@@ -174,15 +172,15 @@ impl Mirror {
         }
     }
 
-    /// Brings the picture up to date, as far as the hint says that it may be out of date.
+    /// Brings the mirror up to date, as far as the hint says that it may be out of date.
     ///
-    /// The branch and the work tree become visible in one step, so that a file that a `git reset`
-    /// took out of the branch and left where it is never seems to be gone. While git is in the
-    /// middle of changing the work tree, a step forward is served without waiting for it.
+    /// The branch and the work tree become visible in one step, so that a file that `git reset` removed from the
+    /// branch and left in the work tree never seems to be gone. While git is changing the work tree, a step forward
+    /// is served without waiting for it.
     ///
     /// # Errors
     ///
-    /// Returns what could not be read; the picture is then as it was.
+    /// Returns the error of what could not be read; the mirror is unchanged in that case.
     pub(crate) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         let hint = if self.journal.carry_out_decision() { &Hint::Everything } else { hint };
         self.take_up(hint)?;
@@ -213,7 +211,7 @@ impl Mirror {
         let mut next = self.next(head);
         let mut looked_at = self.unbuilt.clone();
         if is_moved && self.brings_merge(head)? {
-            // The last good version of a file that stays broken may have come with it.
+            // The merge may bring the last good version of a file that stays broken.
             looked_at.extend(self.aside.keys().cloned());
         }
         let step = self.take_plain(changes, &mut next)?;
@@ -225,7 +223,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Whether the branch moving to `head` brings a merge that the service made, where that matters.
+    /// Returns whether the branch moving to `head` brings a merge made by the service, if that matters.
     fn brings_merge(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
         let (Some(from), Some(head)) = (self.snapshot.revision, head) else { return Ok(false) };
         if self.aside.is_empty() || !self.journal.has_merges() {
@@ -240,11 +238,11 @@ impl Mirror {
         Ok(false)
     }
 
-    /// What the branch moving to `head` changes; those names are to be looked at.
+    /// Returns what the branch moving to `head` changes, and marks those names to be looked at.
     fn changes_to(&mut self, head: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
         let from = self.snapshot.revision;
         if head.is_none() {
-            // A branch that vanished is an accident or half of an operation, not an empty catalog.
+            // A missing branch is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.commits().changes(from, head)?;
@@ -257,8 +255,8 @@ impl Mirror {
         Ok(changes)
     }
 
-    /// Whether a step may be served before the work tree has been looked at: it adds to what was
-    /// there, as a commit does, and takes nothing away that may still stand as a file.
+    /// Returns whether a step may be served before the work tree has been looked at: if it adds to the previous
+    /// state, as a commit does, and removes nothing that may still exist as a file.
     fn is_forward(&mut self, changes: &[FileChange], head: Option<Revision>) -> Result<bool, StoreError> {
         let takes_away = changes.iter().any(|change| change.after.is_none());
         match (self.snapshot.revision, head) {
@@ -268,7 +266,7 @@ impl Mirror {
         }
     }
 
-    /// The edits that have become what is committed: they are none any more.
+    /// Returns the names of edits that have become identical to what is committed, and so are no longer edits.
     fn committed_edits(&self, changes: &[FileChange]) -> Vec<String> {
         let is_edit = |change: &&FileChange| {
             self.work_tree.edits.get(&change.name).is_some_and(|it| it.saved.is(change.after))
@@ -276,7 +274,7 @@ impl Mirror {
         changes.iter().filter(is_edit).map(|change| change.name.clone()).collect()
     }
 
-    /// Takes over commits that the writer made itself; `catalog` has their entries.
+    /// Takes over commits that the writer made; `catalog` contains their entries.
     pub(crate) fn adopt(
         &mut self,
         head: Revision,
@@ -310,17 +308,17 @@ impl Mirror {
         Ok(())
     }
 
-    /// The saved file of a name that differs from the head, if such files are served.
+    /// Returns the saved file of a name, if it differs from the head and such files are served.
     fn served_edit(&self, name: &str) -> Option<&Believed> {
         self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted)
     }
 
-    /// All of them, by name.
+    /// Returns all such files, by name.
     fn served_edits(&self) -> impl Iterator<Item = (&String, &Believed)> {
         self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted)
     }
 
-    /// Whether one of the files of this key is no regular file.
+    /// Returns whether one of the files of this key is not a regular file.
     pub(crate) fn is_special(&self, key: &Key) -> bool {
         names_of(key).iter().any(|name| {
             self.is_committed_special(name)
@@ -328,12 +326,12 @@ impl Mirror {
         })
     }
 
-    /// Whether the head has a symbolic link, a folder or the like under a name.
+    /// Returns whether the head has an entry under this name that is not a regular file.
     pub(crate) fn is_committed_special(&self, name: &str) -> bool {
         matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
     }
 
-    /// The saved files of this key that differ from the head.
+    /// Returns the saved files of this key that differ from the head.
     pub(crate) fn edits_of(&self, key: &Key) -> Vec<(String, Saved)> {
         names_of(key)
             .into_iter()
@@ -341,7 +339,7 @@ impl Mirror {
             .collect()
     }
 
-    /// Every file that stands for this key, in the head or in the work tree.
+    /// Returns all files of this key, in the head or in the work tree.
     pub(crate) fn files_of(&self, key: &Key) -> Vec<String> {
         names_of(key)
             .into_iter()

@@ -1,4 +1,4 @@
-//! How the mirror treats what it reads.
+//! The options of the mirror.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use chrono::{DateTime, Utc};
 
 use crate::telemetry::Reached;
 
-/// Tells the time; fixed in tests.
+/// Returns the current time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-/// How the mirror treats what it reads.
+/// The options of the mirror.
 #[derive(Clone)]
 pub struct MirrorOptions {
-    /// The folder, as a path inside the repository.
+    /// The collections folder, as a path inside the repository.
     pub folder: String,
     /// Whether uncommitted hand edits are served.
     pub serve_uncommitted: bool,
     /// How long a file that is broken, empty, gone or being written must stay so before it is believed.
     pub settle_patience: Duration,
-    /// How long git may stand in the middle of changing the work tree before we look all the same.
+    /// How long git may seem to be changing the work tree before the service looks at it nevertheless.
     pub busy_max: Duration,
-    /// Tells the time.
+    /// The clock.
     pub clock: Clock,
-    /// The branch, as people call it.
+    /// The short name of the branch.
     pub branch: String,
-    /// The e-mail addresses that the service commits with, now and formerly.
+    /// The e-mail addresses that the service commits with, current and former.
     pub committers: Vec<String>,
-    /// Counts what files have too much of.
+    /// Counts files that exceed a limit.
     pub reached: Reached,
 }

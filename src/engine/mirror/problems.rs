@@ -1,4 +1,4 @@
-//! What is wrong, since when, and who brought it.
+//! Problems: since when they exist, and which commit introduced them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::store::StoreError;
 use crate::telemetry::Limit;
 
 impl Mirror {
-    /// Looks up in the history, in one walk, where every broken committed file comes from.
+    /// Finds the provenance of all broken committed files in one walk through the history.
     pub(crate) fn trace_broken(&mut self, work: &Rebuild<'_>) -> Result<Provenances, StoreError> {
         let mut broken = Vec::new();
         for key in &work.queue {
@@ -46,7 +46,7 @@ impl Mirror {
         resolved.wrong.iter().map(problem).collect()
     }
 
-    /// A problem keeps the time and the commit that it was first told with.
+    /// Creates a problem. A problem that is known keeps the time and the commit that it was first reported with.
     pub(crate) fn problem(
         &self,
         key: Option<&Key>,
@@ -69,14 +69,14 @@ impl Mirror {
         Arc::new(Problem { path, faults: wrong.faults.clone(), collection, serving, since, committed })
     }
 
-    /// When a file was saved, which a start need not have seen; now where that is not known.
+    /// Returns when a file was saved, which may be before the start; the current time if that is unknown.
     fn saved_at(&self, wrong: &BrokenFile) -> DateTime<Utc> {
         let now = (self.options.clock)();
         let saved = self.journal.saved_at(&wrong.name).filter(|saved| wrong.uncommitted && *saved < now);
         saved.unwrap_or(now)
     }
 
-    /// Tells the operator of each problem once, when it comes and when it goes.
+    /// Logs each problem once when it appears and once when it is solved.
     pub(crate) fn tell(&self, problems: &OrdMap<String, Arc<Problem>>) {
         for difference in self.snapshot.problems.diff(problems) {
             match difference {
@@ -90,7 +90,7 @@ impl Mirror {
         }
     }
 
-    /// Counts what a file has too much of.
+    /// Counts the limits that a file exceeds.
     fn count(&self, problem: &Problem) {
         let reached = &self.options.reached;
         if problem.faults.len() >= format::PROBLEMS_PER_FILE_MAX {

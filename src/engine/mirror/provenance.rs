@@ -1,5 +1,5 @@
-//! Where a file comes from: the commit that brought its present content, and what its collection
-//! was before.
+//! The provenance of a file: the commit that introduced its current content, and the earlier versions of its
+//! collection.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use crate::domain::{Actor, Revision};
 use crate::format::message;
 use crate::store::{BlobId, Commit, FileChange, Journal, StoreError, TreeEntry};
 
-/// Where the present content of a file comes from.
+/// The commit that introduced the current content of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Provenance {
-    /// The commit that brought the present content.
+    /// The commit.
     pub(crate) revision: Revision,
     /// Its author.
     pub(crate) author: Actor,
@@ -20,11 +20,11 @@ pub(crate) struct Provenance {
     pub(crate) at: DateTime<Utc>,
 }
 
-/// The files that stand for one collection, the one that counts first, as the head has them.
+/// The files of one collection as the head has them; the file that counts comes first.
 #[derive(Debug, Clone)]
 pub(crate) struct CollectionFiles(Vec<(String, Option<TreeEntry>)>);
 
-/// What the walk found.
+/// The results of the walk.
 #[derive(Debug, Default)]
 pub(crate) struct Provenances {
     files: HashMap<String, Provenance>,
@@ -33,17 +33,17 @@ pub(crate) struct Provenances {
     merges: Vec<(usize, Merge)>,
 }
 
-/// What the files of one collection were, along first parents.
+/// The former files of one collection, along first parents.
 #[derive(Debug)]
 struct Past {
     head: CollectionFiles,
-    /// What they were before a commit, which is told by its place below the head, newest first.
+    /// The files before each commit that changed them, newest first, with the commit's position counted from the head.
     before: Vec<(usize, CollectionFiles)>,
-    /// The place of the last commit that was looked at.
+    /// The position of the commit that created the collection; `usize::MAX` until it is found.
     until: usize,
 }
 
-/// A merge that the service has made.
+/// A merge made by the service.
 #[derive(Debug, Clone, Copy)]
 struct Merge {
     theirs: Revision,
@@ -59,16 +59,16 @@ impl Merge {
     }
 }
 
-/// One step back in the past of a collection.
+/// One step back in the history of a collection.
 #[derive(Debug)]
 pub(crate) enum Earlier<'a> {
-    /// What stood before a commit.
+    /// The files before a commit.
     Files(&'a CollectionFiles),
-    /// What a merge brought, where its first parent has these files.
+    /// The commits that a merge brought on top of its first parent.
     Brought(Brought<'a>),
 }
 
-/// What a merge brought.
+/// The commits that a merge brought on top of its first parent.
 #[derive(Debug)]
 pub(crate) struct Brought<'a> {
     merge: Merge,
@@ -76,8 +76,9 @@ pub(crate) struct Brought<'a> {
 }
 
 impl Brought<'_> {
-    /// What the collection was after each of the commits that it brought and that touched it, newest first and in
-    /// the order in which events tell of them; `None` where it was deleted, and nothing before that is its past.
+    /// Returns the versions of the collection after each brought commit that changed it, newest first and in the
+    /// order of events; `None` where the collection was deleted. Versions before a deletion are not part of its
+    /// history.
     pub(crate) fn versions(
         &self,
         journal: &mut dyn Journal,
@@ -119,7 +120,7 @@ fn brought(
         merges.extend(Merge::of(commit).map(|merge| (found.len(), merge, files.clone())));
         !is_over
     })?;
-    // One that lost its race brought something itself.
+    // A merge that lost its race brought versions of its own.
     for (at, merge, files) in merges.into_iter().rev() {
         let versions = brought(journal, merge, &files)?;
         found.splice(at..at, versions);
@@ -128,14 +129,14 @@ fn brought(
 }
 
 impl Provenances {
-    /// Where a file comes from.
+    /// Returns the provenance of a file.
     pub(crate) fn get(&self, name: &str) -> Option<&Provenance> {
         self.files.get(name)
     }
 
-    /// What the collection of a file was before, newest first, back to where it came into being: what counted, and
-    /// what merges brought, where events tell of it. What stood there before the collection was deleted is not its
-    /// past: nobody serves what somebody took away.
+    /// Returns the earlier versions of a file's collection, newest first, back to its creation: the files that
+    /// counted, and the versions that merges brought, in the order of events. Versions before a deletion are not
+    /// included, so that a deleted version is never served.
     pub(crate) fn earlier(&self, first_name: &str) -> Vec<Earlier<'_>> {
         let Some(Past { head, before, until }) = self.pasts.get(first_name) else { return Vec::new() };
         let (mut found, mut left) = (Vec::new(), before.iter().peekable());
@@ -154,13 +155,14 @@ impl Provenances {
         found
     }
 
-    /// How many commits the head is above the one that made the collection of a file: the more, the longer
-    /// it has been there.
+    /// Returns the position of the commit that created the collection of a file, counted from the head: the larger,
+    /// the older.
     pub(crate) fn age(&self, first_name: &str) -> Option<usize> {
         self.ages.get(first_name).copied()
     }
 
-    /// Notes what the files of a collection were before a commit, which is told by its place; false if that made it.
+    /// Records the files of a collection before the commit at this position; returns false if it created the
+    /// collection.
     fn step_back(&mut self, files: &CollectionFiles, at: usize) -> bool {
         let goes_on = files.first().is_some();
         if let Some(past) = self.pasts.get_mut(files.name()) {
@@ -183,30 +185,30 @@ impl Provenances {
 }
 
 impl CollectionFiles {
-    /// The files of one collection with what the head has; at least one.
+    /// Creates the files of one collection as the head has them; at least one.
     pub(crate) fn new(files: impl IntoIterator<Item = (String, Option<TreeEntry>)>) -> Self {
         Self(files.into_iter().collect())
     }
 
-    /// The name under which the collection is known.
+    /// Returns the name that identifies the collection.
     fn name(&self) -> &str {
         &self.0[0].0
     }
 
-    /// Goes back before this change; false if the change is of another file.
+    /// Undoes a change; returns false if it is of a file of another collection.
     fn go_back(&mut self, change: &FileChange) -> bool {
         let found = self.0.iter_mut().find(|(name, _)| *name == change.name);
         found.map(|(_, entry)| *entry = change.before).is_some()
     }
 
-    /// Goes on to what stands after this change, if it is of one of them.
+    /// Applies a change, if it is of one of the files.
     fn go_forward(&mut self, change: &FileChange) {
         if let Some((_, entry)) = self.0.iter_mut().find(|(name, _)| *name == change.name) {
             *entry = change.after;
         }
     }
 
-    /// The file that counts, and its content.
+    /// Returns the file that counts, and its content.
     pub(crate) fn version(&self) -> Option<(&str, BlobId)> {
         match self.first() {
             Some((name, TreeEntry::File(blob))) => Some((name, blob)),
@@ -219,7 +221,7 @@ impl CollectionFiles {
     }
 }
 
-/// Walks the history once for all of these collections, back to where each came into being.
+/// Walks the history once for all of these collections, back to the creation of each.
 pub(crate) fn provenance(
     journal: &mut dyn Journal,
     head: Revision,
@@ -231,7 +233,7 @@ pub(crate) fn provenance(
     if open.is_empty() {
         return Ok(provenances);
     }
-    // Which of them a change is of: a commit may change thousands of files, and they may be as many.
+    // A map, because a commit may change thousands of files, and there may be as many collections.
     let mut by_name: HashMap<String, usize> = HashMap::new();
     for (at, files) in open.iter().enumerate() {
         let past = Past { head: files.clone(), before: Vec::new(), until: usize::MAX };
@@ -269,8 +271,8 @@ mod tests {
     const WHO: (&str, &str) = ("Mara", "mara@example.org");
     const MERGE: &str = "Merge\n\nCollectory-Origin: merge\n";
 
-    /// A repository in which a merge that lost its race stands in what the next one brings, with what the last commit
-    /// made here does to the file; and the head.
+    /// Creates a repository in which the last merge brings an earlier merge that lost its race; `last` is what the
+    /// last local commit does to the file. Also returns the head.
     fn merged(last: Put) -> (Repo, Revision) {
         let repo = Repo::bare();
         let make = |parents: &[Revision], put: Put, message: &str| {
@@ -289,7 +291,7 @@ mod tests {
         (repo, merge)
     }
 
-    /// What would be served of the file if all that is newer were broken, the newest first.
+    /// Returns the versions that would be served if everything newer were broken, newest first.
     fn earlier(repo: &Repo, head: Revision) -> Vec<Option<BlobId>> {
         let mut journal = repo.open();
         let of_head = TreeEntry::File(BlobId::of(b"there 2"));
@@ -311,7 +313,7 @@ mod tests {
         let (repo, head) = merged(Put::File("here 2".to_owned()));
         let names = ["here 2", "lost", "here 1", "there 1", "base"];
         let blobs = names.map(|text| Some(BlobId::of(text.as_bytes())));
-        // Nothing stood before the first commit.
+        // There was nothing before the first commit.
         assert_eq!(earlier(&repo, head), [&blobs[..], &[None]].concat());
     }
 

@@ -1,4 +1,4 @@
-//! From files to what is served: the one place where a snapshot is made.
+//! Rebuilding: from files to what is served. This is the only place where a snapshot is made.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,8 +17,8 @@ use crate::format::Fault;
 use crate::store::{Saved, StoreError, TreeEntry};
 
 impl Mirror {
-    /// Completes the next snapshot, whose revision is set: with what is served for every key whose
-    /// files moved or were edited.
+    /// Completes the next snapshot, whose revision is set, with what is served for every key whose files changed or
+    /// were edited.
     pub(crate) fn rebuild(
         &mut self,
         next: Snapshot,
@@ -52,7 +52,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The two files of a key as they count now.
+    /// Returns the two files of a key as they count now.
     fn files(&mut self, key: &Key, step: &Step) -> Result<[Option<KeyFile>; 2], StoreError> {
         let mut files = [None, None];
         let mut is_uncovered = false;
@@ -62,7 +62,7 @@ impl Mirror {
                 *slot = edit.content.clone().map(|content| KeyFile { name, content, uncommitted: true });
                 continue;
             }
-            // Where the file that comes before was deleted by hand, no commit shows this one.
+            // If the file with precedence was deleted by hand, this one is not what the commit serves.
             let uncommitted = is_uncovered;
             let content = self.read_committed(key, &name, step)?;
             *slot = content.map(|content| KeyFile { name, content, uncommitted });
@@ -102,7 +102,7 @@ impl Mirror {
         self.place(key, entry, work)
     }
 
-    /// Keeps in mind the committed files that the entry alone does not tell of.
+    /// Remembers the committed files that the entry alone does not describe.
     fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, step: &Step) {
         for (name, committed) in self.files_committed(key, step) {
             let plain = entry.is_some_and(|entry| {
@@ -117,8 +117,7 @@ impl Mirror {
         }
     }
 
-    /// Puts the entry into the snapshot, unless another key that differs in letter case only is
-    /// there and was there first.
+    /// Puts the entry into the snapshot, unless another key that differs in letter case only has the stronger claim.
     fn place(
         &mut self,
         key: &Key,
@@ -143,7 +142,7 @@ impl Mirror {
         self.hide(&there, work)
     }
 
-    /// Tells of a collection that is not served, since another one whose key differs in letter case only is.
+    /// Reports a collection that is not served because of another key that differs in letter case only.
     fn hide(&mut self, hidden: &Entry, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
         let (key, name) = (hidden.collection.key(), hidden.file());
         let committed = hidden.is_as_committed().then_some(TreeEntry::File(hidden.blob));
@@ -157,7 +156,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Whether `one` has more right to a name than `two`, which differs in letter case only, by their claims.
+    /// Returns whether the claim of `one` is stronger than that of `two`, whose key differs in letter case only.
     fn was_first(&mut self, one: &Entry, two: &Entry, work: &Rebuild<'_>) -> Result<bool, StoreError> {
         let files = [one, two].map(|it| {
             self.files_committed(it.collection.key(), &work.step).map(|(name, committed)| {
@@ -198,26 +197,26 @@ impl Mirror {
         Ok(())
     }
 
-    /// The version to serve in place of a broken file: an edit that was being served, else the
-    /// head's, else the newest valid version in the history.
+    /// Returns the version to serve in place of a broken file: an edit that was being served, otherwise the head's
+    /// version, otherwise the newest valid version in the history.
     fn last_good(&mut self, key: &Key, step: &Step) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let (blob, collection) = (entry.blob, Arc::clone(&entry.collection));
-            // The broken file is told, not what the one before it lacked.
+            // Only the faults of the broken file are reported, not what the former version lacked.
             let good = Good { blob, collection, lacking: Vec::new() };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
         self.last_committed(key, step)
     }
 
-    /// The head's version, else the newest valid one in the history as far as this tells of it.
+    /// Returns the head's version, otherwise the newest valid one in the history as far as `step` knows it.
     pub(crate) fn last_committed(&mut self, key: &Key, step: &Step) -> Result<Option<LastGood>, StoreError> {
         let mut files = self.files_committed(key, step).into_iter();
         if let Some((name, TreeEntry::File(blob))) = files.find_map(|(name, entry)| Some((name, entry?))) {
             if let Ok(good) = self.read_one(key, &name, blob, step)? {
                 return Ok(Some(LastGood { name, good, uncommitted: false }));
             }
-            // The file may be intact though the repository has lost its content.
+            // The file in the work tree may be intact although the repository has lost its content.
             if let Some(bytes) = self.journal.copy_of(&name, blob)?
                 && let Ok(good) = Good::read(key, blob, &bytes)
             {
@@ -243,8 +242,9 @@ impl Mirror {
         Ok(None)
     }
 
-    /// What is saved and not committed, once these names were looked at. It is made anew only where that concerns one
-    /// of them: a write must not take the longer the more people have saved elsewhere.
+    /// Returns the saved files that are not committed, after these names were looked at. They are collected anew only
+    /// if one of the names concerns them, so that a write does not take longer the more files people have saved
+    /// elsewhere.
     fn hand_edits(&self, next: &Snapshot, names: &BTreeSet<String>) -> HandEdits {
         let shown = next.hand_edits.shown;
         let known = &self.snapshot.hand_edits;
@@ -264,18 +264,19 @@ impl Mirror {
         }
     }
 
-    /// The collections that have an uncommitted hand edit, if such edits are served.
+    /// Returns the collections with an uncommitted hand edit, if such edits are served.
     fn edited(&self) -> BTreeSet<Key> {
         self.served_edits().filter_map(|(name, _)| key_of(name)).collect()
     }
 
-    /// What stands in the regular files that are saved and not committed, if such edits are served.
+    /// Returns the contents of regular files that are saved and not committed, if such edits are served.
     fn saved(&self) -> BTreeMap<String, Arc<Vec<u8>>> {
         let files = self.served_edits().filter(|(_, edit)| matches!(edit.saved, Saved::File { .. }));
         files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
 
-    /// How many files were deleted by hand, if such edits are served, but those in whose place another one is shown.
+    /// Returns how many files were deleted by hand, if such edits are served, except those in whose place the
+    /// collection's other file is shown.
     fn count_gone(&self, next: &Snapshot) -> usize {
         let is_shown = |key: &Key| {
             let entry = next.get(key.as_str()).filter(|entry| entry.uncommitted);
@@ -292,14 +293,14 @@ pub(crate) struct Rebuild<'a> {
     pub(crate) problems: OrdMap<String, Arc<Problem>>,
     pub(crate) queue: VecDeque<Key>,
     pub(crate) step: Step,
-    /// Entries that somebody has made already and that may be shared.
+    /// Ready-made entries that may be shared.
     pub(crate) ready: &'a Catalog<Arc<Entry>>,
 }
 
 impl Rebuild<'_> {
-    /// Takes away what was served for a key, and looks again at what stood behind it.
+    /// Removes what was served for a key, and queues the keys that it may have hidden.
     fn take_away(&mut self, key: &Key) {
-        // What was not served stood in nobody's way, and two broken ones do not free each other.
+        // A key that was not served hid no other key, and two broken ones do not free each other.
         if self.next.get(key.as_str()).is_none() {
             return;
         }

@@ -1,8 +1,8 @@
-//! A file that changes its ending: `posts.yaml` becomes `posts.yml`, or the other way round.
+//! Files that change their ending: `posts.yaml` becomes `posts.yml`, or the other way round.
 //!
-//! A file that is gone is believed only after a while, since editors delete and recreate. When the
-//! collection's other file has come at the same time there is nothing to wait for: it was renamed,
-//! and both halves are one change.
+//! A missing file is normally believed to be gone only after a while, because editors delete and recreate files. If
+//! the collection's other file appears at the same time, there is nothing to wait for: the file was renamed, and both
+//! halves are one change.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::mirror::{Believed, Mirror};
 use crate::store::Saved;
 
 impl Mirror {
-    /// Believes at once that a file is gone whose collection has a good new one.
+    /// Believes at once that a file is gone if its collection has a good new file.
     pub(crate) fn believe_renamed(&mut self) {
         let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
         for name in gone {
@@ -22,7 +22,7 @@ impl Mirror {
         }
     }
 
-    /// The name that a file had before, if it looks renamed.
+    /// Returns the former name of a file that appears to be renamed.
     fn renamed_from(&self, name: &str) -> Option<String> {
         let good = |edit: &&Believed| matches!(edit.content, Some(Ok(_)));
         self.work_tree.edits.get(name).filter(good)?;

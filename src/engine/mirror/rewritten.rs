@@ -1,9 +1,9 @@
-//! A branch that was rewritten: what went is kept, told in the log, and a problem as long as it is kept: until all of it
-//! is in the branch again, or somebody lets it go.
+//! Rewritten branches: the removed commits are kept, logged, and reported as a problem until all of them are on the
+//! branch again or an operator discards them.
 //!
-//! Every move of the branch but our own is held against the head before it, the one that was noted before a
-//! restart too. What a person rewrites of their own commits only, as `git commit --amend` does, is theirs;
-//! but a commit that the service has made was acknowledged to somebody who is not there to be asked.
+//! Every move of the branch except the service's own is compared with the previous head, which is also remembered
+//! across restarts. Rewriting one's own commits only, as `git commit --amend` does, is up to the person; but a commit
+//! made by the service was acknowledged to a client, who can't be asked.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::format::message::{self, Conflict};
 use crate::store::{Kept, StoreError};
 use crate::telemetry::chain;
 
-/// How many of the events that went are named; `git log` names them all.
+/// Maximum number of removed events that are named; `git log` shows them all.
 const EVENTS_NAMED_MAX: usize = 20;
 
-/// The events that went.
+/// The events that were removed.
 struct Events {
     count: usize,
-    /// The newest of them, the first first.
+    /// The newest events, newest first.
     named: Vec<Gone>,
 }
 
 /// A step back in the history.
 enum Step {
-    /// A commit, and the collections that it did something to.
+    /// A commit, and the keys of the collections that it changed.
     Commit(Revision, BTreeSet<Key>),
-    /// A commit, and all along first parents before it.
+    /// A commit, and all its ancestors along first parents.
     Line(Revision),
 }
 
@@ -41,7 +41,7 @@ impl Events {
         self.named.extend(keys.into_iter().take(room).map(|key| Gone { revision, key }));
     }
 
-    /// For the log: which collections, by which commits.
+    /// Formats the events for the log: the collections and their commits.
     fn line(&self) -> String {
         let named = self.named.iter().map(|gone| format!("{} {:.8}", gone.key, gone.revision.to_string()));
         let others = self.count - self.named.len();
@@ -50,8 +50,8 @@ impl Events {
 }
 
 impl Mirror {
-    /// Looks whether the branch has come to where it is served by going on, if that is not known yet. What
-    /// could not be done is tried again with the next look: nobody waits for it.
+    /// Checks whether the branch moved forward to the served head, if that is not known yet. Failed steps are retried
+    /// at the next look; nothing waits for them.
     pub(crate) fn follow_branch(&mut self) {
         let Some(head) = self.snapshot.revision else { return };
         if self.followed != Some(head) {
@@ -66,7 +66,7 @@ impl Mirror {
                 }
             }
         }
-        // On its own: as long as a ref can't be removed the branch may be rewritten once more.
+        // Separate from the step above, because the branch may be rewritten again while a ref can't be removed.
         if self.settled != Some(head) {
             match self.let_go_what_came_back(head) {
                 Ok(()) | Err(StoreError::Damaged { .. }) => self.settled = Some(head),
@@ -77,7 +77,7 @@ impl Mirror {
         }
     }
 
-    /// Notes that the branch went on to a commit of the writer's own.
+    /// Records that the branch moved forward to a commit of the writer.
     pub(crate) fn went_on(&mut self, from: Option<Revision>, to: Revision) {
         if from.is_some() && self.followed == from {
             self.note_followed(to);
@@ -106,21 +106,22 @@ impl Mirror {
             tracing::warn!(from = %old, to = %head, "the branch was rewritten, and the repository does not have any more what was served last");
             return Ok(());
         }
-        // Where the branch is shared, it came from the remote.
+        // On a shared branch, the commits came from the remote.
         let is_to_be_kept = self.journal.has_merges() || self.is_acknowledged(&left)?;
         let kept = if is_to_be_kept { Some(self.keep(old)?) } else { None };
         let events = self.events_of(old, &left)?;
-        // What an operator has let go is so at once.
+        // If an operator has already accepted the loss, the kept ref is gone again at once.
         let kept =
             kept.filter(|kept| self.journal.kept((self.options.clock)()).is_ok_and(|all| all.contains(kept)));
         let kept_as = kept.map(|kept| format!("{}{}", Kept::REFS, kept.name));
         let (events, gone) = (events.count, events.line());
         tracing::warn!(from = %old, to = %head, events, gone, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
-        // A journal may keep what it follows away from.
+        // The journal may keep former heads on its own when it follows a rewritten remote.
         self.look_at_kept()
     }
 
-    /// Lets go what is all in the branch again: somebody has merged it, or pushed it once more.
+    /// Discards the refs of kept commits that are all on the branch again, because someone merged them or pushed them
+    /// again.
     fn let_go_what_came_back(&mut self, head: Revision) -> Result<(), StoreError> {
         let mut back = Vec::new();
         for Rewritten { name, since, revision, .. } in self.snapshot.rewritten.iter() {
@@ -138,7 +139,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Keeps a former head, unless one that contains it is kept.
+    /// Keeps a former head, unless a kept head contains it.
     fn keep(&mut self, old: Revision) -> Result<Kept, StoreError> {
         let now = (self.options.clock)();
         for kept in self.journal.kept(now)? {
@@ -149,7 +150,7 @@ impl Mirror {
         self.journal.keep(old, now)
     }
 
-    /// Whether the service has made one of these commits.
+    /// Returns whether one of these commits was made by the service.
     fn is_acknowledged(&mut self, commits: &[Revision]) -> Result<bool, StoreError> {
         for revision in commits {
             let commit = self.journal.commits().intact_commit(*revision)?;
@@ -161,8 +162,8 @@ impl Mirror {
         Ok(false)
     }
 
-    /// Which events were those of these commits, the newest first, as the history tells them: one for each collection
-    /// that a commit changed, and behind a merge that the service made those of what it brought.
+    /// Returns the events of these commits, newest first, as the history reports them: one for each collection that a
+    /// commit changed, and after a merge by the service those of the commits that it brought.
     fn events_of(&mut self, old: Revision, left: &[Revision]) -> Result<Events, StoreError> {
         let mut left: HashSet<Revision> = left.iter().copied().collect();
         let mut events = Events { count: 0, named: Vec::new() };
@@ -170,7 +171,7 @@ impl Mirror {
         while let Some(step) = steps.pop() {
             match step {
                 Step::Line(from) => {
-                    // All of a line comes before what its merges brought, which ends where the line is met.
+                    // The line comes before the commits that its merges brought; those end where they meet the line.
                     let line = self.line_of(from, &mut left)?;
                     steps.extend(line.into_iter().rev());
                 }
@@ -180,7 +181,7 @@ impl Mirror {
         Ok(events)
     }
 
-    /// The steps along first parents, as far as they are left.
+    /// Returns the steps along first parents, as long as the commits are in `left`.
     fn line_of(&mut self, from: Revision, left: &mut HashSet<Revision>) -> Result<Vec<Step>, StoreError> {
         let folder = self.options.folder.clone();
         let mut steps = Vec::new();
@@ -215,7 +216,7 @@ impl Mirror {
         Ok(Rewritten { name, message, since: at, revision, events: events.named })
     }
 
-    /// Tells what is kept, and no more what was let go.
+    /// Updates the snapshot with what is kept, without what was discarded.
     pub(crate) fn look_at_kept(&mut self) -> Result<(), StoreError> {
         let kept = self.journal.kept((self.options.clock)())?;
         let told = &self.snapshot.rewritten;
@@ -229,7 +230,7 @@ impl Mirror {
         for (known, kept) in known {
             match (known, self.snapshot.revision) {
                 (Some(known), _) => rewritten.push(known),
-                // It came back while nothing ran here.
+                // It returned to the branch while the service was not running.
                 (None, Some(head)) if self.journal.commits().descends(head, kept.revision)? => {
                     self.settle(&[kept])?;
                 }
@@ -244,7 +245,7 @@ impl Mirror {
     }
 }
 
-/// The collections of which a merge that the service made has decided something itself.
+/// Returns the collections whose conflicts were decided by a merge of the service.
 fn decided(folder: &str, message: &str) -> BTreeSet<Key> {
     let key_of_conflict = |conflict| match conflict {
         Conflict::Attribute { key, .. } => Some(key),
@@ -256,7 +257,8 @@ fn decided(folder: &str, message: &str) -> BTreeSet<Key> {
     message::conflicts(message).into_iter().filter_map(key_of_conflict).collect()
 }
 
-/// What went, and what to do about it; where the branch is shared, what is done with git here stays here.
+/// Describes what was removed and what to do about it. On a shared branch git commands would only take effect
+/// locally, so the remedies are commands of the service.
 fn message_of(
     branch: &str,
     kept: &Kept,

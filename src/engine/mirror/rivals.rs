@@ -1,4 +1,4 @@
-//! Keys that differ in letter case only: of two of them no commit may hold files.
+//! Keys that differ in letter case only: no commit may contain files of two of them.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::engine::mirror::Mirror;
 use crate::store::Saved;
 
 impl Mirror {
-    /// The keys that differ from this one in letter case only and have a file in the head or in the
-    /// work tree, or seem to.
+    /// Returns the keys that differ from this one in letter case only and have a file in the head or in the work
+    /// tree, including files that are not yet believed.
     pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
         let served = self.snapshot.catalog().in_other_case(key).cloned();
         let names =
@@ -18,13 +18,12 @@ impl Mirror {
         served.into_iter().chain(others).filter(|other| other != key).collect()
     }
 
-    /// Whether the head has something under this name.
+    /// Returns whether the head has an entry under this name.
     pub(crate) fn is_committed(&self, name: &str) -> bool {
         self.at_head(name).is_some()
     }
 
-    /// Whether something stands under this name where it counts: in the work tree if that is
-    /// served, else in the head.
+    /// Returns whether a file exists under this name: in the work tree if that is served, otherwise in the head.
     pub(crate) fn stands(&self, name: &str) -> bool {
         self.served_edit(name).map_or_else(|| self.is_committed(name), |edit| edit.saved != Saved::Gone)
     }
