@@ -1,9 +1,8 @@
-//! What a person saved and did not commit, where a write comes upon it.
+//! Hand edits that a write encounters: saved by a person and not committed.
 //!
-//! It is committed as the person's own before the write, so that both are in the history. Keys that
-//! differ in letter case only are one concern here: a file that a person renamed from `a.yaml` to
-//! `A.yaml` is gone and new at once, and a commit that took up the one half alone would hold both,
-//! which some disks can't check out.
+//! A hand edit is committed as the person's own before the write, so that both are in the history. Keys that differ
+//! in letter case only are handled together: a file that a person renamed from `a.yaml` to `A.yaml` is gone and new
+//! at once, and a commit of only the new half would contain both, which some disks can't check out.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::engine::submission::error::SubmitError;
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
 
-/// A key that differs from one concerned in letter case only.
+/// A key that differs in letter case only from a key concerned.
 #[derive(Debug, Clone)]
 pub(crate) struct Rival {
     pub(crate) key: Key,
@@ -23,19 +22,19 @@ pub(crate) struct Rival {
     pub(crate) files: Vec<RivalFile>,
 }
 
-/// A file of a key that differs from one concerned in letter case only.
+/// A file of such a key.
 #[derive(Debug, Clone)]
 pub(crate) struct RivalFile {
     pub(crate) name: String,
     /// Whether the head has it.
     pub(crate) is_committed: bool,
-    /// Whether it is there for those who read: in the work tree if that is served, else in the head.
+    /// Whether readers see it: in the work tree if that is served, otherwise at the head.
     pub(crate) stands: bool,
 }
 
 impl PlanState<'_> {
-    /// Commits what a person saved for this key, as the person's own commit, before ours; and before
-    /// that, that a file of a key in other letter case was removed.
+    /// Commits what a person saved for this key, as a commit of that person before the service's own. Before that,
+    /// commits the removal of files of keys in other letter case.
     pub(crate) fn commit_by_hand(&mut self, index: usize, key: &Key) -> Result<(), SubmitError> {
         self.commit_removed_rivals(key);
         let Some(edit) = self.input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
@@ -61,8 +60,7 @@ impl PlanState<'_> {
         Ok(())
     }
 
-    /// Refuses a new collection where one stands whose key differs in letter case only, be it one
-    /// that can't be read.
+    /// Refuses a new collection if there is one whose key differs in letter case only, even an unreadable one.
     pub(crate) fn refuse_beside_rival(&self, key: &Key) -> Result<(), Refusal> {
         self.refuse_rival(key, |file| self.is_made(&file.name).unwrap_or(file.stands))
     }
@@ -92,8 +90,8 @@ impl PlanState<'_> {
     }
 
     fn draft_by_hand(&mut self, key: &Key, edit: &HandEdit) {
-        // Of a key's two files the first that stands counts. The other may come or go beside it: the collection is the
-        // same before and after, and has no event.
+        // Of a key's two files the first that exists counts. If only the other one is created or deleted, the
+        // collection stays the same and has no event.
         let names = names_of(key);
         let before = names.iter().find(|name| self.is_in_head(name));
         let after = names.iter().find(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(name)));
@@ -121,18 +119,18 @@ impl PlanState<'_> {
         }
     }
 
-    /// Whether the drafts so far leave something under this name; `None` if they do not touch it.
+    /// Returns whether the drafts so far leave a file under this name; `None` if they do not touch it.
     fn is_drafted(&self, name: &str) -> Option<bool> {
         self.drafted.get(name).map(Option::is_some)
     }
 
-    /// Whether the commit in the making, with the drafts before it, leaves something under this name; `None` if they do
-    /// not touch it.
+    /// Returns whether the commit under construction and the drafts before it leave a file under this name; `None` if
+    /// they do not touch it.
     pub(super) fn is_made(&self, name: &str) -> Option<bool> {
         self.commit.files.get(name).map(Option::is_some).or_else(|| self.is_drafted(name))
     }
 
-    /// Whether the head, with the drafts so far, has a file under this name.
+    /// Returns whether the head with the drafts so far has a file under this name.
     fn is_in_head(&self, name: &str) -> bool {
         self.is_drafted(name).unwrap_or_else(|| self.input.files.blobs.contains_key(name))
     }
@@ -143,7 +141,7 @@ impl HandEdit {
         self.files.iter().any(|(_, bytes)| bytes.is_some())
     }
 
-    /// Whether the edit leaves something under this name; `None` if it does not touch it.
+    /// Returns whether the edit leaves a file under this name; `None` if it does not touch it.
     fn leaves(&self, name: &str) -> Option<bool> {
         let file = self.files.iter().find(|(it, _)| it == name);
         file.map(|(_, bytes)| bytes.is_some())
@@ -172,7 +170,7 @@ mod tests {
         Arc::new(Collection::new(key(text), Kind::Document, []).unwrap())
     }
 
-    /// Plans to create `A` where the head has `a.yaml`, which the work tree may lack.
+    /// Plans to create `A` where the head has `a.yaml`, which is missing in the work tree if `is_removed`.
     fn create_beside(is_removed: bool) -> Plan {
         let file = RivalFile { name: "a.yaml".into(), is_committed: true, stands: !is_removed };
         let files = vec![("a.yaml".to_owned(), None)];

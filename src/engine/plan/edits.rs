@@ -1,9 +1,9 @@
-//! The files that updates build on, and what becomes of them, as far as one turn of the writer has time for it.
+//! The files that updates build on and their edits, as far as one turn of the writer thread has time for them.
 //!
-//! An edit keeps what a person wrote byte for byte and proves it, which takes some 20 ms for the largest file. So a
-//! turn reads and edits a named number of bytes. A request that needs more of them goes on in later turns, with
-//! those of others between; what was read and edited for it is kept, and used as long as a file still has the
-//! content that was edited, and is still to become the same collection.
+//! An edit keeps what a person wrote byte for byte and verifies that, which takes about 20 ms for the largest file.
+//! So a turn reads and edits a limited number of bytes. A request that needs more continues in later turns, with
+//! other requests in between. What was read and edited for it is kept, and used as long as the file still has the
+//! content that was edited and is still to become the same collection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::domain::{Collection, Key};
 use crate::format::{self, Edited};
 use crate::store::{BlobId, StoreError};
 
-/// How many bytes of files a turn reads to build on, and the file that goes beyond that.
+/// Bytes of files that a turn reads to build on; the file that exceeds the limit is still read.
 const READ_BYTES_MAX: usize = 512 * 1024;
 
-/// How many bytes of files a turn edits, and the file that goes beyond that.
+/// Bytes of files that a turn edits; the file that exceeds the limit is still edited.
 const EDITED_BYTES_MAX: usize = 96 * 1024;
 
-/// How much more there is time for in a turn, in bytes; and how much all turns have taken together.
+/// The byte budget that is left in this turn, and the bytes taken in all turns.
 #[derive(Debug)]
 struct Room {
     left: usize,
@@ -30,14 +30,14 @@ impl Room {
         Self { left, taken: 0 }
     }
 
-    /// Takes what one file needs; what is there for the last one is always enough.
+    /// Takes the bytes of one file; the last file may exceed what is left.
     const fn take(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
         self.taken += bytes;
     }
 }
 
-/// The contents that updates build on, read as there was time for them.
+/// The contents that updates build on, as far as they have been read.
 #[derive(Debug)]
 pub(crate) struct EditSources {
     contents: HashMap<BlobId, Arc<Vec<u8>>>,
@@ -51,7 +51,7 @@ impl Default for EditSources {
 }
 
 impl EditSources {
-    /// Has a content read, unless it is there already or is for another turn.
+    /// Reads a content, unless it has been read or this turn has no time for it.
     pub(crate) fn fetch(
         &mut self,
         blob: BlobId,
@@ -77,7 +77,7 @@ pub(crate) struct Edits {
     room: Room,
 }
 
-/// An edit, and what it is of.
+/// An edit, with its source and its result.
 #[derive(Debug)]
 struct Made {
     source: BlobId,
@@ -92,7 +92,7 @@ impl Default for Edits {
 }
 
 impl Edits {
-    /// Edits a content, unless that was done before; `None` if it is for another turn.
+    /// Edits a content, or returns the edit that was made before; `None` if it must wait for another turn.
     pub(crate) fn edit(
         &mut self,
         source: BlobId,
@@ -117,7 +117,7 @@ impl Edits {
     }
 }
 
-/// What a request that has several turns takes from one to the next.
+/// The state that a request with several turns carries from one to the next.
 #[derive(Debug, Default)]
 pub(crate) struct EditProgress {
     pub(crate) sources: EditSources,
@@ -125,13 +125,14 @@ pub(crate) struct EditProgress {
 }
 
 impl EditProgress {
-    /// Gives the time for one more turn.
+    /// Resets the byte budgets for one more turn.
     pub(crate) const fn begin_turn(&mut self) {
         self.sources.room.left = READ_BYTES_MAX;
         self.edits.room.left = EDITED_BYTES_MAX;
     }
 
-    /// How many bytes have been read and edited in all turns: more than there are, if others changed them meanwhile.
+    /// Returns the number of bytes read and edited in all turns: it exceeds the size of the files if others have
+    /// changed them in the meantime.
     pub(crate) const fn bytes(&self) -> usize {
         self.sources.room.taken + self.edits.room.taken
     }

@@ -1,9 +1,9 @@
-//! The one commit that a submission makes: what its changes come to, taken together.
+//! Folding: the changes of a submission, combined into its one commit.
 //!
-//! A batch may name a collection twice (add it, then update it), and each change is decided on what
-//! the one before it left. The history knows nothing of those steps: it reads what a commit did from
-//! the difference to its parent. So does the message: one event a collection, from what the parent
-//! has to what the commit has, and nothing at all of a collection that ends as it was.
+//! A batch may name a collection twice (create it, then update it), and each change is decided on the result of the
+//! one before. The history does not know those steps: it derives what a commit did from the difference to its parent.
+//! The commit message does the same: one event per collection, from the parent's state to the commit's, and none for
+//! a collection that ends as it began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::domain::file_name::key_of;
 use crate::domain::{Collection, Event, Key};
 use crate::store::BlobId;
 
-/// What becomes of a file: its new content with its id, or nothing.
+/// The new content of a file with its id; `None` if it is removed.
 pub(crate) type FileOutcome = Option<(BlobId, Vec<u8>)>;
 
-/// The files and events of a commit in the making.
+/// The files and events of a commit under construction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FoldedCommit {
-    /// What becomes of each file, by name.
+    /// The outcome of each file, by name.
     pub(crate) files: BTreeMap<String, FileOutcome>,
-    /// What happened, in the order in which it was asked for.
+    /// The events, in the order of the changes.
     pub(crate) events: Vec<Event>,
-    /// Keys that are deleted and whose files never were valid.
+    /// Deleted keys whose files were never valid.
     pub(crate) unread: Vec<Key>,
 }
 
 impl FoldedCommit {
-    /// Keeps what differs from the parent, whose files `parent` tells.
+    /// Keeps only what differs from the parent, whose blob ids `parent` returns.
     pub(crate) fn fold(&mut self, parent: impl Fn(&str) -> Option<BlobId>) {
         self.files.retain(|name, made| made.as_ref().map(|(blob, _)| *blob) != parent(name));
         let touched: BTreeSet<Key> = self.files.keys().filter_map(|name| key_of(name)).collect();
@@ -40,7 +40,7 @@ impl FoldedCommit {
     }
 }
 
-/// One event a key, from before its first to after its last.
+/// Combines the events of each key into one, from before the first to after the last.
 fn folded(events: &[Event]) -> Vec<Event> {
     let mut ends: BTreeMap<&Key, [Option<&Arc<Collection>>; 2]> = BTreeMap::new();
     for event in events {

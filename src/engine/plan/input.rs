@@ -1,4 +1,4 @@
-//! What a plan needs from the disk, read before it is made, so that planning itself is pure.
+//! The input of a plan, read from the disk in advance so that planning itself is pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use crate::engine::projection::content_of;
 use crate::engine::signal::Job;
 use crate::store::{FILE_BYTES_KEPT_MAX, Saved, StoreError};
 
-/// Reads from the disk whatever the plan will need, so that planning itself is pure. Contents are read as far as
-/// the turn has time for them.
+/// Reads everything that the plan needs from the disk. Contents are read as far as the turn has time for them.
 pub(crate) fn input<'a>(
     mirror: &'a mut Mirror,
     options: &'a Options,
@@ -28,7 +27,7 @@ pub(crate) fn input<'a>(
     let mut files = PlanFiles::default();
     for (job, change) in jobs.iter().flat_map(|job| job.submission.changes.iter().map(move |it| (job, it))) {
         let key = change.command.key();
-        // A last good version is nothing to build on, and may be nowhere any more.
+        // An update can't build on a last good version, whose content may no longer exist anywhere.
         let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
         let blob = entry.map(|entry| entry.blob);
         if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&change.command, blob) {
@@ -73,7 +72,7 @@ pub(crate) fn input<'a>(
     })
 }
 
-/// What a person saved for this key and did not commit.
+/// Returns what a person saved for this key and did not commit.
 fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option<HandEdit>, StoreError> {
     let edits = mirror.edits_of(key);
     if edits.is_empty() {
@@ -104,10 +103,10 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
     Ok(Some(HandEdit { files, event, committable, filtered, unread }))
 }
 
-/// The keys that differ from this one in letter case only, with their files.
+/// Returns the keys that differ from this one in letter case only, with their files.
 fn rivals_of(mirror: &Mirror, key: &Key) -> Vec<Rival> {
     let file = |name: String| {
-        // What is no file at the head is there until a person has committed that it is gone.
+        // A special entry at the head exists until a person has committed its removal.
         let stands = mirror.stands(&name) || mirror.is_committed_special(&name);
         let is_committed = mirror.is_committed(&name);
         (is_committed || stands).then_some(RivalFile { name, is_committed, stands })
@@ -116,24 +115,24 @@ fn rivals_of(mirror: &Mirror, key: &Key) -> Vec<Rival> {
     mirror.rivals_of(key).into_iter().map(rival).collect()
 }
 
-/// The names that the files of a key can have, and those of the keys that differ from it in letter
-/// case only.
+/// Returns the possible file names of a key, and those of the keys that differ from it in letter case only.
 pub(crate) fn names_with_rivals(mirror: &Mirror, key: &Key) -> Vec<String> {
     let rivals = mirror.rivals_of(key);
     std::iter::once(key).chain(&rivals).flat_map(names_of).collect()
 }
 
-/// How many commits are looked through for the versions that updates build on.
+/// Maximum number of commits that are searched for the versions that updates build on.
 const MERGE_COMMITS_MAX: usize = 1_000;
 
-/// How many of them are looked through however long it takes.
+/// Number of commits that are searched however long it takes.
 const MERGE_COMMITS_SURE: usize = 100;
 
-/// For how long the others are at most, as everybody waits: what is not found by then is as old as any.
+/// Time limit for searching the remaining commits, because all jobs wait. A version not found by then counts as too
+/// old.
 const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
 
-/// The older versions of their collections that updates may be merged over, by content; one look into the history for
-/// all of them.
+/// Returns the older versions of collections that updates may be merged over, by content, in one search of the
+/// history for all of them.
 fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
     let mut bases = HashMap::new();
     let mut missing: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
@@ -141,8 +140,8 @@ fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
         let key = change.command.key();
         let current = mirror.snapshot().get(key.as_str());
         let Some(tags) = change.condition.mergeable(current.map(AsRef::as_ref)) else { continue };
-        // Somebody in the same batch may be faster than one who has the present version. With that at hand the
-        // others are of no interest: the condition holds, or they are older.
+        // An earlier job of the batch may change the collection before an update that names the current version. With
+        // that version at hand no other is needed: either the condition holds, or the other versions are older.
         match current.filter(|entry| tags.iter().any(|tag| entry.is_tagged(tag))) {
             Some(entry) => {
                 drop(bases.insert((key.clone(), entry.blob.to_string()), Arc::clone(&entry.collection)));
@@ -163,7 +162,7 @@ fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
     Ok(bases)
 }
 
-/// The keys that jobs are about.
+/// Returns the keys that jobs concern.
 pub(crate) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
     jobs.iter().flat_map(|job| job.submission.changes.iter().map(|change| change.command.key()))
 }

@@ -1,23 +1,23 @@
-//! Merging an update of an older version into the present one, attribute by attribute.
+//! Merging an update of an older version into the current one, attribute by attribute.
 
 use crate::domain::{Change, Collection, Patch, Value, Violation, changes};
 use crate::engine::submission::error::Clash;
 
-/// How an update of an older version goes.
+/// The result of merging an update of an older version.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Merged {
-    /// Nobody is in its way: what it changes of the older version, to be changed in the present one.
+    /// No conflict: the patch to apply to the current version.
     Clean(Patch),
-    /// Somebody else changed the same attributes otherwise.
+    /// Others have changed the same attributes in different ways.
     Clashing(Vec<Clash>),
 }
 
-/// Merges what `patch` changes of `base` into what `theirs` has become. An attribute that is sent
-/// as it was in `base` is none that the caller changed.
+/// Merges the changes that `patch` makes to `base` into `theirs`, the current version. An attribute that is sent with
+/// its value in `base` does not count as changed.
 ///
 /// # Errors
 ///
-/// What is wrong with the patch.
+/// Returns what is invalid in the patch.
 pub(crate) fn merged(
     base: &Collection,
     patch: &Patch,

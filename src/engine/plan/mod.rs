@@ -1,7 +1,7 @@
-//! From waiting submissions to commits that can be made: pure.
+//! Planning: from waiting submissions to the commits to make. Pure.
 //!
-//! What has to be read from the disk is read before (`input`), so that the same plan can be made again after a
-//! lost race. Nothing here appends, waits or answers: that is done in `writer`. What takes long, reading and editing
+//! Everything that must be read from the disk is read before (`input`), so that the same plan can be made again after
+//! a lost race. Nothing here appends, waits or answers: the writer does that. What takes long, reading and editing
 //! large files, is done as far as a turn has time for it (`edits`).
 
 mod by_hand;
@@ -32,84 +32,83 @@ use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::once::{Fingerprint, Scope};
 use crate::store::{BlobId, Draft};
 
-/// What a plan stands on: everything that it needs from the disk, read before.
+/// The input of a plan: everything that it needs from the disk.
 pub(crate) struct PlanInput<'a> {
     /// What is served now.
     pub(crate) snapshot: &'a Snapshot,
-    /// The older versions that updates may be merged over, by the tag that names them.
+    /// The older versions that updates may be merged over, by the content that their tag identifies.
     pub(crate) bases: Bases,
-    /// What stands for the keys concerned.
+    /// The files of the keys concerned.
     pub(crate) files: PlanFiles,
     /// The contents that updates build on and dry runs show, as far as they have been read.
     pub(crate) sources: &'a EditSources,
-    /// How many bytes the files that one submission builds on may have together.
+    /// Maximum total size in bytes of the files that one submission builds on.
     pub(crate) built_on_bytes_max: usize,
-    /// The folder, as a path inside the repository.
+    /// The collections folder, as a path inside the repository.
     pub(crate) folder: &'a str,
     /// The author of hand edits.
     pub(crate) person: Actor,
     /// When the commits are made.
     pub(crate) now: DateTime<Utc>,
-    /// Makes the ids of events.
+    /// Creates the ids of events.
     pub(crate) new_id: fn() -> Uuid,
 }
 
 impl PlanInput<'_> {
-    /// A file of the folder as a path inside the repository.
+    /// Returns the path inside the repository of a file of the collections folder.
     fn path(&self, name: &str) -> String {
         path_in(self.folder, name)
     }
 }
 
-/// What stands for some keys at the head and in the work tree.
+/// The files of some keys at the head and in the work tree.
 #[derive(Default)]
 pub(crate) struct PlanFiles {
-    /// The ids of what the head has under their names.
+    /// The blob ids at the head, by file name.
     pub(crate) blobs: HashMap<String, BlobId>,
     /// The hand edits that have to be committed before a key can be written.
     pub(crate) by_hand: BTreeMap<Key, HandEdit>,
     /// The keys that differ from them in letter case only, by the key concerned.
     pub(crate) rivals: HashMap<Key, Vec<Rival>>,
-    /// Every file that stands for a key at the head or in the work tree, if not just the served one.
+    /// All files of a key at the head or in the work tree, if there may be others than the served one.
     pub(crate) of: HashMap<Key, Vec<String>>,
-    /// Keys with a symbolic link, a folder or the like in the place of their file: those are a
-    /// person's to remove.
+    /// Keys with a symbolic link, a folder or the like in the place of their file. Only a person may remove those.
     pub(crate) special: HashSet<Key>,
 }
 
-/// The saved files of one key that nobody committed.
+/// The saved files of one key that are not committed.
 #[derive(Debug, Clone)]
 pub(crate) struct HandEdit {
     /// Name to content; `None` where the file was deleted.
     pub(crate) files: Vec<(String, Option<Vec<u8>>)>,
-    /// What the edit means, unless it is broken or changes only comments.
+    /// The event that the edit amounts to, unless it is broken or changes only comments.
     pub(crate) event: Option<Event>,
-    /// Whether the service may commit it. What is no file, now or at the head, is a person's to commit.
+    /// Whether the service may commit it. If the entry is not a file, now or at the head, a person must commit it.
     pub(crate) committable: bool,
-    /// A file that git would have a program change first.
+    /// A file that git would run a filter on first.
     pub(crate) filtered: Option<String>,
-    /// A file of which not all could be read: it is larger than what is read of one, or was saved again meanwhile.
+    /// A file that could not be read in full, because it exceeds the size limit or was saved again in the meantime.
     pub(crate) unread: Option<String>,
 }
 
-/// What is to be done and said about a batch.
+/// The commits and answers for a batch.
 pub(crate) struct Plan {
     /// The commits to make, in order.
     pub(crate) drafts: Vec<Draft>,
-    /// The answer to each submission, in order, good once the drafts are durable; none to one that goes on in
-    /// another turn, and nothing at all to the last ones if there was no time for them.
+    /// The answer to each submission, in order, valid once the drafts are durable. `None` for a submission that
+    /// continues in another turn; the last submissions have no entry if there was no time for them.
     pub(crate) answers: Vec<Option<Result<Granted, SubmitError>>>,
-    /// The catalog that the drafts lead to.
+    /// The catalog after the drafts.
     pub(crate) catalog: Catalog<Arc<Entry>>,
-    /// Edits that had to rewrite more than what changed, with the reason.
+    /// Edits that had to rewrite more than the changed values, with the reason.
     pub(crate) fallbacks: Vec<(Key, String)>,
 }
 
-/// Why a submission gets nothing in this turn.
+/// Why a submission is not granted in this turn.
 enum Halt {
-    /// It is refused, and gets nothing in any other turn either.
+    /// It is refused, now and in any other turn.
     Refused(SubmitError),
-    /// More has to be read or edited for it than this turn has time for.
+    /// This turn has no time for everything that must be read or edited for it.
     Unfinished,
 }
 
@@ -119,22 +118,21 @@ impl From<SubmitError> for Halt {
     }
 }
 
-/// What a submission gets.
+/// The grant of a submission.
 #[derive(Clone)]
 pub(crate) struct Granted {
-    /// What becomes of each change, in order.
+    /// The outcome of each change, in order.
     pub(crate) outcomes: Vec<Outcome>,
-    /// The commits that are not made, of a dry run.
+    /// The commits that a dry run would make.
     pub(crate) preview: Option<Vec<Preview>>,
-    /// Which of the drafts is its commit, if it needs one.
+    /// The index of the draft that is its commit, if it needs one.
     pub(crate) draft: Option<usize>,
 }
 
 /// Decides each submission against the state that its predecessors would leave.
 ///
-/// A refusal in a batch can rest on a neighbour's commit that is not on disk yet, so nobody is
-/// answered from here: the writer answers the whole batch after the barrier, or plans again when
-/// the barrier fails.
+/// A refusal in a batch can depend on another submission's commit that is not on disk yet, so nothing is answered
+/// here: the writer answers the whole batch after the barrier, or plans again when the barrier fails.
 pub(crate) fn plan<'s>(
     input: &PlanInput<'_>,
     submissions: impl IntoIterator<Item = &'s Submission>,

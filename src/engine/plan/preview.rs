@@ -1,5 +1,5 @@
-//! What a dry run tells: the commits that would be made. What they change is found out by whoever shows it, and
-//! not while the writer waits.
+//! The result of a dry run: the commits that would be made. Their differences are computed later, so that the writer
+//! thread does not wait for them.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::engine::submission::answer::{Preview, PreviewedFile};
 use crate::engine::submission::error::SubmitError;
 use crate::store::Draft;
 
-/// Shows the `drafts` of a submission as they would change the files that `earlier` drafts leave behind.
+/// Shows the `drafts` of a submission as changes to the files that the `earlier` drafts leave.
 pub(super) fn of(
     input: &PlanInput<'_>,
     earlier: &[Draft],
@@ -46,14 +46,14 @@ pub(super) fn of(
     Ok(previews)
 }
 
-/// What the head has under a name.
+/// Returns what the head has under a name.
 fn at_head<'i>(input: &PlanInput<'i>, name: &str) -> Result<Option<&'i [u8]>, Halt> {
     let Some(blob) = input.files.blobs.get(name) else { return Ok(None) };
     let content = input.sources.get(*blob).ok_or(Halt::Unfinished)?;
     Ok(Some(content.as_slice()))
 }
 
-/// The change that is about a file, the first one if none is.
+/// Returns the index of the change that concerns a file; 0 if there is none.
 fn index_of(submission: &Submission, name: &str) -> usize {
     let changes = &mut submission.changes.iter();
     changes.position(|change| names_of(change.command.key()).iter().any(|it| it == name)).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! The state that submissions are decided against, and what deciding one makes of it.
+//! The state that submissions are decided against, and how each decision changes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,35 +20,35 @@ use crate::engine::submission::{Condition, ConditionalCommand, Submission};
 use crate::format::{self, message};
 use crate::store::{BlobId, Draft};
 
-/// Updates of one collection by one submission.
+/// The updates of one collection by one submission.
 #[derive(Clone)]
 struct Update {
-    /// What its file holds.
+    /// The collection in its file.
     before: Arc<Collection>,
-    /// That content, and its id.
+    /// The blob id and the content of the file.
     source: (BlobId, Arc<Vec<u8>>),
-    /// The last change that updates it.
+    /// The index of the last change that updates it.
     index: usize,
 }
 
-/// The state that a submission is decided against; cheap to clone, so that a refused one leaves
-/// nothing behind.
+/// The state that a submission is decided against. It is cheap to clone, so that a refused submission leaves no
+/// trace.
 #[derive(Clone)]
 pub(super) struct PlanState<'i> {
     pub(super) input: &'i PlanInput<'i>,
     pub(super) catalog: Catalog<Arc<Entry>>,
-    /// The contents that drafts of this batch gave to files.
+    /// The contents that drafts of this batch have written, by file name.
     pub(super) written: SharedMap<String, Arc<Vec<u8>>>,
-    /// What the drafts so far make of files.
+    /// The blob ids that the drafts so far leave, by file name.
     pub(super) drafted: SharedMap<String, Option<BlobId>>,
-    /// Keys whose hand edits and broken files are dealt with.
+    /// Keys whose hand edits and broken files have been handled.
     pub(super) settled: SharedSet<Key>,
-    /// What the submission at hand adds.
+    /// The drafts of the current submission.
     pub(super) drafts: Vec<Draft>,
     pub(super) fallbacks: Vec<(Key, String)>,
-    /// What the submission at hand updates: however often it does, each file is edited once.
+    /// The updates of the current submission: each file is edited once, however often it is updated.
     updated: BTreeMap<Key, Update>,
-    /// The commit that it makes.
+    /// The commit of the current submission.
     pub(super) commit: FoldedCommit,
 }
 
@@ -76,7 +76,7 @@ impl<'i> PlanState<'i> {
         let changes = submission.changes.iter().enumerate();
         let granted: Result<Vec<_>, _> =
             changes.map(|(index, change)| self.grant(&before, index, change)).collect();
-        // Known of what has been read, so that no more of it is than may be.
+        // Checked on what has been read so far: a submission that is too large is refused before more is read.
         self.refuse_too_much()?;
         let mut outcomes = granted?;
         for (key, update) in std::mem::take(&mut self.updated) {
@@ -91,7 +91,7 @@ impl<'i> PlanState<'i> {
             None => self.input.files.blobs.get(name).copied(),
         });
         if commit.files.is_empty() {
-            // A hand edit is committed for the sake of what is written over it.
+            // A hand edit is committed only because something is written over it.
             self.drafts.clear();
         } else {
             let events: Vec<_> = commit.events.iter().map(|event| ((self.input.new_id)(), event)).collect();
@@ -117,8 +117,8 @@ impl<'i> PlanState<'i> {
         Ok(outcomes)
     }
 
-    /// Carries out one change on the state. What the caller believes is about what was there before the submission: of
-    /// what its own changes have made of a collection nobody has a tag.
+    /// Carries out one change on the state. The condition is about the state before the submission: no client has a
+    /// tag of what the submission's own changes have made.
     fn grant(
         &mut self,
         before: &Catalog<Arc<Entry>>,
@@ -148,7 +148,7 @@ impl<'i> PlanState<'i> {
             self.commit.unread.push(key.clone());
             return Ok(Outcome::Deleted);
         }
-        // What was never committed is served in place of a broken file, and the history will not tell of it.
+        // An uncommitted version that is served in place of a broken file is unknown to the history.
         let is_untold = deletes && current.as_ref().is_some_and(|it| it.stale && it.uncommitted);
         let refused = |refusal| SubmitError::Refused { index, refusal };
         let event = decide(&self.catalog, &change.command).map_err(refused)?;
@@ -177,8 +177,8 @@ impl<'i> PlanState<'i> {
         Ok(outcome)
     }
 
-    /// Checks the condition; of an update that builds on an older version, and may, what is left of
-    /// it for the present one.
+    /// Checks the condition. If the update builds on an older version and may be merged, returns the remaining update
+    /// of the current version.
     fn over_older(
         &self,
         index: usize,
@@ -213,20 +213,21 @@ impl<'i> PlanState<'i> {
         }
     }
 
-    /// Whether an undo that brings a file back would do so over what somebody has saved since it was planned.
+    /// Returns whether an undo that restores a file would overwrite what was saved since it was planned.
     fn overwrites(&self, restore: &Restore) -> bool {
         let is_saved = || self.input.files.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
         let is_undo = matches!(restore.reverses, Reverses::Event(_));
         is_undo && restore.exact.is_some() && !self.settled.contains(&restore.key) && is_saved()
     }
 
-    /// Whether there is a file for this key that is not served and never was.
+    /// Returns whether this key has a file that is not served and never was.
     fn is_unread(&self, key: &Key) -> bool {
         !self.settled.contains(key) && self.input.snapshot.problem_of(key.as_str()).is_some()
     }
 
-    /// A broken file gives an update nothing to build on, and a creation nothing to replace. A deletion needs
-    /// nothing, but what is no file it leaves to a person: a folder may hold anything.
+    /// Refuses changes that a broken file prevents: an update has nothing to build on, and a creation has nothing to
+    /// replace. A deletion needs nothing, but special entries are left to a person, because a folder may contain
+    /// anything.
     fn refuse_broken(&self, index: usize, command: &Command) -> Result<(), SubmitError> {
         let key = command.key();
         let replaces = match command {
@@ -250,7 +251,7 @@ impl<'i> PlanState<'i> {
         }
     }
 
-    /// Puts what an event does to the files into the commit, and its collection on the state.
+    /// Adds an event's changes of files to the commit, and updates the catalog.
     fn write(&mut self, index: usize, event: &Event, exact: Option<&Exact>) -> Result<Outcome, Halt> {
         let (file, bytes, collection) = match (event, exact) {
             (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
@@ -273,7 +274,7 @@ impl<'i> PlanState<'i> {
         })
     }
 
-    /// Puts the file of a collection into the commit.
+    /// Adds the file of a collection to the commit.
     fn put(
         &mut self,
         index: usize,
@@ -296,8 +297,8 @@ impl<'i> PlanState<'i> {
         Ok(entry)
     }
 
-    /// What will be wrong with a written file or beside it, so that the answer to the write tells what every
-    /// reading will.
+    /// Returns the problem that a written file will have, or one beside it, so that the answer to the write contains
+    /// what every later read will.
     fn problem(&self, written: &Entry, bytes: &[u8]) -> Option<Arc<Problem>> {
         let Entry { collection, blob, .. } = written;
         let key = collection.key();
@@ -308,7 +309,7 @@ impl<'i> PlanState<'i> {
                 let lacking = format::lacking(collection, bytes);
                 Ok(Good { blob: *blob, collection: Arc::clone(collection), lacking })
             } else if self.is_made(&name).unwrap_or_else(|| stands_here(&name)) {
-                // It is not read, since it does not count.
+                // It is not read, because it does not count.
                 Err(Vec::new())
             } else {
                 return None;
@@ -327,8 +328,8 @@ impl<'i> PlanState<'i> {
         }))
     }
 
-    /// Takes an update over, whose file is edited when all changes of the submission are known. Until then its
-    /// entry has an id that no content has, so that no condition names it.
+    /// Registers an update. The file is edited when all changes of the submission are known; until then its entry has
+    /// an id that no content has, so that no condition matches it.
     fn update(
         &mut self,
         index: usize,
@@ -350,7 +351,7 @@ impl<'i> PlanState<'i> {
         Ok(Outcome::Updated(entry))
     }
 
-    /// Refuses what builds on more than one submission may build on.
+    /// Refuses a submission whose updates build on files that are too large together.
     fn refuse_too_much(&self) -> Result<(), SubmitError> {
         let bytes_max = self.input.built_on_bytes_max;
         let mut updates: Vec<&Update> = self.updated.values().collect();
@@ -365,7 +366,7 @@ impl<'i> PlanState<'i> {
         Ok(())
     }
 
-    /// Edits the file of an updated collection; answers the entry that stood for it, and the one that does now.
+    /// Edits the file of an updated collection; returns the preliminary entry and the final one.
     fn edit(&mut self, key: &Key, update: &Update, edits: &mut Edits) -> Result<[Arc<Entry>; 2], Halt> {
         let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
         let (standing, file) = (Arc::clone(standing), standing.file());
@@ -375,14 +376,14 @@ impl<'i> PlanState<'i> {
         if let Some(why) = edited.fallback {
             self.fallbacks.push((key.clone(), why));
         }
-        // Not the collection that was asked for: its maps may have another order than those of the file.
+        // Not the collection that was requested: its maps may have another order than those in the file.
         let collection = Arc::new(edited.collection);
         let entry = self.put(update.index, &collection, file, edited.bytes)?;
         Ok([standing, entry])
     }
 
-    /// Removes what would stand in the way of a file that comes back: the file that it replaces
-    /// under the other name, and a `.yaml` one that would win over it.
+    /// Removes files that would conflict with a restored file: the one that it replaces under the other name, and a
+    /// `.yaml` file that would take precedence.
     fn clear_for(&mut self, key: &Key, exact: &Exact) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
         if served.is_some_and(|entry| entry.is_in(&exact.file)) {
@@ -392,7 +393,7 @@ impl<'i> PlanState<'i> {
         self.commit.files.remove(&exact.file);
     }
 
-    /// What became of a change of a submission that comes to nothing: the entry that stands here.
+    /// Replaces the entry in the outcome of a change that had no effect by the current entry.
     pub(super) fn as_it_stands(&self, mut outcome: Outcome) -> Outcome {
         if let Some(entry) = outcome.entry_mut()
             && let Some(standing) = self.catalog.get(entry.collection.key().as_str())
@@ -403,7 +404,7 @@ impl<'i> PlanState<'i> {
         outcome
     }
 
-    /// Removes every file that stands for the key; those that are gone already drop out of the commit.
+    /// Removes all files of the key; the commit leaves out those that do not exist.
     fn delete(&mut self, key: &Key) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
         let spare = self.input.files.of.get(key).into_iter().flatten().cloned();
@@ -424,8 +425,8 @@ fn reverses(command: &Command) -> Option<&Reverses> {
     restore(command).map(|restore| &restore.reverses)
 }
 
-/// Whether a collection is what a plan of the past saw. Of a file that is broken or only saved,
-/// the values are all there is to compare.
+/// Returns whether a collection is as a plan on the history saw it. For a file that is broken or only saved, only the
+/// values can be compared.
 fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
     let committed = current.filter(|entry| entry.is_as_committed());
     let over = restore.exact.as_ref().and_then(|exact| exact.over);
@@ -433,7 +434,7 @@ fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
         && over.zip(committed).is_none_or(|(over, entry)| over == *entry.blob.as_bytes())
 }
 
-/// Whether a file that is to come back stands there already.
+/// Returns whether a file that is to be restored already exists as such.
 fn is_so(exact: &Exact, current: &Entry) -> bool {
     !current.stale && current.is_in(&exact.file) && current.blob == BlobId::of(&exact.bytes)
 }

@@ -1,8 +1,8 @@
-//! What becomes of collections that two sides have changed: by key and attribute, pure.
+//! Three-way merges of collections that both sides have changed, by key and attribute. Pure.
 //!
-//! The remote's side is `theirs`, since others have seen it: what both changed in different ways stays as the remote
-//! has it, and is told as a [`Conflict`]. A file that can't be read on one side counts as one value, and what one
-//! side deleted and the other changed stays.
+//! The remote's side is `theirs`, and it takes precedence because others have seen it: an attribute that both sides
+//! changed in different ways keeps the remote's value, and is reported as a [`Conflict`]. A file that can't be read
+//! on one side counts as a single value. What one side deleted and the other changed stays.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::format::message::{Conflict, Joined, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
 use crate::store::remote::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
 
-/// Merges collections as their files mean them.
+/// Merges collection files by their meaning.
 #[derive(Debug, Clone)]
 pub struct Collections {
     /// The collections folder, as a path inside the repository.
@@ -20,7 +20,7 @@ pub struct Collections {
 }
 
 impl Collections {
-    /// Merges the collections of a folder.
+    /// Creates a merger for the collections of a folder.
     #[must_use]
     pub fn new(folder: &str) -> Self {
         Self { folder: folder.to_owned() }
@@ -30,7 +30,7 @@ impl Collections {
         file_name::path_in(&self.folder, name)
     }
 
-    /// What becomes of one file.
+    /// Decides what becomes of one file.
     fn judge(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Resolution {
         let as_one_value = || vec![Conflict::File(self.path(&sides.name))];
         let (take, found) = match FileName::parse(&sides.name) {
@@ -50,9 +50,9 @@ impl Collections {
         take
     }
 
-    /// What becomes of the two files of a collection that a side has moved from one name to the other, or made under
-    /// another name than the other side: one of them stays. `None` where a side has both, or no file: each is then
-    /// judged by itself, and nothing is lost.
+    /// Decides what becomes of the two files of a collection if a side has moved it from one name to the other, or if
+    /// the sides created it under different names: one file stays. `None` if a side has both files or a special
+    /// entry: each file is then judged by itself, and nothing is lost.
     fn judge_names(&self, files: [&FileSides; 2], conflicts: &mut Vec<Conflict>) -> Option<[Resolution; 2]> {
         let base = standing(files.map(|it| &it.base))?;
         let ours = standing(files.map(|it| &it.ours))?;
@@ -85,14 +85,14 @@ impl Collections {
     }
 }
 
-/// Where the files of one collection stand among others: those of which both names are there.
+/// Returns the positions of the two files of each collection of which both names are present.
 fn twins(files: &[FileSides]) -> Vec<[usize; 2]> {
     let at: BTreeMap<&str, usize> = files.iter().enumerate().map(|(at, file)| (&*file.name, at)).collect();
     let yml = at.iter().filter(|(name, _)| Ending::of(name) == Ending::Yml);
     yml.filter_map(|(name, yml)| Some([*at.get(&*file_name::twin(name)?)?, *yml])).collect()
 }
 
-/// Which of its two files a side of a collection has, if it has any; `None` if it has both, or not as files.
+/// Returns which of its two files a side of a collection has, if any; `None` if it has both or a special entry.
 #[expect(clippy::option_option, reason = "a side may have no file")]
 fn standing(files: [&Option<SideFile>; 2]) -> Option<Option<(usize, &SideFile)>> {
     match files {
@@ -116,7 +116,7 @@ impl Merger for Collections {
         let created = in_any_case(&sides.created);
         for (at, file) in sides.files.iter().enumerate() {
             takes.entry(at).or_insert_with(|| match rival(file, &created) {
-                // It would hide the other one, or be hidden by it.
+                // It would hide the other collection, or be hidden by it.
                 true => {
                     conflicts.push(Conflict::File(self.path(&file.name)));
                     Resolution::Theirs
@@ -137,7 +137,7 @@ impl Merger for Collections {
     }
 }
 
-/// The keys of files, by what they are without letter case.
+/// Groups the keys of files by their case-folded keys.
 fn in_any_case(names: &[String]) -> BTreeMap<Key, Vec<Key>> {
     let mut keys: BTreeMap<Key, Vec<Key>> = BTreeMap::new();
     for key in names.iter().filter_map(|name| file_name::key_of(name)) {
@@ -146,7 +146,8 @@ fn in_any_case(names: &[String]) -> BTreeMap<Key, Vec<Key>> {
     keys
 }
 
-/// Whether a file is ours alone and differs in letter case only from one that the other side has made.
+/// Returns whether a file exists on our side alone and its key differs in letter case only from one that the other
+/// side has created.
 fn rival(file: &FileSides, created: &BTreeMap<Key, Vec<Key>>) -> bool {
     let Some(key) = file_name::key_of(&file.name) else { return false };
     let differs = |others: &Vec<Key>| others.iter().any(|other| *other != key);
@@ -154,7 +155,7 @@ fn rival(file: &FileSides, created: &BTreeMap<Key, Vec<Key>>) -> bool {
     is_ours_alone && created.get(&key.folded()).is_some_and(differs)
 }
 
-/// What becomes of a collection, and which attributes conflict; `None` where the file counts as one value.
+/// Decides what becomes of a collection, and which attributes conflict; `None` if the file counts as a single value.
 fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String>>) {
     let FileSides { base, ours, theirs, .. } = sides;
     let read = |side: &Option<SideFile>| version(key, side);
@@ -178,7 +179,7 @@ fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String
     }
 }
 
-/// A file and what it says.
+/// The bytes of a file and its collection.
 type Version = (Vec<u8>, Collection);
 
 fn version(key: &Key, side: &Option<SideFile>) -> Option<Version> {
@@ -195,7 +196,7 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
     let (mut taken, mut conflicts) = (Vec::new(), Vec::new());
     for Change { attribute, from, to } in changes(was, Some(mine)) {
         match other.by_name(&attribute) {
-            // Both are of one kind.
+            // The kinds are equal here.
             _ if attribute == "type" => {}
             there if there == to.as_ref() => {}
             there if there == from.as_ref() => taken.push((attribute, to.unwrap_or(Value::Null))),
@@ -204,7 +205,7 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
     }
     let names: Vec<String> = taken.iter().map(|(name, _)| name.clone()).collect();
     let Ok(merged) = other.reverted(&Patch::new(taken)) else {
-        // Each is right alone and both together are not.
+        // Each is valid alone, but both together are not.
         return (Resolution::Theirs, Some([names, conflicts].concat()));
     };
     match written(base, ours, theirs, &merged) {
@@ -214,7 +215,8 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
     }
 }
 
-/// Whether both sides have changed more of a file than its values, and not alike: only one of them can stay.
+/// Returns whether both sides have changed more of a file than its values, in different ways, so that only one
+/// version can stay.
 fn loses_comments(key: &Key, sides: &FileSides) -> bool {
     let [base, ours, theirs] = [&sides.base, &sides.ours, &sides.theirs].map(|side| version(key, side));
     let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return false };
@@ -225,13 +227,13 @@ fn loses_comments(key: &Key, sides: &FileSides) -> bool {
         && as_theirs() != theirs.0
 }
 
-/// Whether a side has changed nothing but values, so that comments and order are what they were.
+/// Returns whether a side has changed nothing but values, so that comments and order are unchanged.
 fn has_only_new_values((bytes, was): &Version, side: &Version) -> bool {
     was.kind() == side.1.kind() && format::edit(bytes, was, &side.1).bytes == side.0
 }
 
-/// The file of what was merged, made from the one side whose author has changed more than values, so that comments
-/// stay; `None` if it would be too large.
+/// Writes the merged collection into the file of the only side that has changed more than values, so that comments
+/// stay; `None` if the result is too large.
 fn written(base: Option<&Version>, ours: &Version, theirs: &Version, merged: &Collection) -> Option<Vec<u8>> {
     let only_values = |side: &Version| base.is_some_and(|base| has_only_new_values(base, side));
     let (bytes, collection) = if only_values(theirs) && !only_values(ours) { ours } else { theirs };
@@ -364,7 +366,7 @@ mod tests {
         assert_eq!(taken, [Resolution::Ours]);
     }
 
-    /// Held against each other one by one, they would take as many looks as both sides have made multiplied.
+    /// Comparing them pairwise would take as many steps as the product of both numbers.
     #[test]
     fn what_both_sides_have_created_by_thousands_is_merged_soon() {
         const COUNT: usize = 20_000;
@@ -376,7 +378,7 @@ mod tests {
         assert_eq!(taken.iter().filter(|take| **take == Resolution::Theirs).count(), 1);
     }
 
-    /// The two files of a collection: what is at base, ours and theirs of the first, and of the second.
+    /// Checks the two files of a collection, each given as base, ours and theirs.
     #[track_caller]
     fn check_names(
         yaml: [Option<&str>; 3],
