@@ -1,4 +1,4 @@
-//! What merges have left for people to look at is told, whatever could not be read for a while.
+//! Conflicts that merges have left are reported, even if something could not be read for a while.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::store::{Damage, StoreError};
 const POSTS: &str = "posts.yaml";
 const MERGE: &str = "Merge\n\nCollectory-Origin: merge\nCollectory-Conflict: posts name";
 
-/// A repository with a commit, and an engine that has read it.
+/// Creates a repository with a commit, and an engine that has read it.
 fn begun() -> (MemoryJournal, Running) {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));
@@ -16,7 +16,7 @@ fn begun() -> (MemoryJournal, Running) {
     (journal, running)
 }
 
-/// Pushes a merge that has left a conflict; tells the commit that it brings.
+/// Pushes a merge that has left a conflict; returns the commit that the merge brings.
 fn push_conflict(journal: &MemoryJournal) -> Revision {
     journal.push_merge(&[(POSTS, Some(&named("Theirs")))], MERGE)
 }

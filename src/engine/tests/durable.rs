@@ -1,10 +1,10 @@
-//! An answer that rests on what is there already: it waits for the disk as any other does.
+//! Answers that depend on what already exists: they wait for the disk as all others do.
 
 use crate::domain::{Kind, Value};
 use crate::engine::tests::*;
 use crate::store::memory::InjectedFault;
 
-/// An engine on a repository in which a write has moved the branch and failed at the last flush.
+/// Starts an engine on a repository in which a write has moved the branch and failed at the last flush.
 fn half_written() -> (MemoryJournal, Running) {
     let journal = MemoryJournal::new();
     commit(&journal, "posts.yaml", &named("Posts"));
@@ -16,7 +16,7 @@ fn half_written() -> (MemoryJournal, Running) {
     (journal, running)
 }
 
-/// The request that a caller has named.
+/// Submits a command under an idempotency key.
 fn once(running: &Running, command: Command) -> Result<Written, SubmitError> {
     let once = Some(Once { key: "name".to_owned(), fingerprint: Fingerprint::of(&[b"request"]) });
     let submission = Submission { once, ..Submission::of(Actor::anonymous(), [command]) };
@@ -121,7 +121,7 @@ fn a_file_that_a_batch_updates_again_and_again_is_edited_once() {
     assert_eq!(last.blob, running.snapshot().get("posts").unwrap().blob, "it has the tag of what is served");
     let Outcome::Updated(first) = &written.outcomes[0] else { panic!("{written:?}") };
     assert_eq!(name_of(&first.collection), "Name 0");
-    // What was created a moment ago is updated, deleted and created once more.
+    // A collection that was just created is updated, deleted and created once more.
     let again = Collection::new(posts(), Kind::Document, []).unwrap();
     let gone = Command::Delete { key: posts(), kind: None };
     running
@@ -132,7 +132,7 @@ fn a_file_that_a_batch_updates_again_and_again_is_edited_once() {
         "type: document\nname: After\n"
     );
     assert_eq!(journal.log().len(), 3, "one commit each, and one by hand");
-    // What leads back is nothing.
+    // Changes that cancel each other out make no commit.
     running.submit_all([rename("posts", "Z"), rename("posts", "After")]).unwrap();
     assert_eq!(journal.log().len(), 3);
     running.stop();

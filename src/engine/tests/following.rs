@@ -1,4 +1,4 @@
-//! How hand edits and commits are followed while git holds its locks.
+//! Hand edits and commits are followed while git holds its locks.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ fn files(names: &[&str]) -> Hint {
     Hint::Files(names.iter().map(|&name| name.to_owned()).collect())
 }
 
-/// An engine on a repository with one file.
+/// Starts an engine on a repository with one file.
 fn with_first() -> (MemoryJournal, Running) {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));
@@ -273,7 +273,7 @@ fn a_write_that_lost_a_race_waits_until_git_is_done_with_the_work_tree() {
     commit(&journal, POSTS, &named("Posts"));
     commit(&journal, "pages.yaml", &named("Pages"));
     let running = Running::on(&journal);
-    // While git is at it, nobody knows whether the file has gone.
+    // While git holds its locks, it is unknown whether the file is gone.
     journal.fail_next(InjectedFault::BusyRace(vec![("pages.yaml".to_owned(), None)]));
     thread::scope(|scope| {
         let written = scope.spawn(|| running.submit(rename("posts", "By API")));
@@ -302,7 +302,7 @@ fn a_deletion_behind_an_update_in_one_batch_leaves_no_twin_behind() {
     running.stop();
 }
 
-/// An engine that believes nothing doubtful as long as a test lasts.
+/// Starts an engine that does not believe anything doubtful for the duration of a test.
 fn patient(journal: &MemoryJournal) -> Running {
     Running::with(journal, believing_after(DEADLINE * 100))
 }
@@ -319,7 +319,7 @@ fn a_half_written_value_is_not_served_whatever_it_looks_like() {
         assert_eq!(running.shown("posts"), Some(("Posts of May".into(), true)));
     };
     saved();
-    // The notice of a save is acted on when the next save has begun.
+    // The notice of a save is handled when the next save has begun.
     for begun in ["Posts", "First"] {
         journal.begin_to_save(POSTS, named(begun));
         for hint in [files(&[POSTS]), Hint::Everything, Hint::Branch] {
@@ -362,7 +362,7 @@ fn a_write_waits_for_who_is_saving_the_same_file() {
     running.stop();
 }
 
-/// The options with which git may stand for `busy_max` in the middle of changing the work tree.
+/// Returns options with which git may seem to be changing the work tree for `busy_max`.
 fn busy_for(busy_max: Duration) -> Options {
     let options = options();
     Options { mirror: MirrorOptions { busy_max, ..options.mirror }, ..options }

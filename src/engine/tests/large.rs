@@ -1,4 +1,5 @@
-//! A request that needs more than one turn of the writer: others go on meanwhile, and nothing else is different.
+//! A request that needs more than one turn of the writer thread: other requests are handled in between, and nothing
+//! else differs.
 
 use tokio::sync::oneshot;
 
@@ -6,10 +7,10 @@ use crate::domain::{Kind, Value};
 use crate::engine::signal::Job;
 use crate::engine::tests::*;
 
-/// How many files a large request changes.
+/// Number of files that a large request changes.
 const FILES: usize = 12;
 
-/// A list that takes nearly all that a file may have.
+/// Returns a list that is nearly as large as a file may be.
 fn list(word: &str) -> Value {
     Value::List((0..5_000).map(|number| format!("{word} {number}").as_str().into()).collect())
 }
@@ -18,7 +19,7 @@ fn key(number: usize) -> Key {
     Key::parse(&format!("c{number:02}")).unwrap()
 }
 
-/// An engine on a repository with large files, and one small one.
+/// Starts an engine on a repository with large files and one small file.
 fn with_large_files(options: Options) -> (MemoryJournal, Running) {
     let journal = MemoryJournal::new();
     commit(&journal, "posts.yaml", &named("Posts"));
@@ -31,7 +32,7 @@ fn with_large_files(options: Options) -> (MemoryJournal, Running) {
     (journal, running)
 }
 
-/// Changes each large file.
+/// Returns commands that change each large file.
 fn all_changed(name: &str) -> Vec<Command> {
     (0..FILES).map(|number| rename(key(number).as_str(), name)).collect()
 }
@@ -42,7 +43,7 @@ fn submission(commands: Vec<Command>) -> Submission {
 
 type Answer = oneshot::Receiver<Result<Written, SubmitError>>;
 
-/// Sends submissions at once, in this order, as the clients of one moment do.
+/// Sends submissions at once, in this order, as concurrent clients do.
 fn send(running: &Running, submissions: Vec<Submission>) -> Vec<Answer> {
     let send = |submission| {
         let (reply, answer) = oneshot::channel();
@@ -57,7 +58,7 @@ fn revision_of(answer: Answer) -> Revision {
     block_on(answer).unwrap().unwrap().revision.unwrap()
 }
 
-/// At which place of the history a revision is, from the first commit on.
+/// Returns the position of a revision in the history, counted from the first commit.
 fn place(journal: &MemoryJournal, revision: Revision) -> usize {
     journal.log().iter().rev().position(|it| it.revision == revision).unwrap()
 }

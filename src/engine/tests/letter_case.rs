@@ -1,4 +1,4 @@
-//! Keys that differ in letter case only: whatever people and programs do, no commit of ours has both.
+//! Keys that differ in letter case only: whatever people and programs do, no commit of the service has both.
 
 use crate::domain::{Kind, Refusal};
 use crate::engine::tests::*;
@@ -20,7 +20,7 @@ fn subject(commit: &Commit) -> &str {
     commit.message.lines().next().unwrap_or_default()
 }
 
-/// The subjects of what came after the first commit, the oldest first, and what each left behind.
+/// Returns the subjects of the commits after the first one, oldest first, with the files that each left.
 fn told(journal: &MemoryJournal) -> Vec<(String, Vec<String>)> {
     let log = journal.log();
     let told = log.iter().rev().skip(1).map(|commit| {
@@ -49,7 +49,7 @@ fn is_taken<T: std::fmt::Debug>(answer: Result<T, SubmitError>) {
     assert!(is_taken, "{answer:?}");
 }
 
-/// `a.yaml` is committed, and then a person does something that is noticed.
+/// Commits `a.yaml`, and then lets a person do something that is noticed.
 fn after(by_hand: impl FnOnce(&MemoryJournal)) -> (MemoryJournal, Running) {
     after_with(options(), by_hand)
 }
@@ -192,7 +192,7 @@ fn whoever_committed_a_key_that_is_taken_is_named_and_not_the_other_key() {
     let problem = snapshot.problems.values().next().unwrap();
     let (revision, _) = problem.committed.clone().unwrap();
     assert_eq!((problem.path.as_str(), Some(revision)), ("collections/A.yaml", snapshot.revision));
-    // Whoever sees the problem of one need not be allowed to read the other.
+    // A reader who sees the problem of one key may not be allowed to read the other.
     let message = &problem.faults[0].message;
     assert!(message.contains("`A`") && !message.contains("`a`"), "{message}");
     running.stop();

@@ -1,4 +1,4 @@
-//! The engine on a repository in memory, with faults on demand.
+//! Tests of the engine on a repository in memory, with injected faults.
 
 mod conflicts;
 mod durable;
@@ -18,7 +18,7 @@ use crate::engine::*;
 use crate::store::memory::MemoryJournal;
 use crate::telemetry::Reached;
 
-/// After this time a test gives up on whatever should have become true.
+/// Time after which a test gives up waiting.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A running engine.
@@ -26,7 +26,7 @@ struct Running {
     engine: Engine,
 }
 
-/// How the engine works in these tests: what looks broken is believed at once.
+/// Returns the options of these tests: what looks broken is believed at once.
 pub(crate) fn options() -> Options {
     Options {
         mirror: MirrorOptions {
@@ -54,13 +54,13 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// The [`options`] with uncommitted edits served or not.
+/// Returns the [`options`] with uncommitted edits served or not.
 fn serving(serve_uncommitted: bool) -> Options {
     let options = options();
     Options { mirror: MirrorOptions { serve_uncommitted, ..options.mirror }, ..options }
 }
 
-/// The [`options`] with a file that is broken, empty or gone believed after this time.
+/// Returns the [`options`] with a file that is broken, empty or gone believed after this time.
 fn believing_after(patience: Duration) -> Options {
     let options = options();
     Options { mirror: MirrorOptions { settle_patience: patience, ..options.mirror }, ..options }
@@ -85,7 +85,7 @@ impl Running {
         running
     }
 
-    /// Waits until it has read the repository.
+    /// Waits until the engine has read the repository.
     fn read(&self) {
         self.eventually("the repository is read", |running| {
             running.engine.projection.snapshot().is_some().then_some(())
@@ -96,7 +96,7 @@ impl Running {
         self.engine.projection.snapshot().expect("it was read when the engine was started")
     }
 
-    /// The name of a collection, and whether it is marked as uncommitted.
+    /// Returns the name of a collection, and whether it is marked as uncommitted.
     fn shown(&self, key: &str) -> Option<(String, bool)> {
         let snapshot = self.snapshot();
         let entry = snapshot.get(key)?;
@@ -119,13 +119,13 @@ impl Running {
         self.submit_all([command])
     }
 
-    /// Submits changes that are made all together or not at all.
+    /// Submits changes that are made together or not at all.
     fn submit_all(&self, changes: impl IntoIterator<Item = Command>) -> Result<Written, SubmitError> {
         let mara = Actor::new("Mara", "mara@example.org");
         block_on(self.engine.handle.submit(Submission::of(mara, changes)))
     }
 
-    /// Asks until `attempt` has an answer.
+    /// Retries until `attempt` returns a value.
     #[track_caller]
     fn eventually<T>(&self, what: &str, mut attempt: impl FnMut(&Self) -> Option<T>) -> T {
         let started = Instant::now();
@@ -138,30 +138,30 @@ impl Running {
         }
     }
 
-    /// Stops as an operator does.
+    /// Stops the engine as an operator does.
     fn stop(self) {
         self.engine.signals.blocking_send(Signal::Shutdown).unwrap();
         self.engine.writer.join().unwrap();
     }
 }
 
-/// The `name` of a collection, empty when it has none.
+/// Returns the `name` of a collection, empty if it has none.
 fn name_of(collection: &Collection) -> String {
     collection.by_name("name").and_then(Value::as_text).unwrap_or_default().to_owned()
 }
 
-/// Waits for a future where nothing else is to be done.
+/// Waits for a future outside of a runtime.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// A command that renames a collection.
+/// Returns a command that renames a collection.
 fn rename(key: &str, to: &str) -> Command {
     let patch = Patch::new([("name".to_owned(), to.into())]);
     Command::Update { key: Key::parse(key).unwrap(), kind: None, patch }
 }
 
-/// A file of a document collection with only a name.
+/// Returns a file of a document collection with only a name.
 fn named(name: &str) -> String {
     format!("type: document\nname: {name}\n")
 }

@@ -1,4 +1,4 @@
-//! A branch that somebody else moves while a write is on its way.
+//! Branches that are moved by someone else while a write is in progress.
 
 use crate::engine::tests::*;
 use crate::store::memory::InjectedFault;

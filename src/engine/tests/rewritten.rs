@@ -1,11 +1,11 @@
-//! A branch that is rewritten: what the service had acknowledged is kept and told.
+//! Rewritten branches: what the service acknowledged is kept and reported.
 
 use crate::engine::tests::*;
 use crate::store::Kept;
 
 const POSTS: &str = "posts.yaml";
 
-/// A repository with a commit by hand and three by the service, which were those.
+/// Creates a repository with one commit by hand and three by the service; also returns their revisions.
 fn written() -> (MemoryJournal, Running, Revision, Vec<Revision>) {
     let journal = MemoryJournal::new();
     let first = commit(&journal, POSTS, &named("First"));
@@ -14,7 +14,7 @@ fn written() -> (MemoryJournal, Running, Revision, Vec<Revision>) {
     (journal, running, first, made.into())
 }
 
-/// The heads that are told to be kept.
+/// Returns the heads that are reported as kept.
 fn told(running: &Running) -> Vec<Revision> {
     running.snapshot().rewritten.iter().map(|it| it.revision).collect()
 }
@@ -168,7 +168,8 @@ fn what_could_not_be_kept_is_kept_later_and_the_branch_is_served_meanwhile() {
     journal.reset_hard(Some(first));
     journal.fail_next_keep();
     look(&running, Hint::Branch);
-    // The write that settles has looked again; it is refused for what it is, and that is kept by then.
+    // The write in `settled` has made the engine look again. It is refused for its own reason, and by then the head
+    // is kept.
     running.eventually("it is kept", |running| (told(running) == [made[2]]).then_some(()));
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
     running.stop();

@@ -1,4 +1,4 @@
-//! What people do with an editor and with git.
+//! Actions of people with an editor and with git.
 
 use crate::engine::tests::model::plain::{differing, head, names, work_tree};
 use crate::engine::tests::model::*;
@@ -8,7 +8,7 @@ fn mara() -> Actor {
 }
 
 impl Hands {
-    /// What the work tree must have under these names.
+    /// Returns what the work tree must have under these names.
     fn saved<'a>(&'a self, names: &'a [String]) -> Vec<(&'a str, Option<&'a str>)> {
         names.iter().map(|name| (name.as_str(), self.files.get(name).map(String::as_str))).collect()
     }
@@ -60,7 +60,7 @@ impl Story {
                 self.journal.move_branch(parent);
             }
             11..=12 if parent.is_some() => self.check_out_old(parent),
-            // A push over a reset that nobody has seen leaves the files to the person.
+            // A push after a reset that was not noticed leaves the files to the person.
             13..=14 if !has_moved => self.push(),
             15 if is_clean => self.merge(),
             16 if is_clean && parent.is_some() => {
@@ -80,13 +80,13 @@ impl Story {
         }
         self.notice_if(is_noticed, Hint::Branch);
         if is_noticed {
-            // Git changes files and index too, and the watcher tells of them.
+            // Git changes files and index too, and the watcher reports that.
             let names = KEYS.iter().chain(&["bad name"]).flat_map(|key| names(key)).collect();
             self.notice(Hint::Files(names));
         }
     }
 
-    /// A name of a file, most often the usual one of a collection.
+    /// Returns a name of a file, most often the usual one of a collection.
     pub(crate) fn file(&mut self) -> String {
         let [yaml, yml] = names(self.key());
         match self.rng.u32(..20) {
@@ -97,7 +97,7 @@ impl Story {
         }
     }
 
-    /// What a file may hold.
+    /// Returns a content for a file.
     pub(crate) fn text(&mut self) -> String {
         let name = self.fresh();
         match self.rng.u32(..10) {
@@ -149,7 +149,7 @@ impl Story {
         self.note("reset --hard");
         self.journal.reset_hard(to);
         self.hands.files = work_tree(&self.journal);
-        // Whoever does this takes back what was saved.
+        // The person has taken back what was saved.
         self.hands.kept.retain(|(name, text)| self.hands.files.get(name) == Some(text));
     }
 
@@ -160,7 +160,7 @@ impl Story {
         self.save(&name, text);
     }
 
-    /// A push into the repository: the branch moves, and files that nobody has edited follow.
+    /// Pushes into the repository: the branch moves, and files without hand edits follow.
     fn push(&mut self) {
         let (name, text) = (self.file(), self.text());
         self.note(&format!("push {name}: {text:?}"));

@@ -1,14 +1,13 @@
-//! Random stories: API writes, hand edits committed or not, git's moves of the branch, faults, lost
-//! notices and restarts, interleaved by a seed on the engine alone.
+//! Random stories: API writes, hand edits committed or not, branch moves by git, faults, lost notices and restarts,
+//! interleaved by a seed on the engine alone.
 //!
-//! After each step everything is quiet, and what the design promises is checked: what is served is
-//! what a [plain reading](plain) of the repository says; every acknowledged write is in the history
-//! exactly once, and one that failed not at all; every byte that a person saved is in the work tree
-//! or in a commit; the problems are the broken files; the work tree has the person's own changes
-//! and no others.
+//! After each step the test waits until everything is quiet, and checks what the design promises: what is served is
+//! what a [plain reading](plain) of the repository says; every acknowledged write is in the history exactly once, and
+//! a failed one not at all; every byte that a person saved is in the work tree or in a commit; the problems are the
+//! broken files; the work tree has the person's own changes and no others.
 //!
-//! `COLLECTORY_STORIES` sets how many stories are told, `COLLECTORY_STORY_SEED` replays one; the
-//! stories of `tests/it/stories.rs`, on the real program and the real git, go by the same names.
+//! `COLLECTORY_STORIES` sets how many stories are run, `COLLECTORY_STORY_SEED` replays one. The stories of
+//! `tests/it/stories.rs`, on the real program and the real git, use the same variables.
 
 mod hands;
 mod plain;
@@ -37,12 +36,12 @@ fn nothing_is_lost_whatever_people_programs_and_faults_do() {
     }
 }
 
-/// How many commits of the whole history a request may have led to.
+/// How many commits of the whole history a request may have made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Commits {
     None,
     One,
-    /// It failed after the branch had moved: nobody was told that it was carried out.
+    /// It failed after the branch had moved: the client was not told that it was carried out.
     AtMostOne,
 }
 
@@ -69,14 +68,14 @@ struct Hands {
     kept: Vec<(String, String)>,
 }
 
-/// The last quiet moment, and what came since.
+/// The last quiet moment, and what has happened since.
 #[derive(Default)]
 struct Quiet {
     /// What was served.
     before: Reading,
     /// Whether the branch has moved since.
     has_moved: bool,
-    /// Whether something was pushed since.
+    /// Whether something has been pushed since.
     is_behind: bool,
 }
 
@@ -84,7 +83,7 @@ impl Story {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let journal = MemoryJournal::new();
-        // Now and then it takes a while until what looks broken is believed.
+        // Sometimes it takes a while until what looks broken is believed.
         let patience = Duration::from_millis(if rng.u32(..8) == 0 { 2 } else { 0 });
         let options = believing_after(patience);
         let running = Some(Running::with(&journal, options.clone()));
@@ -124,12 +123,12 @@ impl Story {
         }
     }
 
-    /// Things happen and nobody is told; then comes the slow tick.
+    /// Acts without notices, until the slow tick.
     fn lose_notices(&mut self) {
         self.note("(the notices of what follows are lost)");
         for _ in 0..self.rng.usize(1..4) {
             if self.quiet.is_behind {
-                // What git makes of a commit over a push that nothing has followed is its own affair.
+                // How git handles a commit over a push that was not followed is not tested here.
                 break;
             }
             if self.rng.bool() {
@@ -141,7 +140,7 @@ impl Story {
         self.notice(Hint::Everything);
     }
 
-    /// Git stands in the middle of something, and a lock is in the way of every write.
+    /// Lets git hold its locks, so that no write is possible.
     fn while_busy(&mut self) {
         self.note("(git holds its locks)");
         self.journal.set_busy(true);
@@ -158,7 +157,7 @@ impl Story {
         self.notice(Hint::Branch);
     }
 
-    /// The disk can't be read; what was served is served on.
+    /// Makes the disk unreadable; the previous snapshot stays served.
     fn while_unreadable(&mut self) {
         self.note("(nothing can be read)");
         self.journal.set_unreadable(true);
@@ -177,11 +176,11 @@ impl Story {
         self.note("restart");
         self.running.take().expect("the engine runs").stop();
         self.running = Some(Running::with(&self.journal, self.options.clone()));
-        // Nobody knows any more what was served of a file that is broken now.
+        // What was served of a file that is broken now is unknown.
         self.quiet.before = Reading::default();
     }
 
-    /// Waits until all that was noticed has been followed, and checks everything.
+    /// Waits until everything that was noticed has been followed, and checks everything.
     fn quiet(&mut self) {
         let started = Instant::now();
         loop {
@@ -197,12 +196,12 @@ impl Story {
         assert_eq!(plain::work_tree(&self.journal), self.hands.files, "the work tree\n{}", self.story());
     }
 
-    /// What is not as a plain reading of the repository says.
+    /// Returns a description of what differs from a plain reading of the repository.
     fn wrong(&self) -> Option<String> {
         let shown = self.shown();
         let mut expected = plain::read(&self.journal, self.hands.is_here, &self.quiet.before);
         if self.quiet.has_moved {
-            // Whether an edit was seen before it was committed and broken is anybody's guess.
+            // Whether an edit was seen before it was committed and broken is undefined.
             let forgetful = plain::read(&self.journal, self.hands.is_here, &Reading::default());
             expected = plain::choose(&self.journal, self.hands.is_here, &shown, [&expected, &forgetful]);
         }
@@ -225,7 +224,7 @@ impl Story {
         trouble.map(|trouble| format!("there is trouble: {trouble}"))
     }
 
-    /// What the engine serves.
+    /// Returns what the engine serves.
     fn shown(&self) -> Reading {
         let snapshot = self.running().snapshot();
         let served = snapshot.catalog().iter().map(|entry| {
@@ -248,7 +247,7 @@ impl Story {
         }
     }
 
-    /// Every acknowledged write is in the history once, and what was refused is nowhere.
+    /// Checks that every acknowledged write is in the history once, and that no refused write is.
     fn check_history(&self) {
         let commits = self.journal.commits();
         for (id, expected) in &self.asked {
@@ -263,7 +262,7 @@ impl Story {
         }
     }
 
-    /// What a person saved is in the work tree or in a commit.
+    /// Checks that what a person saved is in the work tree or in a commit.
     fn check_kept(&mut self) {
         let work_tree = plain::work_tree(&self.journal);
         for (name, text) in &self.hands.kept {

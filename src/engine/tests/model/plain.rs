@@ -1,13 +1,13 @@
-//! A plain reading of a repository: what ought to be served, with nothing of the engine's in it.
+//! A plain reading of a repository: what should be served, computed without the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::store::memory::MemoryJournal;
 
-/// Name to content.
+/// File names and their contents.
 pub(crate) type Folder = BTreeMap<String, String>;
 
-/// What is served for a key.
+/// The collection that is served for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
     pub(crate) file: String,
@@ -16,16 +16,16 @@ pub(crate) struct Served {
     pub(crate) stale: bool,
 }
 
-/// Everything that is served, and what is wrong.
+/// Everything that is served, and the problems.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) served: BTreeMap<String, Served>,
-    /// The broken and superfluous files; whether the fault is committed.
+    /// The broken and superfluous files, and whether the fault is committed.
     pub(crate) problems: BTreeMap<String, bool>,
     pub(crate) uncommitted: usize,
 }
 
-/// Reads the folder that counts over the head, knowing what was served before.
+/// Reads the folder that counts over the head, given what was served before.
 pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> Reading {
     let head = head(journal);
     let folder = if is_here { work_tree(journal) } else { head.clone() };
@@ -39,7 +39,7 @@ pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> 
             }
             continue;
         }
-        // What stands before it counts too: where that is gone, the head shows something else.
+        // The file with precedence counts too: if it is gone, the head serves something else.
         let is_committed = |name: &String| {
             let counting = names(key).into_iter().take_while(|it| it <= name);
             counting.into_iter().all(|name| folder.get(&name) == head.get(&name))
@@ -63,7 +63,7 @@ pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> 
     reading
 }
 
-/// How many hand edits are served that are not committed, deleted files included.
+/// Returns how many uncommitted hand edits are served, including deleted files.
 fn count(head: &Folder, folder: &Folder, served: &BTreeMap<String, Served>) -> usize {
     let is_shown = |key: &str| {
         let served = served.get(key).filter(|served| served.uncommitted);
@@ -74,7 +74,7 @@ fn count(head: &Folder, folder: &Folder, served: &BTreeMap<String, Served>) -> u
         + served.values().filter(|served| served.uncommitted).count()
 }
 
-/// Takes what is `shown` for each key, where one of the two readings says the same.
+/// Takes what is `shown` for each key, if one of the two readings agrees.
 pub(crate) fn choose(
     journal: &MemoryJournal,
     is_here: bool,
@@ -95,8 +95,7 @@ pub(crate) fn choose(
     Reading { uncommitted: count(&head, &folder, &served), served, problems: one.problems.clone() }
 }
 
-/// The newest valid version of a collection in the history of the branch, back to where it last
-/// came into being.
+/// Returns the newest valid version of a collection in the history of the branch, back to its last creation.
 pub(crate) fn last_good(journal: &MemoryJournal, key: &str) -> Option<Served> {
     for commit in journal.log() {
         let folder = texts(journal.files_at(Some(commit.revision)));
@@ -108,7 +107,7 @@ pub(crate) fn last_good(journal: &MemoryJournal, key: &str) -> Option<Served> {
     None
 }
 
-/// The `name` in a valid file of the few sorts that the stories know.
+/// Returns the `name` in a valid file of the few kinds that the stories use.
 pub(crate) fn name_in(text: &str) -> Option<String> {
     let mut name = None;
     let mut is_typed = false;
@@ -122,7 +121,7 @@ pub(crate) fn name_in(text: &str) -> Option<String> {
     name.filter(|_| is_typed)
 }
 
-/// The two files that a key can have, the one that counts first.
+/// Returns the two possible file names of a key; the one that counts comes first.
 pub(crate) fn names(key: &str) -> [String; 2] {
     [format!("{key}.yaml"), format!("{key}.yml")]
 }
@@ -131,7 +130,7 @@ pub(crate) fn key_of(name: &str) -> &str {
     name.rsplit_once('.').expect("every file here has an ending").0
 }
 
-/// The names under which two folders have not the same.
+/// Returns the names whose contents differ between two folders.
 pub(crate) fn differing(one: &Folder, two: &Folder) -> Vec<String> {
     let names: BTreeSet<_> = one.keys().chain(two.keys()).collect();
     names.into_iter().filter(|name| one.get(*name) != two.get(*name)).cloned().collect()

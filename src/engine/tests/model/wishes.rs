@@ -1,11 +1,11 @@
-//! What programs ask over the API, and what ought to become of it.
+//! Requests of programs over the API, and their expected outcomes.
 
 use crate::domain::Kind;
 use crate::engine::tests::model::plain::{differing, head, names, work_tree};
 use crate::engine::tests::model::*;
 use crate::store::memory::InjectedFault;
 
-/// What ought to become of a submission, as far as the last quiet moment tells.
+/// The expected outcome of a submission, as far as the last quiet moment determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Granted,
@@ -14,7 +14,7 @@ enum Fate {
 }
 
 impl Story {
-    /// Asks for something, and compares the answer with what ought to come of it.
+    /// Submits a request, and compares the answer with the expected outcome.
     pub(crate) fn ask(&mut self) {
         let (id, wishes) = self.wishes();
         let fate = self.fate(&wishes);
@@ -35,7 +35,7 @@ impl Story {
         }
     }
 
-    /// Asks for something while something goes wrong on the way, and compares the answer with what may come of it.
+    /// Submits a request while something fails, and compares the answer with the possible outcomes.
     pub(crate) fn ask_and_fail(&mut self) {
         let fault = match self.rng.u32(..5) {
             0 => InjectedFault::BeforeTheBranch,
@@ -77,12 +77,12 @@ impl Story {
         self.asked.insert(id, commits);
     }
 
-    /// Several programs and a person at once; who is first is anybody's guess.
+    /// Lets several programs and a person act at once, in undefined order.
     pub(crate) fn crowd(&mut self) {
         self.note("(all at once)");
         let asked: Vec<_> = (0..self.rng.usize(2..6)).map(|_| self.wishes()).collect();
         let saves = if self.hands.is_here { self.rng.usize(..3) } else { 0 };
-        // Whether the first of two saves of one file was seen is anybody's guess.
+        // Whether the first of two saves of one file was seen is undefined, so each file is saved once.
         let saved: BTreeMap<_, _> = (0..saves).map(|_| (self.file(), self.text())).collect();
         let is_committing = self.rng.bool();
         for (name, text) in &saved {
@@ -121,7 +121,7 @@ impl Story {
             .collect();
         let touched =
             |name: &String| keys.iter().any(|key| names(key).contains(name)) || saved.contains_key(name);
-        // Whoever was first, the files of the others are as they were.
+        // Whatever the order was, untouched files are as they were.
         let now = work_tree(&self.journal);
         let strays: Vec<_> =
             differing(&now, &self.hands.files).into_iter().filter(|it| !touched(it)).collect();
@@ -136,7 +136,7 @@ impl Story {
         self.hands.kept.extend(saved);
     }
 
-    /// A commit by somebody else, of a file that nobody has edited.
+    /// Makes a commit by someone else, of a file without hand edits.
     fn race(&mut self) -> InjectedFault {
         let (name, text) = (self.file(), self.text());
         if differing(&head(&self.journal), &self.hands.files).contains(&name) {
@@ -145,7 +145,7 @@ impl Story {
         InjectedFault::Race(vec![(name, Some(text))])
     }
 
-    /// One to three wishes with a request id.
+    /// Returns one to three wishes with a request id.
     pub(crate) fn wishes(&mut self) -> (String, Vec<ConditionalCommand>) {
         let len = if self.rng.u32(..6) == 0 { self.rng.usize(2..4) } else { 1 };
         let mut keys = KEYS;
@@ -226,8 +226,8 @@ impl Story {
         if is_so { Fate::Unchanged } else { Fate::Granted }
     }
 
-    /// The files of a key that was written are what the head has: what a person had saved there is
-    /// in the history.
+    /// Records that the files of the written keys are what the head has: what a person had saved there is in the
+    /// history.
     fn is_written(&mut self, wishes: &[ConditionalCommand]) {
         if !self.hands.is_here {
             return;
