@@ -58,8 +58,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::KeyReused`] if the key was used for another request; otherwise why nothing could be looked
-    /// up.
+    /// [`SubmitError::KeyReused`] if the key was used for another request; otherwise why the lookup failed.
     pub async fn replay(
         &self,
         author: &Actor,
@@ -85,8 +84,7 @@ impl Handle {
 
 #[cfg(test)]
 impl Handle {
-    /// Creates a handle whose submissions are answered by a function, one after another, on a thread that ends with
-    /// the last clone.
+    /// Creates a handle whose submissions a function answers, one by one, on a thread that ends with the last clone.
     pub(crate) fn answered_by(
         mut answer: impl FnMut(Submission) -> Result<Written, SubmitError> + Send + 'static,
     ) -> Self {

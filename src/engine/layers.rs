@@ -51,8 +51,8 @@ impl Good {
         Ok(Self { blob, collection: Arc::new(collection), lacking })
     }
 
-    /// Returns the version that an entry serves; `None` if its file lacks something, because those faults can only
-    /// be read from the file.
+    /// Returns the version that an entry serves; `None` if its file lacks something: those faults are not in the
+    /// entry.
     pub(crate) fn of_entry(entry: &Entry) -> Option<Self> {
         let Entry { collection, blob, .. } = entry;
         let good = || Self { blob: *blob, collection: Arc::clone(collection), lacking: Vec::new() };
@@ -177,15 +177,13 @@ pub(crate) fn not_read(what: Special) -> Fault {
     }
 }
 
-/// Returns the fault of an entry that is not a regular file.
 pub(crate) fn not_a_file(what: impl Display) -> Fault {
     Fault::at_start(format!(
         "this is {what}; only regular files are read, and nothing is followed out of the folder"
     ))
 }
 
-/// Returns the fault of a file whose content is missing or damaged in the repository; `None` if the error is about
-/// more than that.
+/// Returns the fault of a file whose object is missing or damaged; `None` if the error is about more than that.
 pub(crate) fn damage(error: &StoreError) -> Option<Fault> {
     let StoreError::Damaged { damage, .. } = error else { return None };
     let message = match damage {

@@ -10,8 +10,7 @@ pub struct Metrics {
     /// Durations of writes that made commits, from the request until the commit is readable. The commits of hand
     /// edits that these writes required are counted separately.
     pub writes: Histogram,
-    /// Commits of hand edits that were made because a write required them; each is observed with the duration of the
-    /// slowest write of its group.
+    /// Commits of hand edits that a write required; each is observed with the duration of its group's slowest write.
     pub edits_committed: Histogram,
     /// Number of writes that shared one flush.
     pub groups: Histogram,

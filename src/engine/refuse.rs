@@ -50,8 +50,7 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
     }
 }
 
-/// Returns the answer to the client when the remote prevents a write. The log has had the reason since it was
-/// noticed.
+/// Returns the answer to the client when the remote prevents a write; the reason has been logged before.
 fn of_remote(error: &RemoteError) -> SubmitError {
     match error {
         RemoteError::Unreachable(_)
@@ -65,8 +64,7 @@ fn of_remote(error: &RemoteError) -> SubmitError {
     }
 }
 
-/// Returns why the repository can't be read, in a text that anyone may see: it contains no path of the machine. The
-/// log has the full text.
+/// Returns why the repository can't be read, without any path of the machine; the log has the full text.
 pub(crate) fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Path { action, path, source } => {
@@ -112,7 +110,6 @@ fn hint_for(error: &StoreError) -> &'static str {
     }
 }
 
-/// Returns the error for a repository that can't be written now.
 pub(crate) fn unavailable(reason: &str) -> SubmitError {
     SubmitError::Unavailable { reason: reason.to_owned(), retry_after: RETRY_AFTER }
 }

@@ -9,8 +9,7 @@ use crate::format::FILE_BYTES_MAX;
 /// Number of context lines around a change, as in git.
 const CONTEXT_LINES: usize = 3;
 
-/// Returns git's header of a file difference. It is the only part that shows that an empty file was created or
-/// deleted.
+/// Returns git's header of a file difference, the only part that shows the creation or deletion of an empty file.
 pub(crate) fn header(path: &str, is_new: bool, is_deleted: bool) -> String {
     let mode = match (is_new, is_deleted) {
         (true, _) => "new file mode 100644\n",

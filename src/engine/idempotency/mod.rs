@@ -29,7 +29,6 @@ const MEMORY_PER_BYTE: usize = 10;
 /// The outcome of a granted request.
 #[derive(Debug, Clone)]
 pub(crate) enum RecordedOutcome {
-    /// A commit was made.
     Commit(Revision),
     /// Nothing had to be changed.
     Nothing {
@@ -56,7 +55,6 @@ impl RecordedOutcome {
 pub(crate) enum NameStatus {
     /// It has not been used.
     New,
-    /// The same request was granted.
     Granted(RecordedOutcome),
     /// Another request was granted.
     Other,
@@ -136,7 +134,6 @@ impl std::fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// Creates an empty ledger.
     pub(crate) fn new(retention: &Retention, clock: Clock, reached: Reached) -> Self {
         let Retention { time, len_max, bytes_max } = *retention;
         let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
@@ -161,14 +158,12 @@ impl Ledger {
         }
     }
 
-    /// Returns whether a request is recorded under an idempotency key.
     pub(crate) fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
         let records = self.records();
         let record = records.by_scope.get(&Scope::of(author, once));
         record.is_some_and(|record| !self.is_over(record.at))
     }
 
-    /// Records a granted request.
     pub(crate) fn record(
         &self,
         scope: Scope,

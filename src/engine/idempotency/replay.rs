@@ -204,8 +204,7 @@ fn entry(collection: Arc<Collection>, file: &str, blob: BlobId) -> Arc<Entry> {
     Arc::new(Entry::of_file(collection, file, blob))
 }
 
-/// Decides the submission again on the state before it. The last change of a collection is the content of the commit;
-/// earlier changes left no bytes.
+/// Decides the submission again on the state before it. The commit contains a collection's last change only.
 fn replayed(
     submission: &Submission,
     mut catalog: Catalog<Arc<Entry>>,

@@ -49,8 +49,7 @@ impl MergedState {
 }
 
 impl Mirror {
-    /// Looks for conflicts in the commits since the last look. Errors are logged, because nothing waits for the
-    /// result.
+    /// Looks for conflicts in the commits since the last look. Errors are only logged: nothing waits for the result.
     pub(crate) fn look_at_conflicts(&mut self) {
         let Some(head) = self.snapshot.revision.filter(|head| self.conflicts.until != Some(*head)) else {
             return;

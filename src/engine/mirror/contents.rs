@@ -26,8 +26,8 @@ impl Mirror {
         }
     }
 
-    /// Returns the file that counts for this key once its saved files are committed: the first of its two possible
-    /// files that exists.
+    /// Returns the file that counts for this key once its saved files are committed: the first of the two that
+    /// exists.
     fn file_after(&mut self, key: &Key) -> Result<Option<Reading>, StoreError> {
         for name in names_of(key) {
             let standing = match self.work_tree.edits.get(&name) {
@@ -41,8 +41,8 @@ impl Mirror {
         Ok(None)
     }
 
-    /// Returns the collection at the head, in its last good version if its file is broken there: what events are
-    /// compared with.
+    /// Returns the collection at the head that events compare with: the last good version if its file is broken
+    /// there.
     fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
         let mut step = Step::default();
         let mut good = self.last_committed(key, &step)?;
@@ -132,8 +132,7 @@ impl Mirror {
         Ok(versions)
     }
 
-    /// Reads the new content of each change, on all cores if there are many; `None` if the change leaves no
-    /// collection file.
+    /// Reads the new content of each change, on all cores if there are many; `None` if there is no collection file.
     pub(crate) fn read_all(&mut self, changes: &[FileChange]) -> Result<Vec<Option<Reading>>, StoreError> {
         let mut wanted = Vec::with_capacity(changes.len());
         for (at, change) in changes.iter().enumerate() {
@@ -159,8 +158,7 @@ impl Mirror {
         Ok(readings)
     }
 
-    /// Records a damaged content and returns the fault of its file; returns the error itself if it is about more than
-    /// that.
+    /// Records a damaged content and returns the fault of its file; returns the error if it is about more than that.
     fn note_damaged(&mut self, name: &str, blob: BlobId, error: StoreError) -> Result<Fault, StoreError> {
         let fault = damage(&error).ok_or(error)?;
         self.damaged.insert((name.to_owned(), blob));

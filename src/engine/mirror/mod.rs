@@ -73,8 +73,7 @@ pub(crate) struct Mirror {
     followed: Option<Revision>,
     /// The head for which the kept refs of commits that returned to the branch have been discarded.
     settled: Option<Revision>,
-    /// Committed files that are not served exactly as they are, by name. All other committed files are known by their
-    /// entries in the snapshot.
+    /// Committed files that are not served exactly as they are, by name. The snapshot's entries cover all others.
     aside: BTreeMap<String, TreeEntry>,
     /// Contents that are damaged or missing in the repository, with the name of the file that needs each.
     damaged: BTreeSet<(String, BlobId)>,

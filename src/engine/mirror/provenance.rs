@@ -1,5 +1,4 @@
-//! The provenance of a file: the commit that introduced its current content, and the earlier versions of its
-//! collection.
+//! The provenance of a file: the commit that introduced its current content, and its collection's earlier versions.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,11 +11,8 @@ use crate::store::{BlobId, Commit, FileChange, Journal, StoreError, TreeEntry};
 /// The commit that introduced the current content of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Provenance {
-    /// The commit.
     pub(crate) revision: Revision,
-    /// Its author.
     pub(crate) author: Actor,
-    /// When it was committed.
     pub(crate) at: DateTime<Utc>,
 }
 
@@ -24,7 +20,6 @@ pub(crate) struct Provenance {
 #[derive(Debug, Clone)]
 pub(crate) struct CollectionFiles(Vec<(String, Option<TreeEntry>)>);
 
-/// The results of the walk.
 #[derive(Debug, Default)]
 pub(crate) struct Provenances {
     files: HashMap<String, Provenance>,
@@ -77,8 +72,7 @@ pub(crate) struct Brought<'a> {
 
 impl Brought<'_> {
     /// Returns the versions of the collection after each brought commit that changed it, newest first and in the
-    /// order of events; `None` where the collection was deleted. Versions before a deletion are not part of its
-    /// history.
+    /// order of events; `None` for a deletion, before which the collection has no past.
     pub(crate) fn versions(
         &self,
         journal: &mut dyn Journal,
@@ -129,7 +123,6 @@ fn brought(
 }
 
 impl Provenances {
-    /// Returns the provenance of a file.
     pub(crate) fn get(&self, name: &str) -> Option<&Provenance> {
         self.files.get(name)
     }
@@ -155,14 +148,13 @@ impl Provenances {
         found
     }
 
-    /// Returns the position of the commit that created the collection of a file, counted from the head: the larger,
-    /// the older.
+    /// Returns the position of the commit that created a file's collection; a larger position is further from the
+    /// head.
     pub(crate) fn age(&self, first_name: &str) -> Option<usize> {
         self.ages.get(first_name).copied()
     }
 
-    /// Records the files of a collection before the commit at this position; returns false if it created the
-    /// collection.
+    /// Records the files of a collection before the commit at a position; returns false if it created the collection.
     fn step_back(&mut self, files: &CollectionFiles, at: usize) -> bool {
         let goes_on = files.first().is_some();
         if let Some(past) = self.pasts.get_mut(files.name()) {

@@ -17,8 +17,7 @@ use crate::format::Fault;
 use crate::store::{Saved, StoreError, TreeEntry};
 
 impl Mirror {
-    /// Completes the next snapshot, whose revision is set, with what is served for every key whose files changed or
-    /// were edited.
+    /// Completes the next snapshot, whose revision is set, for every key whose files changed or were edited.
     pub(crate) fn rebuild(
         &mut self,
         next: Snapshot,

@@ -26,7 +26,6 @@ struct Events {
     named: Vec<Gone>,
 }
 
-/// A step back in the history.
 enum Step {
     /// A commit, and the keys of the collections that it changed.
     Commit(Revision, BTreeSet<Key>),
@@ -120,8 +119,7 @@ impl Mirror {
         self.look_at_kept()
     }
 
-    /// Discards the refs of kept commits that are all on the branch again, because someone merged them or pushed them
-    /// again.
+    /// Discards the refs of kept commits that are on the branch again, because they were merged or pushed again.
     fn let_go_what_came_back(&mut self, head: Revision) -> Result<(), StoreError> {
         let mut back = Vec::new();
         for Rewritten { name, since, revision, .. } in self.snapshot.rewritten.iter() {

@@ -70,14 +70,12 @@ impl EditSources {
     }
 }
 
-/// The edits that have been made.
 #[derive(Debug)]
 pub(crate) struct Edits {
     made: BTreeMap<Key, Made>,
     room: Room,
 }
 
-/// An edit, with its source and its result.
 #[derive(Debug)]
 struct Made {
     source: BlobId,
@@ -131,8 +129,7 @@ impl EditProgress {
         self.edits.room.left = EDITED_BYTES_MAX;
     }
 
-    /// Returns the number of bytes read and edited in all turns: it exceeds the size of the files if others have
-    /// changed them in the meantime.
+    /// Returns the bytes read and edited in all turns: more than the files have, if others changed them in between.
     pub(crate) const fn bytes(&self) -> usize {
         self.sources.room.taken + self.edits.room.taken
     }

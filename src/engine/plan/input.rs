@@ -127,12 +127,10 @@ const MERGE_COMMITS_MAX: usize = 1_000;
 /// Number of commits that are searched however long it takes.
 const MERGE_COMMITS_SURE: usize = 100;
 
-/// Time limit for searching the remaining commits, because all jobs wait. A version not found by then counts as too
-/// old.
+/// Time limit for searching the remaining commits, because all jobs wait; a version not found then counts as too old.
 const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
 
-/// Returns the older versions of collections that updates may be merged over, by content, in one search of the
-/// history for all of them.
+/// Returns the older versions that updates may be merged over, by content, in one search of the history for all.
 fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
     let mut bases = HashMap::new();
     let mut missing: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();

@@ -1,5 +1,4 @@
-//! The result of a dry run: the commits that would be made. Their differences are computed later, so that the writer
-//! thread does not wait for them.
+//! The commits that a dry run would make. Their differences are computed by the caller, not by the writer thread.
 
 use std::collections::HashMap;
 
@@ -46,7 +45,6 @@ pub(super) fn of(
     Ok(previews)
 }
 
-/// Returns what the head has under a name.
 fn at_head<'i>(input: &PlanInput<'i>, name: &str) -> Result<Option<&'i [u8]>, Halt> {
     let Some(blob) = input.files.blobs.get(name) else { return Ok(None) };
     let content = input.sources.get(*blob).ok_or(Halt::Unfinished)?;

@@ -31,8 +31,7 @@ struct Update {
     index: usize,
 }
 
-/// The state that a submission is decided against. It is cheap to clone, so that a refused submission leaves no
-/// trace.
+/// The state that submissions are decided against. It is cheap to clone, so that a refused one leaves no trace.
 #[derive(Clone)]
 pub(super) struct PlanState<'i> {
     pub(super) input: &'i PlanInput<'i>,
@@ -177,8 +176,7 @@ impl<'i> PlanState<'i> {
         Ok(outcome)
     }
 
-    /// Checks the condition. If the update builds on an older version and may be merged, returns the remaining update
-    /// of the current version.
+    /// Checks the condition; for an update of an older version that may be merged, returns what is left of it.
     fn over_older(
         &self,
         index: usize,
@@ -274,7 +272,6 @@ impl<'i> PlanState<'i> {
         })
     }
 
-    /// Adds the file of a collection to the commit.
     fn put(
         &mut self,
         index: usize,

@@ -146,8 +146,7 @@ fn in_any_case(names: &[String]) -> BTreeMap<Key, Vec<Key>> {
     keys
 }
 
-/// Returns whether a file exists on our side alone and its key differs in letter case only from one that the other
-/// side has created.
+/// Returns whether a file exists on our side alone, in other letter case than one that the other side has created.
 fn rival(file: &FileSides, created: &BTreeMap<Key, Vec<Key>>) -> bool {
     let Some(key) = file_name::key_of(&file.name) else { return false };
     let differs = |others: &Vec<Key>| others.iter().any(|other| *other != key);
@@ -215,8 +214,7 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
     }
 }
 
-/// Returns whether both sides have changed more of a file than its values, in different ways, so that only one
-/// version can stay.
+/// Returns whether both sides have changed more of a file than its values, and differently: only one can stay.
 fn loses_comments(key: &Key, sides: &FileSides) -> bool {
     let [base, ours, theirs] = [&sides.base, &sides.ours, &sides.theirs].map(|side| version(key, side));
     let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return false };

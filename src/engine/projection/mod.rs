@@ -36,8 +36,7 @@ pub struct Entry {
     pub uncommitted: bool,
     /// The problem of the file, or one beside it.
     pub problem: Option<Arc<Problem>>,
-    /// Whether the file itself is broken, so that this is its last good version and an update has nothing to build
-    /// on.
+    /// Whether the file itself is broken, so that this is its last good version and updates have nothing to build on.
     pub stale: bool,
     /// Its JSON with the entity tag, made on first use.
     pub memo: SmallMemo,
@@ -113,8 +112,7 @@ pub(crate) fn content_of(tag: &str) -> &str {
     tag.split_once('-').map_or(tag, |(content, _)| content)
 }
 
-/// Entries are equal if they represent the same bytes in the same way, so that their ready-made answers are
-/// interchangeable.
+/// Entries are equal if they represent the same bytes in the same way: their ready-made answers are interchangeable.
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.collection.key() == other.collection.key()
@@ -218,7 +216,6 @@ impl Snapshot {
         format!("{:032x}-{}", self.digest, self.hand_edits.served)
     }
 
-    /// Returns the sum of the entries' weights.
     pub(crate) const fn digest(&self) -> u128 {
         self.digest
     }
@@ -236,7 +233,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// Creates the next snapshot, to be changed before it is published. It shares all entries and has no ready-made
+    /// Creates the next snapshot, to be changed before it is published: it shares all entries, but no ready-made
     /// list.
     pub(crate) fn next(&self) -> Self {
         Self {
@@ -262,7 +259,6 @@ impl Snapshot {
         }
     }
 
-    /// Removes a collection.
     pub(crate) fn remove(&mut self, key: &str) {
         if let Some(entry) = self.catalog.remove(key) {
             self.forget(&entry);
@@ -359,8 +355,7 @@ impl Projection {
         self.news.send_replace(());
     }
 
-    /// Returns why the last requested write failed, until another one succeeds. The text contains no path of the
-    /// machine.
+    /// Returns why the last requested write failed, until another one succeeds; contains no path of the machine.
     #[must_use]
     pub fn write_trouble(&self) -> Option<Arc<String>> {
         self.write_trouble.load_full()

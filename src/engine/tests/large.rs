@@ -1,5 +1,4 @@
-//! A request that needs more than one turn of the writer thread: other requests are handled in between, and nothing
-//! else differs.
+//! A request with more than one turn of the writer thread: others are handled in between, and nothing else differs.
 
 use tokio::sync::oneshot;
 
@@ -7,7 +6,6 @@ use crate::domain::{Kind, Value};
 use crate::engine::signal::Job;
 use crate::engine::tests::*;
 
-/// Number of files that a large request changes.
 const FILES: usize = 12;
 
 /// Returns a list that is nearly as large as a file may be.
@@ -32,7 +30,6 @@ fn with_large_files(options: Options) -> (MemoryJournal, Running) {
     (journal, running)
 }
 
-/// Returns commands that change each large file.
 fn all_changed(name: &str) -> Vec<Command> {
     (0..FILES).map(|number| rename(key(number).as_str(), name)).collect()
 }

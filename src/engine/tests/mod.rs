@@ -21,7 +21,6 @@ use crate::telemetry::Reached;
 /// Time after which a test gives up waiting.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A running engine.
 struct Running {
     engine: Engine,
 }
@@ -138,7 +137,6 @@ impl Running {
         }
     }
 
-    /// Stops the engine as an operator does.
     fn stop(self) {
         self.engine.signals.blocking_send(Signal::Shutdown).unwrap();
         self.engine.writer.join().unwrap();
@@ -150,12 +148,10 @@ fn name_of(collection: &Collection) -> String {
     collection.by_name("name").and_then(Value::as_text).unwrap_or_default().to_owned()
 }
 
-/// Waits for a future outside of a runtime.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// Returns a command that renames a collection.
 fn rename(key: &str, to: &str) -> Command {
     let patch = Patch::new([("name".to_owned(), to.into())]);
     Command::Update { key: Key::parse(key).unwrap(), kind: None, patch }
@@ -166,7 +162,6 @@ fn named(name: &str) -> String {
     format!("type: document\nname: {name}\n")
 }
 
-/// Commits one file by hand.
 fn commit(journal: &MemoryJournal, file: &str, content: &str) -> Revision {
     let mara = Actor::new("Mara", "mara@example.org");
     journal.commit_by_hand(&[(file, Some(content))], &mara, "By hand", DateTime::UNIX_EPOCH)

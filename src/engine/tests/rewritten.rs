@@ -168,8 +168,7 @@ fn what_could_not_be_kept_is_kept_later_and_the_branch_is_served_meanwhile() {
     journal.reset_hard(Some(first));
     journal.fail_next_keep();
     look(&running, Hint::Branch);
-    // The write in `settled` has made the engine look again. It is refused for its own reason, and by then the head
-    // is kept.
+    // The write in `settled` is refused, but has made the engine look again, so the head is kept by then.
     running.eventually("it is kept", |running| (told(running) == [made[2]]).then_some(()));
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
     running.stop();

@@ -28,7 +28,7 @@ use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 use crate::telemetry::Limit;
 
-/// Maximum time that a job waits for a file of its key to settle or to be closed. After that it is decided on what is
+/// Maximum time that a job waits for a file of its key to settle or be closed; then it is decided on what is
 /// believed.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -343,8 +343,7 @@ fn in_time(jobs: &[Job], started: Instant, is_last: bool) -> impl Iterator<Item 
     jobs.iter().enumerate().map_while(move |(at, job)| has_time(at).then_some(&job.submission))
 }
 
-/// Answers a group if it is unknown whether its commits are on the branch. Jobs that needed no commit depend on the
-/// same unknown branch.
+/// Answers a group whose commits may or may not be on the branch; jobs without commits depend on that branch too.
 fn answer_unknown(
     ledger: &Ledger,
     jobs: Vec<Job>,

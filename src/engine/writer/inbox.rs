@@ -6,7 +6,6 @@ use tokio::sync::mpsc;
 
 use crate::engine::signal::{Hints, Job, Question, Signal};
 
-/// The queue of signals.
 pub(crate) struct Inbox {
     queue: mpsc::Receiver<Signal>,
     /// Signals that were passed over while jobs were taken.

@@ -8,7 +8,6 @@ use crate::engine::plan::edits::EditProgress;
 use crate::engine::signal::Job;
 use crate::engine::submission::error::SubmitError;
 
-/// The jobs that wait.
 #[derive(Default)]
 pub(crate) struct Waiting {
     /// Jobs that wait for a file of their key to be believed.

@@ -97,7 +97,6 @@ impl Story {
         }
     }
 
-    /// Returns a content for a file.
     pub(crate) fn text(&mut self) -> String {
         let name = self.fresh();
         match self.rng.u32(..10) {

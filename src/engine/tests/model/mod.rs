@@ -224,7 +224,6 @@ impl Story {
         trouble.map(|trouble| format!("there is trouble: {trouble}"))
     }
 
-    /// Returns what the engine serves.
     fn shown(&self) -> Reading {
         let snapshot = self.running().snapshot();
         let served = snapshot.catalog().iter().map(|entry| {

@@ -16,7 +16,6 @@ pub(crate) struct Served {
     pub(crate) stale: bool,
 }
 
-/// Everything that is served, and the problems.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) served: BTreeMap<String, Served>,

@@ -226,8 +226,7 @@ impl Story {
         if is_so { Fate::Unchanged } else { Fate::Granted }
     }
 
-    /// Records that the files of the written keys are what the head has: what a person had saved there is in the
-    /// history.
+    /// Records that the written files are what the head has: what a person had saved there is in the history.
     fn is_written(&mut self, wishes: &[ConditionalCommand]) {
         if !self.hands.is_here {
             return;
