@@ -54,7 +54,7 @@ pub enum SubmitError {
         /// The problem that says what is in the place of the file.
         problem: Arc<Problem>,
     },
-    /// The file has an uncommitted edit, and such edits are neither served nor committed.
+    /// The file has an uncommitted edit that the service must not commit.
     #[error("change {index}: {path} has an uncommitted edit")]
     EditedByHand {
         /// Index of the change in the submission, from 0.
