@@ -8,15 +8,14 @@ use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 
 /// Reads the preconditions of a request.
 ///
-/// `If-Match` compares strongly, so a weak tag in it names nothing; `If-None-Match` compares
-/// weakly, so the mark is dropped (our own tags are all strong).
+/// `If-Match` uses strong comparison, so a weak tag in it matches nothing. `If-None-Match` uses weak comparison, so
+/// the weakness mark is ignored (all tags of this service are strong).
 ///
 /// # Errors
 ///
-/// 400 when a header is not a list of tags: a precondition that was misread would be one that is
-/// not kept.
+/// 400 when a header is not a list of tags: a misread precondition would not be enforced.
 pub(crate) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
-    // Most requests have none, and comparing a name costs less than looking it up.
+    // Most requests have neither header, and comparing names costs less than a lookup.
     if !headers.keys().any(|name| *name == IF_MATCH || *name == IF_NONE_MATCH) {
         return Ok(Condition::default());
     }
@@ -25,18 +24,18 @@ pub(crate) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     Ok(Condition { if_match, if_none_match, merge_attributes: false })
 }
 
-/// Reads what `If-Match` would hold, where it stands in a document; `None` of anything else.
+/// Parses the value of `If-Match` when it is given in a document; `None` if it is malformed.
 pub(crate) fn if_match(text: &str) -> Option<Tags> {
     parsed(text, Weak::NamesNothing)
 }
 
-/// Names the header of a condition that does not hold.
+/// Returns the name of the header whose precondition fails.
 pub(crate) fn failed(condition: &Condition, entry: Option<&Entry>) -> &'static str {
     let if_match = Condition { if_match: condition.if_match.clone(), ..Condition::default() };
     if if_match.holds(entry) { "If-None-Match" } else { "If-Match" }
 }
 
-/// Whether a list names this tag.
+/// Whether a list contains this tag.
 pub(crate) fn lists(tags: &Tags, tag: &str) -> bool {
     match tags {
         Tags::Any => true,
@@ -44,12 +43,12 @@ pub(crate) fn lists(tags: &Tags, tag: &str) -> bool {
     }
 }
 
-/// What a weak tag in a list stands for.
+/// How a weak tag in a list is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weak {
-    /// Nothing of ours.
+    /// It matches nothing.
     NamesNothing,
-    /// What the strong one stands for.
+    /// It matches like a strong tag.
     NamesTheStrong,
 }
 

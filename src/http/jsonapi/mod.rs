@@ -1,16 +1,16 @@
-//! JSON:API 1.1: bytes to meaning and back. <https://jsonapi.org/format/1.1/>
+//! JSON:API 1.1: parsing of requests and serialization of answers. <https://jsonapi.org/format/1.1/>
 //!
-//! | module | what it knows |
+//! | module | responsibility |
 //! |---|---|
-//! | [`negotiate`] | which media types are taken and given |
-//! | [`request`], [`json`] | what a body asks for, with everything that is wrong with it |
-//! | [`query`] | what the query asks for |
-//! | [`page`] | which page, in which order; what is on it, and the links that lead on |
+//! | [`negotiate`] | accepted and produced media types |
+//! | [`request`], [`json`] | request bodies, with everything that is wrong with them |
+//! | [`query`] | query parameters |
+//! | [`page`] | sort order, pages and their contents, pagination links |
 //! | [`document`] | resources, lists and errors as bytes |
 //! | [`etag`] | preconditions |
-//! | [`error`] | every failure as the client is told it |
+//! | [`error`] | every failure as the client sees it |
 //!
-//! Nothing here reads a snapshot by itself or submits anything: what is to be shown is handed in.
+//! Nothing here reads a snapshot by itself or submits anything: the caller passes in what is shown.
 
 pub(crate) mod document;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! The document of a failure.
+//! Error documents.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::http::jsonapi::document::resource::push_resource;
 use crate::http::jsonapi::error::{ApiError, ErrorObject, ErrorSource, More};
 use crate::http::jsonapi::json;
 
-/// The document of a failure.
+/// Returns the document of a failure.
 pub(crate) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
     let mut out = br#"{"jsonapi":{"version":"1.1"},"errors":"#.to_vec();
     json::write_list(&error.errors, &mut out, |error, out| write_error(error, base, out));
@@ -39,7 +39,7 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
     });
 }
 
-/// What else is said of an error, as far as there is any of it.
+/// Returns the `meta` object of an error, which may be empty.
 fn meta(more: &More, base: &BasePath) -> Vec<u8> {
     let mut out = Vec::new();
     json::write_object(&mut out, None, |meta| {
@@ -62,7 +62,7 @@ fn meta(more: &More, base: &BasePath) -> Vec<u8> {
     out
 }
 
-/// Three versions of each attribute that two people changed; one that was absent is left out.
+/// Writes the three versions of each attribute that both sides changed; an absent version is left out.
 fn write_clashes(clashes: &[Clash], out: &mut Vec<u8>) {
     json::write_object(out, None, |attributes| {
         for Clash { attribute, base, yours, theirs } in clashes {

@@ -1,4 +1,4 @@
-//! What was, as resources: events, differences, blame and changes.
+//! Resources of the past: events, differences, blame and changes.
 //!
 //! ```json
 //! {"type": "collection-event", "id": "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e",
@@ -8,7 +8,7 @@
 //!    "changes": [{"attribute": "name", "from": "Posts", "to": "All posts"}]}}
 //! ```
 //!
-//! An event never changes, so its resource is written once and kept with it.
+//! An event never changes, so its resource is written once and stored with it.
 
 use bytes::Bytes;
 use chrono::SecondsFormat;
@@ -34,14 +34,14 @@ pub(crate) const BLAME: &str = "attribute-blame";
 /// The resource type of changes.
 pub(crate) const CHANGE: &str = "change-summary";
 
-/// The resource type of the token for polling.
+/// The resource type of the polling token.
 pub(crate) const SYNC_TOKEN: &str = "sync-token";
 
-/// The resource type of what the service can do.
+/// The resource type of the service's capabilities.
 pub(crate) const CAPABILITIES: &str = "collection-settings-capabilities";
 
-/// The resource of an event. What names other keys than the caller may see is left out: where its file
-/// moved to or from, and the message of a commit that is about several collections.
+/// Returns the resource of an event. It leaves out what names keys hidden from the caller: where the file was moved
+/// to or from, and the message of a commit that concerns several collections.
 pub(crate) fn event(record: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
     let seen = Seen::of(record, allowed);
     match fields.wanted(EVENT) {
@@ -50,17 +50,17 @@ pub(crate) fn event(record: &EventRecord, fields: &Fields, allowed: &Allowed) ->
     }
 }
 
-/// Whether a caller is told all of an event.
+/// Whether the caller may see an event in full.
 pub(crate) fn is_whole(record: &EventRecord, allowed: &Allowed) -> bool {
     Seen::of(record, allowed).is_whole(record)
 }
 
-/// The reason of an event, for a caller who may read all that its commit is about.
+/// Returns the reason of an event if the caller may read everything that its commit concerns.
 pub(crate) fn reason<'a>(record: &'a EventRecord, allowed: &Allowed) -> Option<&'a str> {
     record.commit.message.reason.as_deref().filter(|_| Seen::of(record, allowed).message)
 }
 
-/// What a caller may see of an event.
+/// The parts of an event that the caller may see.
 struct Seen<'a> {
     moved: Option<&'a Key>,
     message: bool,
@@ -134,7 +134,7 @@ fn write_changes(changes: &[Change], out: &mut Vec<u8>) {
     });
 }
 
-/// The resource of what differs in a collection.
+/// Returns the resource of the differences in a collection.
 pub(crate) fn difference(difference: &CollectionDifference, fields: &Fields) -> Bytes {
     let CollectionDifference { key, action, effect } = difference;
     resource(DIFFERENCE, key.as_str(), fields.wanted(DIFFERENCE), |attributes| {
@@ -143,7 +143,7 @@ pub(crate) fn difference(difference: &CollectionDifference, fields: &Fields) -> 
     })
 }
 
-/// The resource of an attribute and the event that gave it its value.
+/// Returns the resource of an attribute and the event that gave it its value.
 pub(crate) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed) -> Bytes {
     let Blame { attribute, value, event } = blame;
     resource(BLAME, &format!("{key}/{attribute}"), fields.wanted(BLAME), |attributes| {
@@ -153,7 +153,7 @@ pub(crate) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed
     })
 }
 
-/// The resource of a collection that changed.
+/// Returns the resource of a changed collection.
 pub(crate) fn change(change: &engine::ServedChange, fields: &Fields) -> Bytes {
     resource(CHANGE, change.key.as_str(), fields.wanted(CHANGE), |attributes| {
         attributes.json("version", change.now.as_ref().map(|entry| entry.tag()));
@@ -161,7 +161,7 @@ pub(crate) fn change(change: &engine::ServedChange, fields: &Fields) -> Bytes {
     })
 }
 
-/// The one resource of its type: what the service says of itself.
+/// Returns a singleton resource with which the service describes itself.
 pub(crate) fn about_itself(resource_type: &str, attributes: &serde_json::Value, fields: &Fields) -> Bytes {
     resource(resource_type, "self", fields.wanted(resource_type), |members| {
         for (name, value) in attributes.as_object().expect("attributes are an object") {
@@ -170,7 +170,7 @@ pub(crate) fn about_itself(resource_type: &str, attributes: &serde_json::Value, 
     })
 }
 
-/// A resource with those of its attributes that are wanted.
+/// Returns a resource with the wanted attributes.
 pub(crate) fn resource(
     resource_type: &str,
     id: &str,
@@ -186,7 +186,7 @@ pub(crate) fn resource(
     out.into()
 }
 
-/// A document of several resources with its links (a JSON object) and what else is to be said.
+/// Returns a document of several resources with its links (a JSON object) and its `meta`, if any.
 pub(crate) fn list(
     resources: impl IntoIterator<Item = Bytes>,
     links: &[u8],
@@ -198,14 +198,14 @@ pub(crate) fn list(
     finish(out, links, meta)
 }
 
-/// A document of one resource.
+/// Returns a document of one resource.
 pub(crate) fn one(resource: &[u8], links: &[u8]) -> Bytes {
     let mut out = HEAD.to_vec();
     out.extend_from_slice(resource);
     finish(out, links, None)
 }
 
-/// Ends a document behind its data.
+/// Completes a document after its data.
 pub(super) fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> Bytes {
     out.extend_from_slice(br#","links":"#);
     out.extend_from_slice(links);

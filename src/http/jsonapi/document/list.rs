@@ -18,7 +18,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Begins a list after whatever stands in `out` already.
+    /// Begins a list after the bytes in `out`.
     pub(crate) fn new(mut out: Vec<u8>) -> Self {
         out.extend_from_slice(HEAD);
         out.push(b'[');
@@ -33,12 +33,12 @@ impl List {
         push_resource(entry, base, fields, &mut self.out);
     }
 
-    /// How long it is by now.
+    /// Returns the number of bytes so far.
     pub(crate) const fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Ends the list with its links (a JSON object) and what needs saying.
+    /// Completes the list with its links (a JSON object) and, if needed, its `meta`.
     pub(crate) fn finish(mut self, links: &[u8], uncommitted: usize, page_total: Option<usize>) -> Bytes {
         self.out.push(b']');
         let mut meta = json!({});

@@ -1,4 +1,4 @@
-//! Resources and documents as bytes, made once and sent many times.
+//! Serialized resources and documents, written once and sent many times.
 //!
 //! ```json
 //! {"jsonapi": {"version": "1.1"},
@@ -8,9 +8,8 @@
 //!  "links": {"self": "/collections/posts"}}
 //! ```
 //!
-//! The document of one collection is written when somebody first asks for it, and stays in the
-//! entry's slot together with its entity tag. The resource inside it is what lists are put
-//! together from. `meta` is there only when something needs saying.
+//! The document of a collection is written at its first request and stored in the entry with its entity tag. Lists
+//! are assembled from the resource inside it. `meta` is present only if there is something to report.
 
 mod failure;
 pub(crate) mod history;
@@ -37,13 +36,13 @@ pub(crate) use crate::http::jsonapi::document::resource::push_resource;
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::query::Fields;
 
-/// How every document with data begins.
+/// The beginning of every document with data.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 
-/// The path of all collections, below the base path.
+/// The path of the collection list, below the base path.
 pub(crate) const COLLECTIONS: &str = "/collections";
 
-/// The resource type of a kind.
+/// Returns the resource type of a kind.
 pub(crate) const fn resource_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Document => "document-collection",
@@ -51,7 +50,7 @@ pub(crate) const fn resource_type(kind: Kind) -> &'static str {
     }
 }
 
-/// The kind that a resource type names.
+/// Returns the kind of a resource type.
 pub(crate) fn kind_of(resource_type: &str) -> Option<Kind> {
     match resource_type {
         "document-collection" => Some(Kind::Document),
@@ -60,19 +59,19 @@ pub(crate) fn kind_of(resource_type: &str) -> Option<Kind> {
     }
 }
 
-/// The path of one collection; a key needs no escape.
+/// Returns the path of a collection; a key needs no escaping.
 pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
     format!("{}{COLLECTIONS}/{}", base.as_str(), entry.collection.key())
 }
 
-/// The document of one collection with the asked-for attributes only.
+/// Returns the document of a collection with the requested attributes only.
 pub(crate) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
     let mut resource = Vec::new();
     push_resource(entry, base, Some(fields), &mut resource);
     history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
 }
 
-/// The links of a document that has only itself to name.
+/// Returns the links of a document that has only a link to itself.
 pub(crate) fn self_link(path: &str) -> Vec<u8> {
     let mut links = br#"{"self":"#.to_vec();
     json::write_text(path, &mut links);
@@ -80,7 +79,7 @@ pub(crate) fn self_link(path: &str) -> Vec<u8> {
     links
 }
 
-/// The document of an atomic batch: one result an operation, empty for a delete.
+/// Returns the document of an atomic batch: one result per operation, empty for a delete.
 pub(crate) fn results<'a>(entries: impl IntoIterator<Item = Option<&'a Entry>>, base: &BasePath) -> Bytes {
     let mut out = br#"{"jsonapi":{"version":"1.1"},"atomic:results":"#.to_vec();
     json::write_list(entries, &mut out, |entry, out| {
@@ -94,13 +93,13 @@ pub(crate) fn results<'a>(entries: impl IntoIterator<Item = Option<&'a Entry>>, 
     out.into()
 }
 
-/// A document that only says something about the service.
+/// Returns a document that has only `meta`.
 pub(crate) fn meta(meta: &serde_json::Value) -> Bytes {
     json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
 }
 
-/// The document of a write that was not carried out, with what it would commit in `meta`; an empty
-/// one becomes a document that only tells that.
+/// Adds what a dry run would commit to the document of the write, in `meta`. An empty document becomes one that has
+/// only `meta`.
 pub(crate) fn with_preview(document: &[u8], preview: &[Preview], until: Instant) -> Bytes {
     let commits: Vec<_> = preview.iter().map(|commit| previewed(commit, until)).collect();
     let told = json!({ "commits": commits });

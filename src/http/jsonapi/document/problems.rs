@@ -9,7 +9,7 @@ use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
 use crate::http::jsonapi::query::{Fields, Fieldset};
 
-/// The document of the problems that are there now, each fault of a file a resource.
+/// Returns the document of the current problems, with one resource for each fault of a file.
 pub(crate) fn problems<'a>(
     files: impl IntoIterator<Item = &'a Problem>,
     rewritten: &[Rewritten],

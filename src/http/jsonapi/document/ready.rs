@@ -1,4 +1,4 @@
-//! Documents that are made once.
+//! Documents that are written once.
 
 use bytes::Bytes;
 use warp::http::HeaderValue;
@@ -8,18 +8,17 @@ use crate::engine::{Entry, Snapshot};
 use crate::http::jsonapi::document::resource::{write_links, write_resource};
 use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, self_link};
 
-/// How many bytes a list sets aside for a collection before it knows better.
+/// The number of bytes that a list reserves for each collection.
 const RESOURCE_BYTES_TYPICAL: usize = 256;
 
-/// A document ready to be sent, with its entity tag in front: one allocation, shared by all who
-/// send it.
+/// A document with its entity tag in front, ready to be sent: one allocation, shared by all answers.
 ///
-/// Layout: one byte with the length of the quoted tag, the quoted tag, the document.
+/// Layout: the length of the quoted tag in one byte, the quoted tag, the document.
 #[derive(Debug, Clone)]
 pub(crate) struct Ready(Bytes);
 
 impl Ready {
-    /// The document of one collection.
+    /// Returns the document of a collection.
     pub(crate) fn one(entry: &Entry, base: &BasePath) -> Self {
         Self(entry.memo.get_or_make(|| {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
@@ -31,7 +30,7 @@ impl Ready {
         }))
     }
 
-    /// The document of all collections.
+    /// Returns the document of all collections.
     pub(crate) fn list(snapshot: &Snapshot, base: &BasePath) -> Self {
         Self(snapshot.memo.get_or_make(|| {
             let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
@@ -47,17 +46,17 @@ impl Ready {
         }))
     }
 
-    /// The entity tag, in quotes.
+    /// Returns the entity tag, in quotes.
     pub(crate) fn tag(&self) -> &str {
         std::str::from_utf8(&self.0[1..self.body_start()]).expect("a tag is ASCII")
     }
 
-    /// The entity tag as a header.
+    /// Returns the entity tag as a header value.
     pub(crate) fn etag(&self) -> HeaderValue {
         HeaderValue::from_maybe_shared(self.0.slice(1..self.body_start())).expect("a tag is visible ASCII")
     }
 
-    /// The document.
+    /// Returns the document.
     pub(crate) fn body(&self) -> Bytes {
         self.0.slice(self.body_start()..)
     }
@@ -66,7 +65,7 @@ impl Ready {
         1 + usize::from(self.0[0])
     }
 
-    /// The resource inside the document of this entry.
+    /// Returns the resource inside the document of this entry.
     pub(crate) fn resource(&self, entry: &Entry, base: &BasePath) -> &[u8] {
         let path = base.as_str().len() + COLLECTIONS.len() + 1 + entry.collection.key().as_str().len();
         &self.0[self.body_start() + HEAD.len()..self.0.len() - TAIL_BYTES_AROUND_PATH - path]
@@ -83,5 +82,5 @@ fn tagged(tag: &str, size: usize) -> Vec<u8> {
     out
 }
 
-/// What the document of one collection ends in, beside the path that it links to.
+/// The length of the end of a collection's document, without the path that it links to.
 const TAIL_BYTES_AROUND_PATH: usize = br#","links":{"self":""}}"#.len();

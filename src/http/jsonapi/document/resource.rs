@@ -8,7 +8,7 @@ use crate::http::jsonapi::document::{COLLECTIONS, Ready, resource_type};
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::query::{Fields, Fieldset};
 
-/// Appends the resource, from the ready-made bytes if all its attributes are wanted.
+/// Appends the resource; copies the stored bytes if all its attributes are wanted.
 pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
     let kind = resource_type(entry.collection.kind());
     match fields.and_then(|fields| fields.wanted(kind)) {
@@ -17,8 +17,8 @@ pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fiel
     }
 }
 
-/// Piece by piece: a list of which some attributes are wanted has thousands of these, and took half as long again with
-/// a [`Members`](json::Members) for each.
+/// Appends the resource piece by piece. A list with sparse fieldsets has thousands of resources, and took half as
+/// long again with a [`Members`](json::Members) for each.
 pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Fieldset>, out: &mut Vec<u8>) {
     let collection = &entry.collection;
     out.extend_from_slice(br#"{"type":""#);
@@ -59,7 +59,7 @@ pub(crate) fn write_links(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
     out.extend_from_slice(br#""}"#);
 }
 
-/// What needs saying of a collection, if anything does.
+/// Returns the `meta` of a collection that is uncommitted or has a problem.
 fn meta(entry: &Entry) -> Option<serde_json::Value> {
     if !entry.uncommitted && entry.problem.is_none() {
         return None;

@@ -1,7 +1,7 @@
-//! Every failure as the client is told it.
+//! Errors as the client sees them.
 //!
-//! `detail` is written for the caller. What the operator needs to know goes to the log where the
-//! failure happened and never into these types, so there is nothing here that could leak.
+//! `detail` is written for the client. What the operator needs to know is logged where the failure happens and never
+//! put into these types, so nothing here can leak.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -22,10 +22,10 @@ pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, ErrorSou
 use crate::telemetry::Limit;
 use crate::telemetry::chain;
 
-/// The most errors that one answer lists.
+/// The maximum number of errors in one answer.
 const ERRORS_LEN_MAX: usize = 100;
 
-/// When to come back if nothing better is known.
+/// The default `Retry-After`.
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
 /// A failed request: one or more errors and the headers that go with them.
@@ -40,7 +40,7 @@ impl ApiError {
         ErrorObject::new(code, detail).into()
     }
 
-    /// The path leads nowhere.
+    /// No resource has this path.
     pub(crate) fn no_such_path(path: &str) -> Self {
         Self::new(Code::NOT_FOUND, format!("Nothing is found at '{path}'."))
     }
@@ -50,13 +50,13 @@ impl ApiError {
         Self::new(Code::NOT_FOUND, format!("Collection '{key}' not found."))
     }
 
-    /// The path knows other methods.
+    /// The path does not support the method.
     pub(crate) fn method_not_allowed(allow: &str) -> Self {
         Self::new(Code::METHOD_NOT_ALLOWED, format!("This path takes only: {allow}."))
             .with_header(ALLOW, HeaderValue::from_str(allow).expect("methods are visible ASCII"))
     }
 
-    /// The precondition does not hold of what is served now.
+    /// The precondition fails for what is served now.
     pub(crate) fn precondition(header: &'static str, current: Option<Arc<Entry>>) -> Self {
         let detail = match current {
             Some(_) => "The collection is not in the state that the precondition asks for.",
@@ -69,7 +69,7 @@ impl ApiError {
         }
     }
 
-    /// Others have changed the same attributes meanwhile.
+    /// Others have changed the same attributes since the version that the client's change is based on.
     fn clash(current: Arc<Entry>, clashes: Vec<Clash>) -> Self {
         let names: Vec<_> = clashes.iter().map(|clash| format!("`{}`", clash.attribute)).collect();
         let detail =
@@ -78,47 +78,47 @@ impl ApiError {
         Self::met(error, current, clashes)
     }
 
-    /// Shows what a precondition met.
+    /// Attaches the entry that the precondition was compared with.
     fn met(error: ErrorObject, current: Arc<Entry>, clashes: Vec<Clash>) -> Self {
         let more = More { clashes, current: Some(Arc::clone(&current)), ..More::default() };
         Self::from(error.with(more)).with_etag(&current)
     }
 
-    /// Adds the entity tag of what is served now, for the next try.
+    /// Adds the entity tag of what is served now, for the client's next attempt.
     pub(crate) fn with_etag(self, current: &Entry) -> Self {
         let tag = HeaderValue::try_from(format!("\"{}\"", current.tag()));
         self.with_header(ETAG, tag.expect("a tag is visible ASCII"))
     }
 
-    /// Not now, but soon.
+    /// The service can't answer now, but probably soon.
     pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::SERVICE_UNAVAILABLE, detail).with_retry_after(RETRY_AFTER_DEFAULT)
     }
 
-    /// Says when to come back, in whole seconds and never at once.
+    /// Adds `Retry-After`, in whole seconds and at least one.
     fn with_retry_after(self, wait: Duration) -> Self {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         self.with_header(RETRY_AFTER, seconds.max(1).into())
     }
 
-    /// Others were faster each time that it was decided.
+    /// Other writers won the race each time the request was decided.
     pub(crate) fn keeps_moving(detail: String) -> Self {
         Self::unavailable(detail).reaching(Limit::Races)
     }
 
-    /// The first snapshot is not there yet.
+    /// The first snapshot does not exist yet.
     pub(crate) fn loading() -> Self {
         Self::unavailable("The repository is still being read.")
     }
 
-    /// The first snapshot is not there yet, or could not be made for this reason.
+    /// The first snapshot does not exist yet, or could not be built for this reason.
     pub(crate) fn unread(trouble: Option<&String>) -> Self {
         trouble.map_or_else(Self::loading, |trouble| {
             Self::unavailable(format!("Nothing can be served yet, because {trouble}."))
         })
     }
 
-    /// Something of ours failed; the log knows what.
+    /// The service itself failed; the cause is in its log.
     pub(crate) fn internal() -> Self {
         Self::new(Code::INTERNAL_ERROR, "The service failed to answer; the cause is in its log.")
     }
@@ -128,18 +128,18 @@ impl ApiError {
         self
     }
 
-    /// Says that this limit was reached.
+    /// Records the limit that was reached.
     pub(crate) fn reaching(mut self, limit: Limit) -> Self {
         self.errors.iter_mut().take(1).for_each(|first| first.more().limit = Some(limit));
         self
     }
 
-    /// The limit that was reached, if it was one.
+    /// Returns the limit that was reached, if any.
     pub(crate) fn limit(&self) -> Option<Limit> {
         self.errors.iter().find_map(|error| error.more.as_ref()?.limit)
     }
 
-    /// Adds a sentence to what the first error says.
+    /// Adds a sentence to the detail of the first error.
     pub(crate) fn with_more(mut self, sentence: &str) -> Self {
         if let Some(first) = self.errors.first_mut() {
             first.detail = format!("{} {sentence}", first.detail).into();
@@ -147,7 +147,7 @@ impl ApiError {
         self
     }
 
-    /// Tells with the first error how it stands with the remote.
+    /// Adds the status of the remote to the first error.
     pub(crate) fn with_remote(mut self, remote: serde_json::Value) -> Self {
         if let Some(first) = self.errors.first_mut() {
             first.more().remote = Some(remote);
@@ -155,22 +155,22 @@ impl ApiError {
         self
     }
 
-    /// Blames a query parameter for what nothing else is to blame for.
+    /// Names a query parameter as the source of all errors that have none.
     pub(crate) fn parameter(self, name: &str) -> Self {
         self.each(|error| if error.source.is_none() { error.parameter(name) } else { error })
     }
 
-    /// Blames a value of the body.
+    /// Names a value of the body as the source of all errors.
     pub(crate) fn at(self, pointer: &str) -> Self {
         self.each(|error| error.at(pointer))
     }
 
-    /// Takes away the pointers into the body, for a request without a resource in it: there is nothing to point at.
+    /// Removes the pointers into the body, for a request whose body has no resource to point at.
     pub(crate) fn without_pointers(self) -> Self {
         self.each(ErrorObject::without_pointer)
     }
 
-    /// Makes it the failure of a part of a batch: pointers start with `prefix`, its operation.
+    /// Turns this into an error of a batch: pointers are prefixed with the operation's.
     pub(crate) fn below(self, prefix: &str) -> Self {
         self.each(|error| error.below(prefix))
     }
@@ -179,8 +179,8 @@ impl ApiError {
         Self { errors: self.errors.into_iter().map(change).collect(), ..self }
     }
 
-    /// Logs the failure, where it is answered: one of ours is of interest to everybody, a client's
-    /// own and a "not now" (whose cause the engine has logged) to whoever looks for it.
+    /// Logs the failure where it is answered: at `warn` if the service is at fault, and at `debug` if the client is
+    /// or if the answer is 503 (whose cause the engine has logged).
     pub(crate) fn log(&self) {
         let status = self.status().as_u16();
         for ErrorObject { code, detail, .. } in &self.errors {
@@ -192,17 +192,17 @@ impl ApiError {
         }
     }
 
-    /// What each of them says.
+    /// Returns the detail of each error.
     pub(crate) fn details(&self) -> Vec<String> {
         self.errors.iter().map(|error| error.detail.to_string()).collect()
     }
 
-    /// The headers that go with it.
+    /// Returns the headers to send with the errors.
     pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.headers
     }
 
-    /// The status of the whole answer: that of the errors if they agree, else the most general one
+    /// Returns the status of the whole answer: the status of the errors if they agree, or else the most general one
     /// that fits them.
     pub(crate) fn status(&self) -> StatusCode {
         let first = self.errors.first().map_or(StatusCode::INTERNAL_SERVER_ERROR, |error| error.status);
@@ -222,7 +222,7 @@ impl From<ErrorObject> for ApiError {
     }
 }
 
-/// Tells all errors at once, up to a limit. An empty list is a bug: it panics in debug builds and is answered as an
+/// Reports all errors at once, up to a limit. An empty list is a bug: it panics in debug builds and becomes an
 /// internal error in release builds.
 impl From<Vec<ErrorObject>> for ApiError {
     fn from(mut errors: Vec<ErrorObject>) -> Self {
@@ -335,7 +335,7 @@ impl From<HistoryError> for ApiError {
             HistoryError::Gone => Self::new(Code::GONE, detail),
             HistoryError::Lost(_) => {
                 tracing::warn!(error = detail, "a question about the history has no answer");
-                // No path: it may be of a collection that the caller may not see.
+                // No path, because it may belong to a collection that the caller may not see.
                 Self::unavailable(
                     "A file of that time can't be read, as the repository lacks its content; `git fsck` tells more, and \
                      `git fetch --refetch --no-filter` completes a partial clone.",
@@ -363,7 +363,7 @@ impl From<UndoRefusal> for ApiError {
     }
 }
 
-/// Which change of a submission an error is about.
+/// Returns the index of the change that an error is about.
 pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
     match error {
         SubmitError::Refused { index, .. }

@@ -1,4 +1,4 @@
-//! One JSON:API error object, and what kinds of them there are.
+//! A single JSON:API error object, and the kinds of errors.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::domain::{Segment, Violation};
 use crate::engine::{Clash, Entry};
 use crate::telemetry::Limit;
 
-/// What kind of failure it is: status, code and title always go together.
+/// The kind of an error: status, code and title always belong together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(StatusCode, &'static str, &'static str);
 
@@ -52,7 +52,7 @@ impl Code {
         Self(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", "Outcome Unknown");
 }
 
-/// What in the request is to blame.
+/// The part of the request that caused an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ErrorSource {
     /// A JSON pointer to something that exists in the body (RFC 6901).
@@ -74,22 +74,22 @@ pub(crate) struct ErrorObject {
     pub(crate) more: Option<Box<More>>,
 }
 
-/// What few errors have to say.
+/// Details that only few errors have.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct More {
     /// `links.type`: the page that explains this kind of error.
     pub(crate) kind_link: Option<&'static str>,
     /// `meta.page.maxSize`
     pub(crate) page_size_max: Option<usize>,
-    /// `meta.attributes`: what the caller and others changed in different ways.
+    /// `meta.attributes`: attributes that the client and others changed in different ways.
     pub(crate) clashes: Vec<Clash>,
-    /// `meta.current`: the resource that a precondition met.
+    /// `meta.current`: the resource that failed a precondition.
     pub(crate) current: Option<Arc<Entry>>,
-    /// `meta.events`: the ids of what may have happened.
+    /// `meta.events`: the ids of events that may have happened.
     pub(crate) events: Vec<Uuid>,
-    /// `meta.remote`: how it stands with the remote.
+    /// `meta.remote`: the status of the remote.
     pub(crate) remote: Option<serde_json::Value>,
-    /// The limit that was reached, which is counted and not shown.
+    /// The limit that was reached; it is counted, but not part of the answer.
     pub(crate) limit: Option<Limit>,
 }
 
@@ -106,7 +106,7 @@ impl ErrorObject {
         }
     }
 
-    /// Where in the body the fault is; `/meta/reason` for a reason, wherever it stands.
+    /// Returns the pointer to the fault in the body; for the header `Commit-Message-Encoded` it is `/meta/reason`.
     pub(crate) fn place(&self) -> Option<&str> {
         match self.source.as_ref()? {
             ErrorSource::Pointer(pointer) => Some(pointer),
@@ -115,12 +115,12 @@ impl ErrorObject {
         }
     }
 
-    /// What the caller and others changed in different ways.
+    /// Returns the attributes that the client and others changed in different ways.
     pub(crate) fn clashes(&self) -> &[Clash] {
         self.more.as_ref().map_or(&[], |more| &more.clashes)
     }
 
-    /// What a precondition met.
+    /// Returns the resource that failed a precondition.
     pub(crate) fn current(&self) -> Option<&Arc<Entry>> {
         self.more.as_ref()?.current.as_ref()
     }
@@ -129,49 +129,49 @@ impl ErrorObject {
         self.more.get_or_insert_default()
     }
 
-    /// A value of the body that is wrong.
+    /// The error for an invalid value in the body.
     pub(crate) fn invalid(pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::INVALID_DATA, detail).at(pointer)
     }
 
-    /// An attribute that a resource does not have.
+    /// The error for an attribute that a resource does not have.
     pub(crate) fn unknown_attribute(name: &str) -> Self {
         let mut pointer = String::from("/data/attributes");
         push_escaped(&mut pointer, name);
         Self::invalid(pointer, "there is no such attribute")
     }
 
-    /// Blames a value of the body.
+    /// Names a value of the body as the source.
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
         self.source = Some(ErrorSource::Pointer(pointer.into()));
         self
     }
 
-    /// Blames a query parameter.
+    /// Names a query parameter as the source.
     pub(crate) fn parameter(mut self, name: impl Into<String>) -> Self {
         self.source = Some(ErrorSource::Parameter(name.into()));
         self
     }
 
-    /// Blames a header.
+    /// Names a header as the source.
     pub(crate) fn header(mut self, name: &'static str) -> Self {
         self.source = Some(ErrorSource::Header(name));
         self
     }
 
-    /// Has more to say than most.
+    /// Adds the details that only few errors have.
     pub(crate) fn with(self, more: More) -> Self {
         Self { more: Some(Box::new(more)), ..self }
     }
 
-    /// Takes away the pointer into the body, for an error about a request without one.
+    /// Removes the pointer into the body, for an error about a request without one.
     pub(crate) fn without_pointer(mut self) -> Self {
         self.source = self.source.filter(|source| !matches!(source, ErrorSource::Pointer(_)));
         self
     }
 
-    /// Makes it an error about a part of a larger body, which stands at `prefix`; without a pointer it is about the
-    /// whole part.
+    /// Turns this into an error about a part of a larger body, at the pointer `prefix`. An error without a pointer
+    /// becomes one about the whole part.
     pub(crate) fn below(mut self, prefix: &str) -> Self {
         self.source = match self.source {
             Some(ErrorSource::Pointer(pointer)) => Some(ErrorSource::Pointer(format!("{prefix}{pointer}"))),
@@ -182,9 +182,9 @@ impl ErrorObject {
     }
 }
 
-/// Details are sentences: a capital at the start and a full stop at the end, whoever wrote them.
+/// Turns a detail into a sentence, with a capital at the start and a full stop at the end.
 ///
-/// Only a word gets the capital; a path or a key at the start stays what it is.
+/// Only a plain word is capitalized; a path or a key at the start stays as it is.
 fn sentence(text: Cow<'static, str>) -> Cow<'static, str> {
     let first = text.split_ascii_whitespace().next().unwrap_or_default();
     let is_word = first.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b',' | b';'));
@@ -222,7 +222,7 @@ impl From<&Violation> for ErrorObject {
     }
 }
 
-/// Adds a step to a JSON pointer (RFC 6901 section 3).
+/// Appends an escaped name to a JSON pointer (RFC 6901 section 3).
 fn push_escaped(pointer: &mut String, name: &str) {
     pointer.push('/');
     for c in name.chars() {

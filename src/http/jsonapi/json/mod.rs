@@ -1,14 +1,14 @@
-//! JSON, strictly: what can't be kept exactly is refused instead of being bent.
+//! Strict JSON: what can't be stored exactly is refused instead of being converted.
 //!
-//! A general reader keeps the last of two members with one name, turns a whole number that is too
-//! long into a float and hides where in the text it stands. Settings have to come back as they
-//! were sent, so this reader takes RFC 8259 and leaves nothing to chance:
+//! A general-purpose parser keeps the last of two members with the same name, converts an oversized integer to a
+//! float, and does not report where in the text the value is. Settings must come back as they were sent, so this
+//! reader implements RFC 8259 and is strict where the RFC leaves a choice:
 //!
 //! * UTF-8 without a byte order mark, one value, nothing after it;
-//! * no two members of an object with one name;
-//! * whole numbers that fit into 64 bits, other numbers that are finite;
+//! * no two members of an object with the same name;
+//! * integers that fit into 64 bits, other numbers that are finite;
 //! * no escape for half a surrogate pair;
-//! * a bounded depth, since reading is recursive and the stack is not endless.
+//! * bounded depth, because reading is recursive and the stack is limited.
 
 mod read;
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! Reading.
+//! A strict JSON parser.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::domain::{Number, Unfit, Value};
 
-/// Why a text is not JSON that can be kept, and where.
+/// Why a text can't be read as JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub(crate) struct JsonFault {
-    /// The line, from 1.
+    /// The line number, from 1.
     line: usize,
     /// The column in characters, from 1.
     column: usize,
     message: Cow<'static, str>,
 }
 
-/// What is said of a text that nests deeper than it may.
+/// The message for a text that exceeds the nesting limit.
 const TOO_DEEP: &str = "lists and objects are nested too deep";
 
 impl JsonFault {
-    /// Whether the text nests deeper than it may.
+    /// Whether the text exceeds the nesting limit.
     pub(crate) fn is_too_deep(&self) -> bool {
         self.message == TOO_DEEP
     }
@@ -52,8 +52,7 @@ fn fault(text: &str, at: usize, message: impl Into<Cow<'static, str>>) -> JsonFa
 
 type Step<T> = Result<T, Cow<'static, str>>;
 
-/// A text and how much of it has been read; `at` stands on the offending character when a step
-/// fails.
+/// A text and the position in it. When a step fails, `at` is the position of the offending character.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -81,7 +80,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands here, for a message.
+    /// Describes the next character for an error message.
     fn found(&self) -> String {
         match self.text[self.at..].chars().next() {
             None => "the end of the text".to_owned(),
@@ -173,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the list or object ends here; otherwise a comma was read.
+    /// Consumes `end` or a comma; returns whether the list or object ends here.
     fn ends(&mut self, end: u8, what: &str) -> Step<bool> {
         self.blanks();
         let found = self.peek();
@@ -239,7 +238,7 @@ impl Reader<'_> {
         Ok(c)
     }
 
-    /// The number in `\uXXXX` at this place.
+    /// Returns the code unit of the `\uXXXX` escape at this position.
     fn unit(&self, at: usize) -> Option<u32> {
         let digits = self.text.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
         let digits = std::str::from_utf8(digits).ok()?;
@@ -302,8 +301,8 @@ fn float(text: &str) -> Result<Number, &'static str> {
     })
 }
 
-/// The names of an object so far: compared one by one while they are few, by hash when they are
-/// many, so that a body full of names does not take quadratic time.
+/// The member names of an object so far. Few names are compared one by one and many are hashed, so that an object
+/// with many members does not take quadratic time.
 #[derive(Default)]
 struct Names {
     many: HashSet<String>,
@@ -312,7 +311,7 @@ struct Names {
 impl Names {
     const FEW: usize = 16;
 
-    /// Adds a name; `false` if it was there.
+    /// Adds a name; returns `false` if it was already present.
     fn insert(&mut self, members: &[(String, Value)], name: &str) -> bool {
         if members.len() < Self::FEW {
             return members.iter().all(|(present, _)| present != name);

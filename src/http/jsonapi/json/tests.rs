@@ -1,4 +1,4 @@
-//! What is kept, what is refused, and what is written.
+//! What is accepted, what is refused, and what is written.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Writing, compactly.
+//! A compact JSON writer.
 
 use crate::domain::Value;
 use crate::http::jsonapi::query::Fieldset;
@@ -39,7 +39,7 @@ pub(crate) fn write_list<T>(
     out.push(b']');
 }
 
-/// Appends an object with the members that `write` adds, as far as they are wanted.
+/// Appends an object with the members that `write` adds, restricted to the wanted ones.
 pub(crate) fn write_object(
     out: &mut Vec<u8>,
     wanted: Option<&Fieldset>,
@@ -50,7 +50,7 @@ pub(crate) fn write_object(
     out.push(b'}');
 }
 
-/// The members of a JSON object under construction; those that nobody wants are left out.
+/// The members of a JSON object under construction; unwanted members are left out.
 pub(crate) struct Members<'a> {
     out: &'a mut Vec<u8>,
     wanted: Option<&'a Fieldset>,
@@ -58,7 +58,7 @@ pub(crate) struct Members<'a> {
 }
 
 impl Members<'_> {
-    /// Adds a member, whose value is appended by `write`.
+    /// Adds a member whose value is appended by `write`.
     pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
             return;
@@ -71,19 +71,19 @@ impl Members<'_> {
         write(self.out);
     }
 
-    /// Adds a member that is a text.
+    /// Adds a member with a text value.
     pub(crate) fn text(&mut self, name: &str, text: &str) {
         self.member(name, |out| write_text(text, out));
     }
 
-    /// Adds a member that is a value of a collection, if there is one.
+    /// Adds a member with a value of a collection, if there is one.
     pub(crate) fn value(&mut self, name: &str, value: Option<&Value>) {
         if let Some(value) = value {
             self.member(name, |out| write(value, out));
         }
     }
 
-    /// Adds a member that is any JSON.
+    /// Adds a member with any JSON value.
     pub(crate) fn json(&mut self, name: &str, value: impl Into<serde_json::Value>) {
         self.member(name, |out| out.extend_from_slice(value.into().to_string().as_bytes()));
     }

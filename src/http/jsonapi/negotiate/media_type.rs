@@ -1,4 +1,4 @@
-//! Media types as headers have them (RFC 9110 section 8.3.1), taken apart.
+//! Media types in headers (RFC 9110 section 8.3.1).
 
 use crate::http::jsonapi::negotiate::{Dialect, JSON_API};
 
@@ -11,8 +11,7 @@ pub(crate) struct MediaType<'a> {
 }
 
 impl<'a> MediaType<'a> {
-    /// Parses a list of media types (RFC 9110 sections 5.6, 8.3.1 and 12.5.1); `None` if it is
-    /// none.
+    /// Parses a list of media types (RFC 9110 sections 5.6, 8.3.1 and 12.5.1); `None` if it is malformed.
     pub(crate) fn list(text: &'a str) -> Option<Vec<Self>> {
         let mut scan = Scan { rest: text };
         let mut types = Vec::new();
@@ -35,14 +34,14 @@ impl<'a> MediaType<'a> {
         self.essence.eq_ignore_ascii_case(essence)
     }
 
-    /// The URIs in a parameter, which are separated by blanks.
+    /// Returns the URIs in a parameter, which are separated by blanks.
     pub(crate) fn uris(&self, name: &'static str) -> impl Iterator<Item = &str> {
         let values = self.parameters.iter().filter(move |(found, _)| found == name);
         values.flat_map(|(_, value)| value.split_ascii_whitespace())
     }
 
-    /// Whether it is JSON:API with no parameter but `ext`, `profile` and the weight `q`, no
-    /// extension that is unknown, and not refused by a weight of zero.
+    /// Whether this is JSON:API in a supported form: with no parameters except `ext`, `profile` and the weight `q`,
+    /// with no unknown extension, and not excluded by a weight of zero.
     pub(crate) fn is_spoken(&self, dialect: Dialect) -> bool {
         self.is(JSON_API)
             && self.parameters.iter().all(|(name, value)| match name.as_str() {
@@ -53,13 +52,13 @@ impl<'a> MediaType<'a> {
             })
     }
 
-    /// Whether a body may be sent as it: as [`is_spoken`](Self::is_spoken), and without a weight, which only an
-    /// `Accept` gives.
+    /// Whether a body may have this media type: it [`is_spoken`](Self::is_spoken) and has no weight, which is only
+    /// for `Accept`.
     pub(crate) fn is_sent(&self, dialect: Dialect) -> bool {
         self.is_spoken(dialect) && self.parameters.iter().all(|(name, _)| name != "q")
     }
 
-    /// How much it is wanted (RFC 9110 section 12.4.2); nothing that can't be read is wanted.
+    /// Returns the weight (RFC 9110 section 12.4.2); zero if it can't be parsed.
     pub(crate) fn weight(&self) -> f32 {
         let weight = self.parameters.iter().find(|(name, _)| name == "q");
         weight.map_or(1.0, |(_, weight)| weight.parse().unwrap_or(0.0))
@@ -70,7 +69,7 @@ impl<'a> MediaType<'a> {
     }
 }
 
-/// The part of a header that has not been read yet.
+/// The unparsed rest of a header.
 struct Scan<'a> {
     rest: &'a str,
 }
@@ -123,7 +122,7 @@ impl<'a> Scan<'a> {
         Some((name, value))
     }
 
-    /// The rest of a quoted string.
+    /// Parses the rest of a quoted string.
     fn quoted(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut chars = self.rest.char_indices();

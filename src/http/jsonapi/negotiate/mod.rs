@@ -1,8 +1,8 @@
-//! Media types: what a body is written in, and what the caller can read (JSON:API 1.1 sections 5
-//! and 6).
+//! Content negotiation: the media type of a body, and the media types that the client accepts (JSON:API 1.1 sections
+//! 5 and 6).
 //!
-//! Extension and profile lists are quoted strings that may hold commas, semicolons and blanks, so
-//! the headers are parsed and never split. Profiles are hints: unknown ones are ignored.
+//! Extension and profile lists are quoted strings that may contain commas, semicolons and blanks, so the headers are
+//! parsed instead of being split. Profiles are hints, so unknown profiles are ignored.
 
 mod media_type;
 #[cfg(test)]
@@ -18,35 +18,35 @@ use crate::http::jsonapi::negotiate::media_type::MediaType;
 /// The media type of JSON:API.
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
 
-/// What an answer with the results of a batch is written in.
+/// The media type of an answer with the results of a batch.
 pub(crate) const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 
-/// What a page of the cursor profile is written in.
+/// The media type of a page of the cursor profile.
 pub(crate) const JSON_API_WITH_CURSOR: &str =
     "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
 
-/// The atomic operations extension.
+/// The URI of the atomic operations extension.
 pub(crate) const ATOMIC: &str = "https://jsonapi.org/ext/atomic";
 
-/// The cursor pagination profile.
+/// The URI of the cursor pagination profile.
 pub(crate) const CURSOR: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination";
 
-/// The coding that changes nothing (RFC 9110 section 8.4.1).
+/// The content coding that changes nothing (RFC 9110 section 8.4.1).
 const IDENTITY: &str = "identity";
 
-/// What the answer may be written in.
+/// What the client accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    /// The caller knows the cursor pagination profile.
+    /// Whether the client knows the cursor pagination profile.
     pub(crate) cursor_profile: bool,
 }
 
-/// What a path does with extensions.
+/// Which extension a path uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// Plain JSON:API.
     Plain,
-    /// Atomic operations: bodies must say so, answers say so.
+    /// Atomic operations: bodies must name the extension, and answers name it.
     Atomic,
 }
 
@@ -56,12 +56,12 @@ impl Dialect {
     }
 }
 
-/// Reads what the caller can read.
+/// Reads what the client accepts.
 ///
 /// # Errors
 ///
-/// 406 when JSON:API is asked for in no form that is spoken here. Other media types and no header
-/// at all are answered in JSON:API.
+/// 406 when the client accepts JSON:API only in unsupported forms. A request for other media types, or without the
+/// header, is answered in JSON:API.
 pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, ApiError> {
     let mut asked = false;
     let mut good = false;
@@ -71,7 +71,7 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
             good |= value == JSON_API;
             continue;
         }
-        // What can't be parsed names no media type that could bind us.
+        // A value that can't be parsed names no media type and is ignored.
         let types = value.to_str().ok().and_then(MediaType::list).unwrap_or_default();
         for media_type in types.iter().filter(|it| it.is(JSON_API)) {
             asked = true;
@@ -93,12 +93,12 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
     Ok(accepted)
 }
 
-/// Whether a media type beside JSON:API is asked for: by its name, and at least as much as JSON:API.
+/// Whether a media type other than JSON:API is requested by name, with at least the weight of JSON:API.
 pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
     let mut wanted = 0.0;
     let mut json_api = 0.0;
     for value in fields(headers, &ACCEPT) {
-        // Most requests ask for nothing else, and need not be taken apart.
+        // Most requests have one of these values, which need no parsing.
         if value == "*/*" || value == JSON_API {
             json_api = if value == JSON_API { 1.0 } else { json_api };
             continue;
@@ -114,11 +114,11 @@ pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
     wanted > 0.0 && wanted >= json_api
 }
 
-/// Checks what a body is written in, before it is read.
+/// Checks the media type of a body before the body is read.
 ///
 /// # Errors
 ///
-/// 415 when it is something else than JSON:API, or JSON where that is taken for it, or compressed.
+/// 415 when the body is neither JSON:API nor plain JSON where the path accepts that, or when it is compressed.
 pub(crate) fn content_type(headers: &HeaderMap, dialect: Dialect, has_body: bool) -> Result<(), ApiError> {
     let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(IDENTITY.as_bytes());
     if !fields(headers, &CONTENT_ENCODING).all(is_plain) {
@@ -140,8 +140,7 @@ pub(crate) fn content_type(headers: &HeaderMap, dialect: Dialect, has_body: bool
     if spoken { Ok(()) } else { Err(unsupported(format!("{sent:?} is not taken here"), dialect)) }
 }
 
-/// Checks the Content-Type of a request whose body is of no interest: only JSON:API's own rules
-/// about its parameters hold.
+/// Checks the Content-Type of a request whose body is ignored; only JSON:API's rules about its parameters apply.
 ///
 /// # Errors
 ///
@@ -170,7 +169,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
     }
 }
 
-/// Says too which coding would do (RFC 9110 section 15.5.16).
+/// The error for an unsupported content coding; it names the supported one too (RFC 9110 section 15.5.16).
 fn unsupported_coding() -> ApiError {
     let detail = "a body is taken as it is, without a content coding";
     let error = ErrorObject::new(Code::UNSUPPORTED_MEDIA_TYPE, detail).header("Content-Encoding");

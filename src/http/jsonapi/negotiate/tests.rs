@@ -1,4 +1,4 @@
-//! Who is answered, and what is taken.
+//! Which requests are answered, and which bodies are accepted.
 
 use warp::http::{HeaderValue, StatusCode};
 

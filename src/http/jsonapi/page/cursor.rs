@@ -1,7 +1,7 @@
-//! Cursors: the place of an item in an order, as text.
+//! Cursors: the position of an item in a sort order, as text.
 //!
-//! A cursor holds the sort values of its item and not its place in a list, so walking on works
-//! although the item is gone or others have come.
+//! A cursor holds the sort values of its item instead of an index, so paging continues correctly after the item is
+//! removed or others are added.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 
@@ -9,7 +9,7 @@ use crate::domain::Key;
 use crate::engine::Entry;
 use crate::http::jsonapi::page::sort::Sort;
 
-/// Where an item stands, or stood: its sort values and its key.
+/// The position of an item in a sort order: its sort values and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ItemCursor {
     values: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct ItemCursor {
 }
 
 impl ItemCursor {
-    /// The place of an entry.
+    /// Returns the position of an entry.
     pub(crate) fn of(entry: &Entry, sort: &Sort) -> Self {
         Self { values: sort.values(entry), key: entry.collection.key().clone() }
     }
@@ -27,12 +27,12 @@ impl ItemCursor {
         &self.values
     }
 
-    /// The key, which settles every tie.
+    /// The key, which breaks every tie.
     pub(crate) const fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The cursor as text: opaque to clients, bound to the order that it was made for.
+    /// Encodes the cursor as text that is opaque to clients and valid only for this sort order.
     pub(crate) fn encode(&self, sort: &Sort) -> String {
         let shown = sort.shown();
         let parts: Vec<&str> = std::iter::once(shown.as_str())
@@ -43,7 +43,7 @@ impl ItemCursor {
         Base64UrlUnpadded::encode_string(&json)
     }
 
-    /// Reads a cursor of this order.
+    /// Decodes a cursor; `None` unless it was made for this sort order.
     pub(crate) fn decode(text: &str, sort: &Sort) -> Option<Self> {
         let mut parts: Vec<String> =
             serde_json::from_slice(&Base64UrlUnpadded::decode_vec(text).ok()?).ok()?;

@@ -1,13 +1,13 @@
-//! The links that lead on from a page.
+//! Pagination links.
 
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::page::{At, SIZE};
 use crate::http::jsonapi::query::Query;
 
-/// The parameters that ask for a page.
+/// The query parameters of one page.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
-/// Which pages a page leads to.
+/// The pages that a page links to.
 pub(crate) struct Links {
     pub(super) this: Parameters,
     pub(super) first: Parameters,
@@ -18,8 +18,8 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Those of a page with cursors. `ends` has the cursor of the first item on it, if something comes before that, and
-    /// of the last one, if something comes after; nothing for a page without items.
+    /// Creates the links of a cursor page. `ends` has the cursor of its first item if another item precedes it, and
+    /// the cursor of its last item if another follows; `None` for an empty page.
     pub(crate) fn beside<C>(
         at: &At<C>,
         text: impl Fn(&C) -> String,
@@ -36,7 +36,7 @@ impl Links {
             At::After(Some(cursor)) => Some(At::After(Some(text(cursor)))),
             At::Before(cursor) => Some(At::Before(cursor.as_ref().map(text))),
         };
-        // A page without items stands behind everything or before everything.
+        // An empty page comes after all items or before all of them.
         let [prev, next] = ends.unwrap_or_else(|| {
             let elsewhere = (total > 0).then(String::new);
             if matches!(at, At::After(_)) { [elsewhere, None] } else { [None, elsewhere] }
@@ -51,7 +51,7 @@ impl Links {
         }
     }
 
-    /// The links as a JSON object; they keep what else was asked for.
+    /// Renders the links as a JSON object; they keep the other query parameters.
     pub(crate) fn json(&self, path: &str, query: &Query) -> Vec<u8> {
         let named = [
             ("self", Some(&self.this)),

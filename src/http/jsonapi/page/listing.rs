@@ -1,7 +1,7 @@
-//! What is on a page.
+//! The items of a page.
 //!
-//! Nothing here copies the catalog: in the order of the keys a page is walked to, in any other
-//! order references are sorted.
+//! The catalog is never copied: a page in key order is found by iterating over it, and any other order sorts
+//! references.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::http::jsonapi::page::links::{Links, Parameters};
 use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::page::{At, PageQuery};
 
-/// Collections in an order, some of them left out.
+/// Collections in a sort order, filtered.
 pub(crate) struct Listing<'a> {
     catalog: &'a Catalog<Arc<Entry>>,
     wanted: &'a dyn Fn(&Entry) -> bool,
     all_wanted: bool,
     sort: &'a Sort,
-    /// In every other order than that of the keys: what is wanted, in order.
+    /// The matching entries, sorted; `None` in key order.
     sorted: Option<Vec<&'a Arc<Entry>>>,
 }
 
 impl<'a> Listing<'a> {
-    /// Everything that is wanted, in order; `all_wanted` spares the counting.
+    /// Creates a listing of the matching entries; `all_wanted` avoids counting them.
     pub(crate) fn new(
         catalog: &'a Catalog<Arc<Entry>>,
         sort: &'a Sort,
@@ -38,7 +38,7 @@ impl<'a> Listing<'a> {
         Self { catalog, wanted, all_wanted, sort, sorted }
     }
 
-    /// Everything, in order.
+    /// Iterates over all matching entries in order.
     pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + '_> {
         self.after(None)
     }
@@ -51,7 +51,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Forward from a place.
+    /// Iterates forward from a position.
     fn after<'s>(&'s self, cursor: Option<&'s ItemCursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
         let wanted = |entry: &&'a Arc<Entry>| (self.wanted)(entry);
         match (&self.sorted, cursor) {
@@ -65,7 +65,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Backward from a place.
+    /// Iterates backward from a position.
     fn before<'s>(&'s self, cursor: Option<&'s ItemCursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
         let wanted = |entry: &&'a Arc<Entry>| (self.wanted)(entry);
         match (&self.sorted, cursor) {
@@ -79,7 +79,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The items of a page, and the queries that lead on from it.
+    /// Returns the items of a page and its links.
     pub(crate) fn cut(&self, page: &PageQuery) -> Cut<'a> {
         let total = self.total();
         match page {
@@ -137,13 +137,12 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// A page that was cut out of a list.
+/// One page of a list.
 pub(crate) struct Cut<'a> {
-    /// What is on the page.
+    /// The items on the page.
     pub(crate) items: Vec<&'a Arc<Entry>>,
-    /// How many items there are on all pages.
+    /// The number of items on all pages.
     pub(crate) total: usize,
-    /// Where it leads to.
     pub(crate) links: Links,
 }
 
@@ -169,7 +168,7 @@ mod tests {
             .collect()
     }
 
-    /// The keys on a page, its total, and its links by name.
+    /// Returns the keys on a page, the total, and the links by name.
     fn page(catalog: &Catalog<Arc<Entry>>, raw: &str) -> (Vec<String>, usize, serde_json::Value) {
         let query = Query::parse(raw).unwrap();
         let list = query::list(&query, false).unwrap_or_else(|error| panic!("{raw}: {error:?}"));
@@ -180,7 +179,7 @@ mod tests {
         (keys, cut.total, serde_json::from_slice(&cut.links.json("/c", &query)).unwrap())
     }
 
-    /// Walks from a page along one link until it ends.
+    /// Follows one link from page to page until it ends.
     fn walk(catalog: &Catalog<Arc<Entry>>, start: &str, along: &str) -> Vec<Vec<String>> {
         let mut pages = Vec::new();
         let mut raw = start.to_owned();

@@ -1,6 +1,6 @@
-//! Pages of the list, as they are asked for.
+//! Pagination of lists.
 //!
-//! Three styles, each with parameters of its own:
+//! There are three styles, each with its own parameters:
 //!
 //! | style | parameters | ends |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | number | `page[number]` from 1, `page[size]` | links at the ends are left out |
 //! | cursor | `page[size]`, `page[after]` or `page[before]` | links at the ends are `null` |
 //!
-//! An empty `page[after]` stands before the first item and an empty `page[before]` behind the last
-//! one. What is on a page is the business of [`listing`], and where it leads to that of [`links`].
+//! An empty `page[after]` is the position before the first item, and an empty `page[before]` is the position after
+//! the last. [`listing`] finds the items of a page, and [`links`] renders its links.
 
 pub(crate) mod cursor;
 pub(crate) mod links;
@@ -29,13 +29,13 @@ pub(crate) const SIZE: &str = "page[size]";
 const AFTER: &str = "page[after]";
 const BEFORE: &str = "page[before]";
 
-/// All of them.
+/// All parameters.
 pub(crate) const NAMES: [&str; 6] = [OFFSET, LIMIT, NUMBER, SIZE, AFTER, BEFORE];
 
-/// Those that events have.
+/// The parameters of event lists.
 pub(crate) const NAMES_OF_EVENTS: [&str; 3] = [SIZE, AFTER, BEFORE];
 
-/// The most items on a page, and how many there are when nobody says.
+/// The maximum page size, and the default page size of collection lists.
 pub(crate) const PAGE_SIZE_MAX: usize = 100;
 
 const RANGE_NOT_SUPPORTED: &str =
@@ -43,43 +43,43 @@ const RANGE_NOT_SUPPORTED: &str =
 const MAX_SIZE_EXCEEDED: &str =
     "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/max-size-exceeded";
 
-/// The page that is asked for.
+/// The requested page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageQuery {
     /// At most `limit` items, after the first `offset` ones.
     Offset {
-        /// How many items are left out.
+        /// How many items to skip.
         offset: usize,
-        /// How many items there are at most.
+        /// The maximum number of items.
         limit: usize,
     },
-    /// Pages with numbers, from 1.
+    /// A numbered page, from 1.
     Number {
-        /// Which one.
+        /// The page number.
         number: usize,
-        /// How many items it has at most.
+        /// The maximum number of items.
         size: usize,
     },
-    /// What the cursor pagination profile describes: the items beside a place.
+    /// The items next to a position, as the cursor pagination profile describes.
     Cursor {
         /// Where the page begins or ends.
         at: At<ItemCursor>,
-        /// How many items there are at most.
+        /// The maximum number of items.
         size: usize,
     },
 }
 
-/// Where a page with cursors begins or ends.
+/// Where a cursor page begins or ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum At<C> {
-    /// Right after a place; `None` before the first item.
+    /// The page begins right after a position; `None` is before the first item.
     After(Option<C>),
-    /// Right before a place; `None` behind the last item.
+    /// The page ends right before a position; `None` is after the last item.
     Before(Option<C>),
 }
 
 impl<C> At<C> {
-    /// The parameter that says so.
+    /// The name of the query parameter.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::After(_) => AFTER,
@@ -100,13 +100,13 @@ impl<C> At<C> {
     }
 }
 
-/// How many events a page has when nobody says.
+/// The default number of events on a page.
 const EVENTS_LEN_DEFAULT: usize = 20;
 
-/// A page of events: they have cursors only, which are read by who made them.
+/// The requested page of events. Events support only cursors, which the history itself decodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventPage {
-    /// How many events there are at most.
+    /// The maximum number of events.
     pub(crate) size: usize,
     /// Where the page begins or ends, the newest event first.
     pub(crate) at: At<String>,
@@ -118,7 +118,7 @@ impl Default for EventPage {
     }
 }
 
-/// The `page[...]` parameters as they come, and what is wrong with them.
+/// The `page[...]` parameters of a query, and their faults.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters<'a> {
     given: HashMap<&'static str, &'a str>,
@@ -126,13 +126,13 @@ pub(crate) struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Takes a parameter; `false` if there is none of this name.
+    /// Stores a parameter; returns `false` if the name is unknown.
     pub(crate) fn set(&mut self, name: &str, value: &'a str) -> bool {
         let known = NAMES.into_iter().find(|known| *known == name);
         known.map(|known| self.given.insert(known, value)).is_some()
     }
 
-    /// Makes a page of them; `None` without any.
+    /// Converts the parameters to a page; `None` if there are none.
     pub(crate) fn finish(
         mut self,
         sort: &Sort,
@@ -165,7 +165,7 @@ impl<'a> Parameters<'a> {
         if self.faults.is_empty() { Ok(page) } else { Err(self.faults) }
     }
 
-    /// Makes a page of events of them.
+    /// Converts the parameters to a page of events.
     pub(crate) fn finish_events(mut self, cursor_profile: bool) -> Result<EventPage, Vec<ErrorObject>> {
         let is_sized = self.given.contains_key(SIZE);
         let size = if is_sized { self.page_size(cursor_profile) } else { EVENTS_LEN_DEFAULT };
@@ -173,7 +173,7 @@ impl<'a> Parameters<'a> {
         if self.faults.is_empty() { Ok(EventPage { size, at }) } else { Err(self.faults) }
     }
 
-    /// Where a page with cursors begins or ends; an empty text stands for an end of all items.
+    /// Returns where a cursor page begins or ends; an empty text means the corresponding end of the list.
     fn at(&mut self) -> At<&'a str> {
         let given = |name| self.given.get(name).copied();
         let some = |text: &&str| !text.is_empty();
@@ -204,14 +204,14 @@ impl<'a> Parameters<'a> {
         size.min(PAGE_SIZE_MAX)
     }
 
-    /// Refuses what does not go together with such a page.
+    /// Refuses the given parameters as incompatible with this kind of page.
     fn refuse(&mut self, page: &str, names: &[&'static str]) {
         let given = names.iter().filter(|name| self.given.contains_key(*name));
         let faults = given.map(|name| invalid(name, format!("this does not go together with {page}")));
         self.faults.extend(faults);
     }
 
-    /// Reads a decimal number; one that is too large for the machine is as large as can be.
+    /// Parses a decimal number; a number that is too large for `usize` saturates.
     fn count(&mut self, name: &'static str, least: usize) -> Option<usize> {
         let text = *self.given.get(name)?;
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! The order of the list: `sort=-name,id`.
+//! The sort order of lists: `sort=-name,id`.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::query::text_of;
 
-/// What lists can be sorted by.
+/// A field that lists can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     Id,
@@ -28,7 +28,7 @@ impl Field {
         }
     }
 
-    /// What an entry is sorted by; an attribute that is missing sorts as the empty text.
+    /// Returns the sort value of an entry; a missing attribute sorts as the empty text.
     fn of(self, entry: &Entry) -> &str {
         let collection = &entry.collection;
         match self {
@@ -40,10 +40,10 @@ impl Field {
     }
 }
 
-/// The order of a list; ties end by id.
+/// The sort order of a list; ties are broken by id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Sort {
-    /// Fields and whether they descend; nothing after the id, which is never tied.
+    /// The fields, and whether each is descending. No field follows the id, which is never tied.
     fields: Vec<(Field, bool)>,
 }
 
@@ -64,12 +64,13 @@ impl Sort {
         Ok(sort)
     }
 
-    /// Whether this is the order of the keys, in which the catalog stands anyway.
+    /// Whether this is key order, which is the order of the catalog.
     pub(crate) fn is_natural(&self) -> bool {
         matches!(self.fields.as_slice(), [] | [(Field::Id, false)])
     }
 
-    /// The order in words, so that a cursor fits only the order that it was made for.
+    /// Returns a text that identifies the sort order, so that a cursor is valid only for the order that it was made
+    /// for.
     pub(crate) fn shown(&self) -> String {
         self.fields
             .iter()
@@ -77,12 +78,12 @@ impl Sort {
             .collect()
     }
 
-    /// How many values place an entry, beside its key.
+    /// The number of sort values of an entry, besides its key.
     pub(crate) fn value_count(&self) -> usize {
         self.fields.len()
     }
 
-    /// The values that place an entry, beside its key.
+    /// Returns the sort values of an entry, besides its key.
     pub(crate) fn values(&self, entry: &Entry) -> Vec<String> {
         self.fields.iter().map(|(field, _)| field.of(entry).to_owned()).collect()
     }
@@ -92,12 +93,12 @@ impl Sort {
         self.order(one, values, two.collection.key())
     }
 
-    /// Where an entry stands seen from a cursor of this order.
+    /// Compares an entry to a cursor of this sort order.
     pub(crate) fn compare_to(&self, entry: &Entry, cursor: &ItemCursor) -> Ordering {
         self.order(entry, cursor.values().iter().map(String::as_str), cursor.key())
     }
 
-    /// Where an entry stands seen from one with these values and this key.
+    /// Compares an entry to these sort values and this key.
     fn order<'v>(&self, entry: &Entry, values: impl Iterator<Item = &'v str>, key: &Key) -> Ordering {
         let by_fields = self.fields.iter().zip(values).map(|((field, descends), value)| {
             let order = field.of(entry).cmp(value);

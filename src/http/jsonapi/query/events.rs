@@ -1,4 +1,4 @@
-//! The query of a list of events. Each filter but the two bounds takes a list with commas.
+//! The query of event lists. Each filter except the two bounds takes a comma-separated list.
 
 use crate::engine::history::{Action, Origin};
 use crate::http::jsonapi::document::history::EVENT;
@@ -7,7 +7,7 @@ use crate::http::jsonapi::page;
 use crate::http::jsonapi::page::EventPage;
 use crate::http::jsonapi::query::{Fields, Query, fields_of, member, not_understood, repeated};
 
-/// What is asked of a list of events.
+/// The parsed query of an event list.
 #[derive(Debug, Default)]
 pub(crate) struct EventQuery {
     pub(crate) fields: Fields,
@@ -22,19 +22,19 @@ pub(crate) struct EventQuery {
     pub(crate) page: EventPage,
 }
 
-/// Which events a path can be asked for.
+/// Which parameters an event path supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventScope {
-    /// Those of a collection; the caller reads the parameter.
+    /// Whether it takes `filter[collection]`, which the caller reads.
     pub(crate) collection: bool,
-    /// Those of a page, and not of a stream.
+    /// Whether it takes `page[...]`; a stream does not.
     pub(crate) pages: bool,
-    /// Under the cursor pagination profile.
+    /// Whether the cursor pagination profile is in effect.
     pub(crate) cursor_profile: bool,
 }
 
 impl EventScope {
-    /// The parameters that are understood.
+    /// Returns the names of the supported parameters.
     fn known(self) -> Vec<String> {
         let collection = self.collection.then_some("filter[collection]");
         let filters = ["attribute", "action", "actor", "origin", "since", "until"];
@@ -46,11 +46,11 @@ impl EventScope {
     }
 }
 
-/// Reads the query of a list of events.
+/// Parses the query of an event list.
 ///
 /// # Errors
 ///
-/// 400 with everything that is not understood.
+/// 400 with all invalid parameters.
 pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, ApiError> {
     let mut asked = EventQuery::default();
     let mut faults = repeated(query);
@@ -84,8 +84,7 @@ pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, Api
     if faults.is_empty() { Ok(asked) } else { Err(faults.into()) }
 }
 
-/// The parts of a list with commas; blanks around them don't count. A backslash takes the meaning of a comma
-/// or another backslash behind it away.
+/// Splits a comma-separated list and trims its parts. A backslash escapes a comma or another backslash.
 pub(crate) fn listed(value: &str) -> impl Iterator<Item = String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut signs = value.chars().peekable();
@@ -100,12 +99,12 @@ pub(crate) fn listed(value: &str) -> impl Iterator<Item = String> {
     parts.into_iter().map(|part| part.trim().to_owned())
 }
 
-/// A text as one part of such a list.
+/// Escapes a text as one part of such a list.
 pub(crate) fn as_part(text: &str) -> String {
     text.replace('\\', "\\\\").replace(',', "\\,")
 }
 
-/// Reads each word of a list, or says which one is none.
+/// Parses each word of a list; fails with the first unknown word.
 fn words<T>(value: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
     listed(value).map(|word| parse(&word).ok_or(word)).collect()
 }

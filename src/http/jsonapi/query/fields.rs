@@ -5,30 +5,30 @@ use std::collections::HashSet;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::query::{Query, fields_of, member, not_understood, repeated};
 
-/// The attributes that are wanted of one resource type.
+/// The wanted attributes of one resource type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fieldset(HashSet<String>);
 
 impl Fieldset {
-    /// Whether this attribute is wanted.
+    /// Whether the set contains this attribute.
     pub(crate) fn names(&self, attribute: &str) -> bool {
         self.0.contains(attribute)
     }
 }
 
-/// Sparse fieldsets: which attributes are wanted of which type; all of a type that is not named.
+/// The wanted attributes by resource type; a type that is not named has all its attributes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     by_type: Vec<(String, Fieldset)>,
 }
 
 impl Fields {
-    /// The attributes wanted of a type, `None` for all.
+    /// Returns the wanted attributes of a type; `None` means all.
     pub(crate) fn wanted(&self, resource_type: &str) -> Option<&Fieldset> {
         self.by_type.iter().find(|(name, _)| name == resource_type).map(|(_, wanted)| wanted)
     }
 
-    /// Whether everything is wanted of everything.
+    /// Whether all attributes of all types are wanted.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_type.is_empty()
     }
@@ -42,21 +42,21 @@ impl Fields {
 /// The resource types of collections.
 pub(crate) const COLLECTION_TYPES: &[&str] = &["document-collection", "media-collection"];
 
-/// Reads the query of a path that answers with resources of these types, and knows nothing else.
+/// Parses the query of a path that answers with resources of these types and takes no other parameters.
 ///
 /// # Errors
 ///
-/// 400 with every parameter that is not understood.
+/// 400 with all unknown parameters.
 pub(crate) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> {
     fields_beside(query, types, &[])
 }
 
-/// Reads the query of a path that answers with resources of these types, and takes other parameters too, which somebody
-/// else reads.
+/// Parses the query of a path that answers with resources of these types and also takes other parameters, which the
+/// caller reads.
 ///
 /// # Errors
 ///
-/// 400 with every parameter that is not understood.
+/// 400 with all unknown parameters.
 pub(crate) fn fields_beside(query: &Query, types: &[&str], others: &[&str]) -> Result<Fields, ApiError> {
     let mut fields = Fields::default();
     let mut faults = repeated(query);
@@ -75,11 +75,11 @@ pub(crate) fn fields_beside(query: &Query, types: &[&str], others: &[&str]) -> R
     if faults.is_empty() { Ok(fields) } else { Err(faults.into()) }
 }
 
-/// Reads the query of a path that takes `force=true` or nothing.
+/// Parses the query of a path that takes only an optional `force=true`.
 ///
 /// # Errors
 ///
-/// 400 with every parameter that is not understood.
+/// 400 with all unknown parameters, or when `force` has another value.
 pub(crate) fn force(query: &Query) -> Result<bool, ApiError> {
     fields_beside(query, &[], &["force"])?;
     match query.first("force") {
@@ -89,11 +89,11 @@ pub(crate) fn force(query: &Query) -> Result<bool, ApiError> {
     }
 }
 
-/// Reads the query of a path that takes no parameter.
+/// Checks the query of a path that takes no parameters.
 ///
 /// # Errors
 ///
-/// 400 with every parameter.
+/// 400 with all parameters.
 pub(crate) fn none(query: &Query) -> Result<(), ApiError> {
     fields(query, &[]).map(|_| ())
 }

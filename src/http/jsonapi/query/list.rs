@@ -1,4 +1,4 @@
-//! The query of the list of collections.
+//! The query of the collection list.
 
 use crate::domain::{Attribute, Collection, Kind};
 use crate::http::jsonapi::error::{Code, ErrorObject, More};
@@ -9,13 +9,13 @@ use crate::http::jsonapi::query::{
 };
 use crate::http::jsonapi::{document, page};
 
-/// The page that explains which sorts can't be paged.
+/// The page that explains unsupported sort orders of a paged list.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
 
-/// The parameters of a list beside those that ask for attributes or a page, or for how it was.
+/// The parameters of the list, except `asOf` and those for attributes and pages.
 const KNOWN: [&str; 4] = ["sort", FILTER_TYPE, "filter[name]", "filter[directory]"];
 
-/// What is asked of a list.
+/// The parsed query of the collection list.
 #[derive(Debug, Default)]
 pub(crate) struct ListQuery {
     pub(crate) fields: Fields,
@@ -24,11 +24,11 @@ pub(crate) struct ListQuery {
     pub(crate) page: Option<PageQuery>,
 }
 
-/// Reads the query of the list of collections.
+/// Parses the query of the collection list.
 ///
 /// # Errors
 ///
-/// 400 with everything that is not understood.
+/// 400 with all invalid parameters.
 pub(crate) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, ApiError> {
     let mut list = ListQuery::default();
     let mut faults = repeated(query);
@@ -63,10 +63,10 @@ pub(crate) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, Api
     if faults.is_empty() { Ok(list) } else { Err(faults.into()) }
 }
 
-/// The parameter that asks for collections of one kind.
+/// The parameter that selects collections of one kind.
 pub(crate) const FILTER_TYPE: &str = "filter[type]";
 
-/// The parameter that asks for how it was.
+/// The parameter that selects a past state.
 pub(crate) const AS_OF: &str = "asOf";
 
 fn unsorted(message: String, paged: bool) -> ErrorObject {
@@ -75,7 +75,7 @@ fn unsorted(message: String, paged: bool) -> ErrorObject {
     fault.with(More { kind_link, ..More::default() })
 }
 
-/// Which collections are wanted: those that match exactly, in everything that is asked for.
+/// Selects the collections that match all given values exactly.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     resource_type: Option<String>,
@@ -84,7 +84,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether everything matches.
+    /// Whether every collection matches.
     pub(crate) const fn is_empty(&self) -> bool {
         self.resource_type.is_none() && self.name.is_none() && self.directory.is_none()
     }
@@ -101,12 +101,12 @@ impl Filter {
     }
 }
 
-/// Whether a value of `filter[type]` means this kind.
+/// Whether a value of `filter[type]` names this kind.
 pub(crate) fn is_type(wanted: &str, kind: Kind) -> bool {
     wanted == kind.as_str() || wanted == document::resource_type(kind)
 }
 
-/// An attribute that is a text.
+/// Returns the value of an attribute if it is a text.
 pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> Option<&'a str> {
     collection.get(attribute).and_then(|value| value.as_text())
 }

@@ -1,12 +1,12 @@
-//! Query parameters, parsed once: what a path does not know is refused, never ignored.
+//! Parsing of query parameters: a path refuses parameters that it does not know.
 //!
 //! | parameter | where | meaning |
 //! |---|---|---|
 //! | `fields[TYPE]=a,b` | wherever resources are answered | only these attributes |
-//! | `sort=-name,id` | list | `id`, `name`, `type`, `directory`; `-` descends; ties end by id |
-//! | `filter[type]`, `filter[name]`, `filter[directory]` | list | exact, all of them |
+//! | `sort=-name,id` | list | `id`, `name`, `type`, `directory`; `-` descends; ties are broken by id |
+//! | `filter[type]`, `filter[name]`, `filter[directory]` | list | exact matches, all of them |
 //! | `page[...]` | list, events | see [`page`] |
-//! | `asOf=R` | list, collection | as it was |
+//! | `asOf=R` | list, collection | the state as of `R` |
 //! | `filter[...]` | events | see [`EventQuery`] |
 
 mod events;
@@ -28,14 +28,14 @@ pub(crate) use crate::http::jsonapi::query::fields::{
 };
 pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list, text_of};
 
-/// The query of a request: names and values, decoded, in order.
+/// The decoded query of a request: names and values, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    /// Decodes a query as HTML forms encode it: `+` is a blank, brackets raw or encoded.
+    /// Decodes a query as HTML forms encode it: `+` is a blank, and brackets may be raw or encoded.
     ///
     /// # Errors
     ///
@@ -49,31 +49,31 @@ impl Query {
         Ok(Self { pairs })
     }
 
-    /// Whether nothing is asked.
+    /// Whether there are no parameters.
     pub(crate) const fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// Whether more items are asked for than a page has.
+    /// Whether the requested page is larger than the maximum page size.
     pub(crate) fn wants_larger_page(&self) -> bool {
         let sizes = [page::SIZE, page::LIMIT].into_iter().filter_map(|name| self.first(name));
-        // What is no number at all is refused for that; one that no machine can hold is too large.
+        // A value that is not a number is refused elsewhere; a number that overflows is too large.
         let mut numbers = sizes.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         numbers.any(|text| !text.is_empty() && text.parse().unwrap_or(usize::MAX) > page::PAGE_SIZE_MAX)
     }
 
-    /// The query with other `page[...]` parameters, encoded.
+    /// Returns the encoded query with other `page[...]` parameters.
     pub(crate) fn with_page(&self, page: &[(&str, String)]) -> String {
         let kept = self.pairs.iter().filter(|(name, _)| !name.starts_with("page["));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()
     }
 
-    /// Names and values, in order.
+    /// Returns names and values, in order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
@@ -112,7 +112,7 @@ fn repeated(query: &Query) -> Vec<ErrorObject> {
     again.map(|(name, _)| fault(name)).collect()
 }
 
-/// What a path does not understand; `known` is what it does.
+/// The error for an unknown parameter; `known` has the supported parameters.
 fn not_understood(name: &str, known: &[String]) -> ErrorObject {
     let what = if name == "include" {
         "there are no relationships to include"
@@ -126,7 +126,7 @@ fn not_understood(name: &str, known: &[String]) -> ErrorObject {
     ErrorObject::new(Code::BAD_REQUEST, detail).parameter(name)
 }
 
-/// The names of the parameters that ask for attributes of these types.
+/// Returns the names of the `fields[...]` parameters of these types.
 fn fields_of(types: &[&str]) -> impl Iterator<Item = String> {
     types.iter().map(|resource_type| format!("fields[{resource_type}]"))
 }

@@ -1,9 +1,9 @@
-//! What is understood, and what is refused by name.
+//! Which parameters are understood, and which are refused by name.
 
 use crate::http::jsonapi::error::ErrorSource;
 use crate::http::jsonapi::query::*;
 
-/// What is not understood in the query of the list.
+/// The refused parameters of a list's query.
 fn refused(raw: &str) -> Vec<String> {
     let error = Query::parse(raw).and_then(|query| list(&query, false)).expect_err(raw);
     assert_eq!(error.status().as_u16(), 400, "{raw}");

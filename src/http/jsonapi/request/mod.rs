@@ -1,8 +1,8 @@
-//! What a body asks for, checked by hand-written rules that report everything at once.
+//! Parsing of request bodies by hand-written rules that report all faults at once.
 //!
-//! A pointer always leads to something that exists in the body, so what is missing is reported at
-//! its parent. Members that JSON:API does not define, `@`-members and the ones that have no
-//! meaning here (`meta`, `links`, `relationships`) are ignored, as the specification asks.
+//! A pointer always refers to something that exists in the body, so a missing member is reported at its parent.
+//! Members that JSON:API does not define, `@`-members and members without a meaning here (`meta`, `links`,
+//! `relationships`) are ignored, as the specification requires.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, More};
 use crate::http::jsonapi::json;
 use crate::telemetry::Limit;
 
-/// A body or a part of one: how far it could be read, and what is wrong with it.
+/// A resource object as far as it could be read, and what is wrong with it.
 #[derive(Debug, Default)]
 pub(crate) struct Resource {
     kind: Option<Kind>,
@@ -22,21 +22,21 @@ pub(crate) struct Resource {
     faults: Vec<ErrorObject>,
 }
 
-/// The members of an object, by their names.
+/// The members of an object, by name and in order.
 pub(crate) type ObjectMembers = Box<[(String, Value)]>;
 
-/// The members of an object but those that are none of ours (JSON:API, "@-Members").
+/// Drops the `@`-members of an object (JSON:API, "@-Members").
 fn own_members(members: ObjectMembers) -> Vec<(String, Value)> {
     let mut members = members.into_vec();
     members.retain(|(name, _)| !name.starts_with('@'));
     members
 }
 
-/// Reads a body as JSON.
+/// Parses a body as JSON.
 ///
 /// # Errors
 ///
-/// 400 `bad_request`, with the place.
+/// 400 `bad_request`, with line and column.
 pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
     json::read(body, depth_max).map_err(|fault| {
         let (why, limit) = match fault.is_too_deep() {
@@ -48,11 +48,11 @@ pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject>
     })
 }
 
-/// Takes a document apart.
+/// Returns the members of a document.
 ///
 /// # Errors
 ///
-/// 400 `bad_request` when the body is no JSON:API document.
+/// 400 `bad_request` when the body is not a JSON:API document.
 pub(crate) fn members_of(document: Value) -> Result<ObjectMembers, ErrorObject> {
     match document {
         Value::Map(members) => Ok(members),
@@ -63,7 +63,7 @@ pub(crate) fn members_of(document: Value) -> Result<ObjectMembers, ErrorObject> 
     }
 }
 
-/// Takes the resource out of a document.
+/// Returns the resource object of a document.
 ///
 /// # Errors
 ///
@@ -79,17 +79,17 @@ pub(crate) fn data_of(document: Value) -> Result<ObjectMembers, ErrorObject> {
     }
 }
 
-/// The value of a member.
+/// Returns the value of a member.
 pub(crate) fn find<'m>(members: &'m [(String, Value)], name: &str) -> Option<&'m Value> {
     members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
-/// The value of a member, of which alone something is wanted.
+/// Returns the value of a member and drops the others.
 pub(crate) fn take(members: ObjectMembers, name: &str) -> Option<Value> {
     members.into_iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
-/// A value in words as JSON calls it.
+/// Describes the type of a value in JSON's terms.
 pub(crate) fn article(value: &Value) -> &'static str {
     match value {
         Value::Map(_) => "an object",
@@ -161,7 +161,7 @@ impl Resource {
         match value {
             Value::Map(attributes) => {
                 self.attributes = own_members(attributes);
-                // The one attribute whose value is made of objects of ours.
+                // The only attribute whose value consists of objects defined by this API.
                 let is_statuses = |name: &str| name == Attribute::UnpublishedStatuses.as_str();
                 let statuses = self.attributes.iter_mut().find(|(name, _)| is_statuses(name));
                 if let Some((_, Value::Map(statuses))) = statuses {
@@ -177,7 +177,7 @@ impl Resource {
         }
     }
 
-    /// `attributes.type` may be left out and must otherwise agree with `type`; it is not kept.
+    /// Checks that `attributes.type`, if present, agrees with `type`, and removes it.
     fn check_inner_type(&mut self) {
         let Some(at) = self.attributes.iter().position(|(name, _)| name == "type") else { return };
         let Some(kind) = self.kind else { return };
@@ -192,7 +192,7 @@ impl Resource {
         }
     }
 
-    /// The collection that the resource describes, for a create.
+    /// Converts the resource to a create request.
     pub(crate) fn into_new(mut self) -> CreateRequest {
         let key = self.id.take().and_then(|id| match Key::parse(&id) {
             Ok(key) => Some(key),
@@ -203,7 +203,7 @@ impl Resource {
         });
         let mut collection = None;
         if let Some(kind) = self.kind {
-            // Without a key the attributes are checked all the same, to report everything at once.
+            // Without a key the attributes are checked too, so that all faults are reported at once.
             let stand_in = key.clone().unwrap_or_else(|| Key::parse("x").expect("`x` is a key"));
             match Collection::new(stand_in, kind, self.attributes) {
                 Ok(made) => collection = Some(made),
@@ -214,43 +214,41 @@ impl Resource {
         CreateRequest { key, collection, faults: self.faults }
     }
 
-    /// The change that the resource describes, for an update.
+    /// Converts the resource to an update request.
     pub(crate) fn into_change(self) -> UpdateRequest {
         let patch = Patch::new(self.attributes);
         UpdateRequest { kind: self.kind, id: self.id, patch, faults: self.faults }
     }
 }
 
-/// What a create asks for.
+/// A request to create a collection.
 #[derive(Debug)]
 pub(crate) struct CreateRequest {
-    /// The key, if there is one.
+    /// The key, if it is valid.
     pub(crate) key: Option<Key>,
-    /// The collection, if nothing is wrong.
+    /// The collection, if there are no faults.
     pub(crate) collection: Option<Collection>,
-    /// What is wrong.
     pub(crate) faults: Vec<ErrorObject>,
 }
 
-/// What an update asks for.
+/// A request to update a collection.
 #[derive(Debug)]
 pub(crate) struct UpdateRequest {
-    /// The kind that the caller takes the collection for.
+    /// The kind that the client takes the collection to be.
     pub(crate) kind: Option<Kind>,
     id: Option<String>,
-    /// What to change; as much of it as could be read.
+    /// The attributes to change, as far as they could be read.
     pub(crate) patch: Patch,
-    /// What is wrong.
     pub(crate) faults: Vec<ErrorObject>,
 }
 
 impl UpdateRequest {
-    /// The changes, if nothing is wrong with the body.
+    /// Returns the changes if the body has no faults.
     pub(crate) fn content(&self) -> Option<&Patch> {
         self.faults.is_empty().then_some(&self.patch)
     }
 
-    /// The id that the body names.
+    /// Returns the id in the body.
     pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
@@ -259,8 +257,8 @@ impl UpdateRequest {
     ///
     /// # Errors
     ///
-    /// In this order: everything that is wrong with the values, and `beside` the body; another id than that of the URL;
-    /// another type than the stored one.
+    /// In this order: all faults of the values together with the faults in `beside`; an id that differs from the one
+    /// in the URL; a type that differs from the stored one.
     pub(crate) fn check(&self, before: &Collection, beside: &[ErrorObject]) -> Result<(), ApiError> {
         let updated = before.updated(self.kind, &self.patch);
         let mut faults = [&self.faults, beside].concat();
@@ -278,7 +276,7 @@ impl UpdateRequest {
     }
 }
 
-/// The body names another collection than its target.
+/// The conflict error for a body whose id differs from that of its target.
 pub(crate) fn other_id(id: &str, key: &Key) -> ApiError {
     let detail = format!(
         "Body data.id ('{id}') does not match URL key ('{key}'). Use the URL key as the resource identifier."

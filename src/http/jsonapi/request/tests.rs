@@ -1,9 +1,9 @@
-//! Everything that can be wrong with a body, as it is told.
+//! All faults that a body can have, and how they are reported.
 
 use crate::http::jsonapi::error::ErrorSource;
 use crate::http::jsonapi::request::*;
 
-/// Everything that is wrong with a body, `pointer: detail` a line.
+/// All faults of a body, one `pointer: detail` per line.
 fn shown(faults: &[ErrorObject]) -> String {
     let lines: Vec<String> = faults
         .iter()
@@ -20,7 +20,7 @@ fn resource(body: &str) -> Resource {
     data.map_or_else(Resource::unreadable, Resource::read)
 }
 
-/// What is wrong with a body, whatever it is for.
+/// Bodies with faults that do not depend on the request, and those faults.
 const WRONG: &[(&str, &str)] = &[
     ("", "None: The body is not JSON: line 1, column 1: expected a value, found the end of the text."),
     (
@@ -81,7 +81,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is wrong with the attributes of the media collection `a`, whether new or changed.
+/// Attributes of the media collection `a` with faults, whether it is created or updated, and those faults.
 const WRONG_ATTRIBUTES: &[(&str, &str)] = &[
     (
         r#"{"id":"b"}"#,
