@@ -1,9 +1,8 @@
-//! The body of a request: collected up to a limit, or dropped in a way that lets the client hear
-//! the answer.
+//! Request bodies: collected up to a limit, or discarded in a way that lets the client receive the answer.
 //!
-//! `warp::body::content_length_limit` answers 411 to a chunked body, so the limit is kept here,
-//! where the bytes arrive. A client that is still sending when the connection closes may lose the
-//! answer, so an unwanted body is read and dropped, within limits of its own.
+//! `warp::body::content_length_limit` answers 411 to a chunked body, so the limit is enforced here, where the bytes
+//! arrive. A client that is still sending when the connection closes may lose the answer, so an unwanted body is read
+//! and dropped, within separate limits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,28 +22,28 @@ use crate::telemetry::Limit;
 
 pub(crate) use crate::http::budgets::bodies::Sender;
 
-/// How long a client may send nothing of an unwanted body before the rest is given up.
+/// How long a client may pause while sending an unwanted body before the rest is abandoned.
 const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// A body that has not been read yet, or of which the rest has not.
+/// A body that is not read yet, or not completely.
 pub(crate) struct Body {
     chunks: Option<Box<dyn Chunks>>,
-    /// How long it says it is.
+    /// The declared length.
     declared_bytes: usize,
-    /// The client waits for a word before it sends anything (RFC 9110 section 10.1.1).
+    /// Whether the client waits for `100 Continue` before it sends anything (RFC 9110 section 10.1.1).
     is_held_back: bool,
-    /// The rest has not come in time.
+    /// Whether the rest was abandoned because it did not arrive in time.
     is_given_up: bool,
-    /// The room that it takes of all bodies together, once all of it is there, until the request is answered.
+    /// The body's share of the budget for all bodies, once it is complete, until the request is answered.
     room: Option<BodyRoom>,
 }
 
-/// Whatever gives bytes now and then.
+/// A source of chunks.
 trait Chunks: Send {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>>;
 }
 
-/// The client went away or broke the framing.
+/// The client disconnected or broke the framing.
 struct Broken;
 
 impl<S, B, E> Chunks for S
@@ -60,7 +59,6 @@ where
     }
 }
 
-/// One chunk.
 struct SingleChunk(Option<Bytes>);
 
 impl Chunks for SingleChunk {
@@ -71,13 +69,13 @@ impl Chunks for SingleChunk {
 
 /// How reading a body ended.
 enum End {
-    /// All of it is there.
+    /// The body is complete.
     Complete(Bytes),
-    /// It is longer than allowed.
+    /// The body is longer than allowed.
     TooLong,
-    /// It and those of others are more than is taken.
+    /// The budget for all bodies is exhausted.
     NoRoom(ApiError),
-    /// It stopped in the middle.
+    /// The body stopped before its end.
     Broken,
 }
 
@@ -87,7 +85,7 @@ impl Body {
         Self { chunks: None, declared_bytes: 0, is_held_back: false, is_given_up: false, room: None }
     }
 
-    /// A body that is there already.
+    /// A body that has arrived already.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         let declared_bytes = bytes.len();
         Self { chunks: Some(Box::new(SingleChunk(Some(bytes)))), declared_bytes, ..Self::none() }
@@ -115,12 +113,12 @@ impl Body {
         self.chunks.is_some()
     }
 
-    /// Whether nobody reads what is left of it, so that the connection ends with the answer.
+    /// Whether the rest of the body is left unread, so that the connection must close after the answer.
     pub(crate) const fn is_cut_off(&self) -> bool {
         self.chunks.is_some() || self.is_given_up
     }
 
-    /// Whether the client waits to be asked for it.
+    /// Whether the client still waits for `100 Continue`.
     pub(crate) const fn is_held_back(&self) -> bool {
         self.is_held_back
     }
@@ -129,8 +127,8 @@ impl Body {
     ///
     /// # Errors
     ///
-    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early, 503 when all bodies
-    /// together are too much.
+    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early, 503 when the budget for all
+    /// bodies is exhausted.
     pub(crate) async fn collect(
         &mut self,
         limits: &RequestLimits,
@@ -149,7 +147,7 @@ impl Body {
             Ok(End::NoRoom(error)) => Err(error),
             Ok(End::Broken) => Err(ApiError::new(Code::BAD_REQUEST, "The body ended early.")),
             Err(_) => {
-                // Nobody waits any longer for what is still to come.
+                // The rest is abandoned.
                 self.chunks = None;
                 self.is_given_up = true;
                 let limit_ms = limits.body_wait_ms_max;
@@ -188,7 +186,7 @@ impl Body {
         End::Complete(all.freeze())
     }
 
-    /// Reads what is left and drops it, so that the client comes to hear the answer.
+    /// Reads and drops the rest, so that the client receives the answer.
     pub(crate) async fn discard(&mut self, limits: &RequestLimits) {
         if !self.is_there() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
             return;
@@ -200,13 +198,13 @@ impl Body {
                 left = rest;
             }
         };
-        // Too slow is as good as too long: the connection is closed on the rest.
+        // A timeout counts like a body that is too long: the connection closes before the rest arrives.
         let _ = tokio::time::timeout(limits.body_wait_max(), all).await;
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
         let chunks = self.chunks.as_mut()?;
-        // To ask for the first of it is to ask the client to go on.
+        // Polling the body makes hyper send `100 Continue`.
         self.is_held_back = false;
         let chunk = poll_fn(|cx| chunks.poll(cx)).await;
         if !matches!(chunk, Some(Ok(_))) {
@@ -229,7 +227,7 @@ mod tests {
     use crate::http::budgets::bodies::Bodies;
     use crate::http::budgets::room::Taker;
 
-    /// Chunks that are there already, and then an end or silence.
+    /// Chunks that have arrived already, followed by the end or by silence.
     struct Given(VecDeque<Bytes>, bool);
 
     impl Stream for Given {

@@ -1,4 +1,4 @@
-//! The hook, asked who sends a request and whether they may.
+//! Calls of the authorizer: who sends a request, and whether the action is allowed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::http::request::caught::{Panicked, caught};
 use crate::http::request::head::Head;
 use crate::http::request::id::RequestId;
 
-/// Whoever sent a request whose answer goes on: is asked about again and again.
+/// The sender of a request whose answer is a stream, to be authorized again from time to time.
 pub(crate) struct Caller {
     pub(super) guard: Guard,
     pub(super) metrics: Option<Arc<Metrics>>,
@@ -19,11 +19,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Asks the hook again, as if the request came now.
+    /// Asks the authorizer again, as if the request came now.
     ///
     /// # Errors
     ///
-    /// What the hook answers; 401 when the session of the request has ended.
+    /// The authorizer's error; 401 when the session of the request has ended.
     pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
         let known = match self.head.has_ended(self.clock.now()) {
             false => identify(&self.guard, &self.head, &self.id).await,
@@ -37,12 +37,12 @@ impl Caller {
         answer
     }
 
-    /// Waits until whoever it is seems to have left, see [`Head::left`].
+    /// Waits until the client seems to have disconnected, see [`Head::left`].
     pub(crate) async fn left(&self) {
         self.head.left().await;
     }
 
-    /// Notes that the stream ends, whoever reads it.
+    /// Counts a stream that ends because its reader may no longer follow it.
     pub(crate) fn note_dropped(&self) {
         self.metrics.iter().for_each(|metrics| metrics.dropped.add_one());
     }
@@ -52,16 +52,16 @@ impl Caller {
     }
 }
 
-/// Asks the hook who it is, if there is one.
+/// Asks the authorizer, if any, who sends the request.
 pub(super) async fn identify(guard: &Guard, head: &Head, id: &RequestId) -> Result<Identity, Denied> {
     let Guard::With(authorizer) = guard else { return Ok(Identity::anybody()) };
     let head = request_head(head, id);
-    // The call itself may panic as well as the future that it makes.
+    // The call may panic as well as the future that it returns.
     let asked = async { authorizer.identify(&head).await };
     caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
 }
 
-/// Asks the hook whether they may, if there is one.
+/// Asks the authorizer, if any, whether the action is allowed.
 pub(super) async fn ask(
     guard: &Guard,
     head: &Head,

@@ -1,4 +1,4 @@
-//! A panic while a request is answered.
+//! Panics while a request is answered.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::task::Poll;
 /// The future panicked.
 pub(crate) struct Panicked;
 
-/// Keeps a panic from taking the connection with it; it is logged here, where it is answered.
+/// Keeps a panic from closing the connection and logs it.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {

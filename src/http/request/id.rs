@@ -1,4 +1,4 @@
-//! The id of a request: taken from the caller if it is sane, made otherwise, and told back.
+//! The id of a request: the client's if it is valid, or else a new one; the answer repeats it.
 
 use std::cell::Cell;
 
@@ -9,20 +9,20 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::http::context::Clock;
 use crate::http::header::{X_REQUEST_ID, field};
 
-/// Where a request stands in a trace.
+/// The position of a request in a distributed trace.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The most bytes of an id that a caller chose.
+/// The maximum length of a client's id, in bytes.
 const BYTES_MAX: usize = 128;
 
-/// Names one request in the answer, in the log and in the commit that it led to.
+/// Identifies one request in the answer, in the log and in the commit that it led to.
 ///
-/// Visible ASCII only, so it can stand in a header, a log line and a commit trailer as it is.
+/// Visible ASCII only, so it can be used in a header, a log line and a commit trailer without escaping.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// Takes the id that the caller sent, or makes a UUID that sorts by time.
+    /// Takes the client's id, or creates a UUID that sorts by time.
     pub(crate) fn of(headers: &HeaderMap, clock: Clock) -> Self {
         match field(headers, &X_REQUEST_ID) {
             Some(sent) if is_sane(sent.as_bytes()) => Self(sent.clone()),
@@ -47,10 +47,10 @@ impl RequestId {
         self.0
     }
 
-    /// The span that everything of this request is logged in.
+    /// Returns the span in which everything about this request is logged.
     ///
-    /// Reads are counted in thousands a second and rarely have something to log, so theirs is
-    /// made only when somebody listens to `debug`, or follows the request through several services.
+    /// There are thousands of reads per second, which rarely log anything. Their span is created only if `debug` is
+    /// enabled, or if the request is part of a distributed trace.
     pub(crate) fn span(&self, method: &Method, path: &str, traceparent: Option<&str>) -> Span {
         let id = self.as_str();
         let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -62,8 +62,8 @@ impl RequestId {
     }
 }
 
-/// Where the request stands in a trace of the caller's (<https://www.w3.org/TR/trace-context/#traceparent-header>),
-/// if it says so in the way that is agreed.
+/// Returns the valid trace context of a request (<https://www.w3.org/TR/trace-context/#traceparent-header>), if it
+/// has one.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
     let text = field(headers, &TRACEPARENT)?.to_str().ok()?;
     let is_hex = |part: &str, len: usize| {
@@ -72,7 +72,7 @@ pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
     let is_some = |part: &str| part.bytes().any(|byte| byte != b'0');
     let mut parts = text.split('-');
     let [version, trace, parent, flags] = std::array::from_fn(|_| parts.next().unwrap_or_default());
-    // A later version may say more behind these.
+    // Later versions may append more fields.
     let ends = parts.next().is_none() || version != "00";
     let is_whole = is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
     let is_short = text.len() <= BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -90,8 +90,8 @@ fn is_sane(id: &[u8]) -> bool {
     (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// Distinct numbers without a system call for each: `SplitMix64`, seeded once a thread. They tell
-/// requests apart and guard nothing.
+/// Returns distinct numbers without a system call for each: `SplitMix64`, seeded once per thread. They only
+/// distinguish requests and are not secure.
 fn random() -> u64 {
     thread_local! {
         static STATE: Cell<u64> = Cell::new(Uuid::new_v4().as_u64_pair().0);

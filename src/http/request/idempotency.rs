@@ -1,21 +1,20 @@
-//! The name that a caller gives to a write, to have it done once however often it asks
-//! (`Idempotency-Key`, draft-ietf-httpapi-idempotency-key-header).
+//! The name that a client gives to a write so that retries are carried out only once (`Idempotency-Key`,
+//! draft-ietf-httpapi-idempotency-key-header).
 
 use warp::http::{HeaderMap, HeaderName};
 
 use crate::http::jsonapi::error::{Code, ErrorObject};
 
-/// The header.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The most characters of a key.
+/// The maximum length of a key, in characters.
 const KEY_CHARS_MAX: usize = 255;
 
 /// Reads the key: a string of structured fields (RFC 9651 section 3.3.3) or the bare characters.
 ///
 /// # Errors
 ///
-/// 400 when it is there more than once, or is not 1 to 255 visible characters.
+/// 400 when the header is repeated, or the key is not 1 to 255 visible characters.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
     let wrong =
         |detail: &'static str| Err(ErrorObject::new(Code::INVALID_DATA, detail).header("Idempotency-Key"));
@@ -37,7 +36,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
     }
 }
 
-/// What stands in the quotes, if they are closed at the end.
+/// Returns the content of a quoted string, if its closing quote is at the end.
 fn unquoted(text: &str) -> Option<String> {
     let mut key = String::with_capacity(text.len());
     let mut chars = text.strip_prefix('"')?.chars();

@@ -1,7 +1,7 @@
-//! One request on its way in: its head, its body, and what its header fields ask for.
+//! Incoming requests: the head, the body, and what the header fields ask for.
 //!
-//! Nothing here knows which path leads where (`routes`) or what a document says (`jsonapi`). A body is never
-//! read before the caller is known, and never beyond its limit.
+//! Nothing here knows the routes (`routes`) or the content of documents (`jsonapi`). A body is never read beyond its
+//! limit, nor before the caller is known, except where it identifies the caller (a sign-in, a signed notice).
 
 pub(crate) mod body;
 pub(crate) mod call;

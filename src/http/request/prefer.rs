@@ -1,30 +1,30 @@
-//! What a client would like (`Prefer`, RFC 7240), as far as it is known here.
+//! Client preferences (`Prefer`, RFC 7240) that the service supports.
 
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::jsonapi::error::{Code, ErrorObject};
 
-/// The header that asks.
+/// The request header.
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The header that says what was done about it.
+/// The answer's header with the applied preferences.
 pub(crate) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// The preferences of a request; others are ignored, as the RFC wants it.
+/// The preferences of a request; unknown ones are ignored, as the RFC requires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Preferences {
-    /// `dry-run`: tell what would happen and do nothing.
+    /// `dry-run`: report what would happen and change nothing.
     pub(crate) dry_run: bool,
-    /// `merge=attributes`: an update of an older version is fine where nobody else changed it.
+    /// `merge=attributes`: accept an update of an older version where nobody else changed the same attributes.
     pub(crate) merge_attributes: bool,
 }
 
 impl Preferences {
-    /// Reads the preferences of a request; of several of one name the first counts.
+    /// Reads the preferences of a request; the first of several with the same name counts.
     ///
     /// # Errors
     ///
-    /// 400 for a `dry-run` with a value: whoever wrote `dry-run=true` must not get a real change.
+    /// 400 for a `dry-run` with a value: a client that sends `dry-run=true` must not cause a real change.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ErrorObject> {
         let mut preferences = Self::default();
         let mut merge = None;
@@ -46,7 +46,7 @@ impl Preferences {
         Ok(preferences)
     }
 
-    /// What to say in `Preference-Applied`.
+    /// Returns the value of `Preference-Applied`.
     pub(crate) const fn applied(self) -> Option<HeaderValue> {
         match (self.dry_run, self.merge_attributes) {
             (false, false) => None,
@@ -57,7 +57,7 @@ impl Preferences {
     }
 }
 
-/// Name and value of one preference, without its parameters and without quotes.
+/// Returns name and value of one preference, without parameters and quotes.
 fn name_and_value(preference: &str) -> (String, String) {
     let preference = split(preference, ';').first().copied().unwrap_or_default();
     let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
@@ -66,7 +66,7 @@ fn name_and_value(preference: &str) -> (String, String) {
     (name.trim().to_ascii_lowercase(), bare.to_owned())
 }
 
-/// The parts between separators that stand outside quotes.
+/// Splits at separators outside quotes.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(move |c| {

@@ -1,12 +1,12 @@
-//! Why somebody wants a change: what they say with it, for the commit message.
+//! The reason that a client gives for a change, for the commit message.
 //!
 //! | place | for |
 //! |---|---|
 //! | `meta.reason` of the document | any client, in any language |
-//! | `Commit-Message` | curl; UTF-8, and bytes that are not are Latin-1, which is what browsers send |
+//! | `Commit-Message` | curl; UTF-8, or else Latin-1, which is what browsers send |
 //! | `Commit-Message-Encoded` | scripts whose headers are ASCII; UTF-8, percent-encoded as in a URL |
 //!
-//! A blank reason is none. Where there are several they must be the same.
+//! A blank reason counts as none. Several reasons must be equal.
 
 use percent_encoding::percent_decode;
 use warp::http::{HeaderMap, HeaderName};
@@ -15,17 +15,17 @@ use crate::domain::{REASON_BYTES_MAX, Value};
 use crate::http::jsonapi::error::{Code, ErrorObject};
 use crate::http::jsonapi::request;
 
-/// The header that says it as it is.
+/// The header with the plain reason.
 pub(crate) const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
 
-/// The header that says it in ASCII.
+/// The header with the percent-encoded reason.
 pub(crate) const COMMIT_MESSAGE_ENCODED: HeaderName = HeaderName::from_static("commit-message-encoded");
 
-/// A reason and where it stands, or what is wrong there.
+/// The reason in one place, if any, or the fault there.
 type Given = Result<Option<String>, ErrorObject>;
 
-/// The reason that a request gives; what is wrong with it is added to `faults`. A body that can't be read
-/// gives none.
+/// Returns the reason that a request gives and adds faults of it to `faults`. A body that could not be parsed has no
+/// reason.
 pub(crate) fn of(
     headers: &HeaderMap,
     document: Option<&Value>,
@@ -53,7 +53,7 @@ pub(crate) fn of(
     reason
 }
 
-/// Checks a reason for which nothing is asked of the repository.
+/// Checks a reason that is not submitted with a change.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub(crate) fn check(text: &str) -> Result<(), ErrorObject> {
     At::Document.check(text)
 }
 
-/// Where a reason stands.
+/// Where a reason is given.
 #[derive(Clone, Copy)]
 enum At {
     Header(&'static str),
@@ -110,7 +110,7 @@ fn percent_decoded(bytes: &[u8]) -> Option<String> {
     percent_decode(bytes).decode_utf8().ok().filter(|_| is_encoded).map(Into::into)
 }
 
-/// What else is in `meta` is of no interest, and what is wrong with the body is told by whoever wants it.
+/// Ignores the rest of `meta`; other faults of the body are reported where the body is used.
 fn in_document(document: Option<&Value>) -> Given {
     match document.and_then(|document| document.get("meta")?.get("reason")) {
         None => Ok(None),

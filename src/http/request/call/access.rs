@@ -1,4 +1,4 @@
-//! Who sends a request, whether they may do what it asks for, and their body, which is read of no one else.
+//! Authentication and authorization of a request, and the reading of its body, which depends on them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,12 +16,12 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::request::caller::{Caller, ask, identify};
 
-/// What is told to whoever would write where all writes are for other instances.
+/// The error detail for writes on a read-only instance.
 pub(crate) const FOLLOWER_WRITES_NOTHING: &str =
     "This instance follows others and takes no writes (--follow).";
 
 impl Call<'_> {
-    /// Refuses a request to a service that is open to this machine alone and known by another name.
+    /// Refuses a request for an unknown host if the service is open and bound to a loopback address.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Call<'_> {
         }
     }
 
-    /// Refuses a write that a web page of another site asks a service for that no token guards.
+    /// Refuses a write that a web page of another site sends to a service without tokens.
     ///
     /// # Errors
     ///
@@ -44,11 +44,11 @@ impl Call<'_> {
         if guard.is_open() { check_site(cors, self.method(), self.headers()) } else { Ok(()) }
     }
 
-    /// Keeps an answer back that nobody has allowed.
+    /// Withholds an answer that nobody authorized.
     ///
     /// # Errors
     ///
-    /// 500, where the route has to be asked for and its handler forgot to, or did not heed what it was told.
+    /// 500 when the route needs authorization and its handler did not ask for it, or ignored the refusal.
     pub(crate) fn check_authorized(&self) -> Result<(), ApiError> {
         let is_open = self.entered.get().is_some_and(|entered| entered.actions.is_none());
         if is_open || self.permission.is_given.load(Ordering::Relaxed) {
@@ -58,29 +58,29 @@ impl Call<'_> {
         Err(ApiError::internal())
     }
 
-    /// Whether this may be what the request is let in by: the first action has to be one of the route's.
+    /// Whether the authorizer may be asked about this action: the first one must be one of the route's.
     fn may_ask(&self, action: &Action<'_>) -> bool {
         let is_first = !self.permission.is_asked.swap(true, Ordering::Relaxed);
         let actions = self.entered.get().and_then(|entered| entered.actions);
         !is_first || actions.is_none_or(|is_one| is_one(action))
     }
 
-    /// Who sends the request, as the hook says, if there is one; it is asked once.
+    /// Returns the identity of the sender, as the authorizer determines it; the authorizer is asked only once.
     ///
     /// # Errors
     ///
-    /// What the hook answers; 500 if it panics.
+    /// The authorizer's error; 500 if it panics.
     pub(crate) async fn identity(&self) -> Result<&Identity, ApiError> {
         let asked = || identify(&self.context.access.guard, &self.head, &self.id);
         Ok(self.identity.get_or_try_init(asked).await?)
     }
 
-    /// Asks the hook, if there is one, who it is, if it has not said yet, and whether they may. One that
-    /// is open knows nobody, and most reads go by it: it is only asked the second.
+    /// Asks the authorizer, if any, who the sender is, unless that is known, and whether the action is allowed. An
+    /// open authorizer knows no senders and serves most reads, so it is asked only the second question.
     ///
     /// # Errors
     ///
-    /// What the hook answers; 500 if it panics; 403 for a write where all are for other instances.
+    /// The authorizer's error; 500 if it panics; 403 for a write on an instance that follows others.
     pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
         if !self.may_ask(&action) {
             tracing::error!(route = self.route(), ?action, "BUG: the table of routes has no such action");
@@ -108,23 +108,23 @@ impl Call<'_> {
         ask(&context.access.guard, head, id, action).await
     }
 
-    /// Reads the whole body of a write, of those whom the hook knows and who may write at all: nothing is kept of
-    /// what others send.
+    /// Reads the whole body of a write if the authorizer knows the sender and the sender may write at all; nothing
+    /// that other senders send is kept.
     ///
     /// # Errors
     ///
-    /// The outer ones are those of [`identity`](Self::identity). The inner ones, those of
-    /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
+    /// The outer errors are those of [`identity`](Self::identity). The inner errors, those of [`Body::collect`], are
+    /// only for an authorized client, so they are reported after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         let sender = self.known().await?;
         if self.context.is_follower() || !self.identity().await?.may_write {
-            // Authorization says why.
+            // Authorization reports the reason.
             return Ok(Err(Denied::forbidden().into()));
         }
         Ok(self.collect_of(sender, body).await)
     }
 
-    /// Whoever sends the request, if the hook knows them.
+    /// Returns the sender of the request if the authorizer knows it.
     ///
     /// # Errors
     ///
@@ -134,20 +134,20 @@ impl Call<'_> {
         Ok(Sender::Known(self.taker()))
     }
 
-    /// Whoever sends the request, and need not be known.
+    /// Returns the sender of a request that needs no authentication.
     pub(crate) fn stranger(&self) -> Sender {
         Sender::Stranger(Taker::Unnamed(self.head.connection.network()))
     }
 
-    /// Who sends the request, as far as that is known: nobody in particular where everybody may do everything, of whom
-    /// nobody is asked.
+    /// Returns the sender as far as it is known. For an open service, which identifies no one, it is the anonymous
+    /// actor.
     pub(super) fn sender(&self) -> Option<&Actor> {
         static ANYBODY: Actor = Actor::anonymous();
         let asked = self.identity.get().map(|identity| &identity.actor);
         asked.or_else(|| self.context.access.guard.is_open().then_some(&ANYBODY))
     }
 
-    /// Who is charged with the room that the request takes: the caller, once known, else their network.
+    /// Returns who is charged for the request's use of the budgets: the caller if known, or else its network.
     pub(super) fn taker(&self) -> Taker {
         let actor = self.identity.get().map(|identity| &identity.actor);
         match actor.filter(|actor| **actor != Actor::anonymous()) {
@@ -156,7 +156,7 @@ impl Call<'_> {
         }
     }
 
-    /// Reads the whole body of this sender.
+    /// Reads the whole body from this sender.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Call<'_> {
         body.collect(&self.context.settings.limits.requests, self.budgets.bodies.room(sender)).await
     }
 
-    /// Whoever sends the request, to be asked about again and again while the answer goes on.
+    /// Returns the sender of the request, for repeated authorization while the answer is streamed.
     pub(crate) fn caller(&self) -> Caller {
         let Self { context, head, id, .. } = self;
         Caller {

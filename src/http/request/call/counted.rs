@@ -1,4 +1,4 @@
-//! What is counted and logged of a request: nothing of it changes the answer.
+//! Metrics and access log of a request, which never affect the answer.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,24 @@ use crate::http::request::id;
 use crate::telemetry::{AccessLog, Answered};
 
 impl<'a> Call<'a> {
-    /// The call of a request that somebody has sent: when it began is noted where metrics or the access log ask for it.
+    /// Marks the call as a client's request, and records its start if metrics or the access log need it.
     pub(crate) fn watched(self) -> Self {
         let is_of_interest =
             self.context.telemetry.metrics.is_some() || self.context.telemetry.access_log.is_some();
         Self { began: is_of_interest.then(Instant::now), ..self }
     }
 
-    /// Counts the request as under way until this is dropped.
+    /// Counts the request as in flight until the guard is dropped.
     pub(crate) const fn counted(&self) -> Counted<'_, 'a> {
         Counted(self)
     }
 }
 
-/// A request that is being answered, for whoever counts them.
+/// A request in flight.
 pub(crate) struct Counted<'c, 'a>(&'c Call<'a>);
 
 impl Counted<'_, '_> {
-    /// Counts and logs the answer to the request.
+    /// Counts and logs the answer.
     pub(crate) fn answered(self, reply: &Reply) {
         let Some(began) = self.0.began else { return };
         if self.0.entered.get().is_none() {

@@ -1,7 +1,7 @@
-//! One request under way: its head, the route that it came in by, and what its handler may do with it.
+//! A request in progress: its head, its route, and what its handler may do with it.
 //!
-//! What each part of a handler needs stands in a file: who asks and whether they may (`access`), the past and what
-//! takes long (`past`), what is counted of it (`counted`).
+//! Each submodule serves one need of handlers: authorization (`access`), the past and other slow work (`past`), and
+//! metrics (`counted`).
 
 mod access;
 mod counted;
@@ -45,32 +45,32 @@ pub(crate) struct Call<'a> {
     permission: Permission,
     shown: Shown,
     asking: Asking,
-    /// When it came, if that is of interest to anybody; not of a request that the service makes itself.
+    /// When the request arrived, if metrics or the access log need it; `None` for inner requests.
     began: Option<Instant>,
 }
 
-/// What an answer comes from.
+/// The revisions that an answer is based on.
 #[derive(Default)]
 struct Shown {
-    /// The revision of the snapshot that was handed out first.
+    /// The revision of the snapshot that was used first.
     snapshot: OnceLock<Option<Revision>>,
-    /// The revision that a page comes from, for the log: pages do not name it in their heads.
+    /// The revision that a page is based on, for the log: pages do not name it in a header.
     page: OnceLock<Revision>,
 }
 
-/// Whether somebody was asked about the request, and let it in.
+/// Whether the authorizer was asked about the request, and whether it allowed an action.
 #[derive(Default)]
 struct Permission {
     is_asked: AtomicBool,
     is_given: AtomicBool,
 }
 
-/// The route that a request came in by.
+/// The route of a request.
 struct Entered {
     route: &'static str,
-    /// The actions of which one has to be allowed; absent where everybody is let in.
+    /// The actions of which one must be allowed; `None` if the route is open to everyone.
     actions: Option<Actions>,
-    /// Where it is counted, if it is.
+    /// The position of its metrics, if they are collected.
     place: Option<RequestSeries>,
 }
 
@@ -81,23 +81,22 @@ impl<'a> Call<'a> {
         Self { context, budgets, head, id, identity, entered, permission, shown, asking, began: None }
     }
 
-    /// Another request that is made to answer this one.
+    /// Creates an inner request, which helps to answer this one.
     pub(crate) fn inner(&self, head: Arc<Head>) -> Call<'a> {
         Call::new(self.context, self.budgets, head, self.id.clone())
     }
 
-    /// Takes note of the revision that a page comes from; what is noted first counts.
+    /// Records the revision that a page is based on; the first one counts.
     pub(crate) fn comes_from(&self, revision: Option<Revision>) {
         if let Some(revision) = revision {
             self.shown.page.get_or_init(|| revision);
         }
     }
 
-    /// Takes note of who sends the request, and of what its page comes from, as another one has it that was made to
-    /// answer this one.
+    /// Copies the sender and the revision of the page from an inner request.
     pub(crate) fn learn_of(&self, page: &Call<'_>) {
         page.identity.get().into_iter().for_each(|it| drop(self.identity.set(it.clone())));
-        // What a stranger is shown comes from nothing that is served.
+        // The page of an unauthorized caller is not based on anything that is served.
         let is_let_in = page.permission.is_given.load(Ordering::Relaxed);
         let shown = page.shown.snapshot.get().filter(|_| is_let_in).copied().flatten();
         self.comes_from(page.shown.page.get().copied().or(shown));
@@ -107,17 +106,17 @@ impl<'a> Call<'a> {
         &self.head.method
     }
 
-    /// The path as it was sent.
+    /// Returns the path as it was sent.
     pub(crate) fn path(&self) -> &str {
         self.head.path()
     }
 
-    /// What follows the base path and `/ui/`, if that is where the path leads.
+    /// Returns the rest of the path after the base path and `/ui/`, if the path begins with them.
     pub(crate) fn page_path(&self) -> Option<&str> {
         self.path().strip_prefix(self.context.settings.base_path.as_str())?.strip_prefix("/ui/")
     }
 
-    /// What follows the `?`, as it was sent.
+    /// Returns the query as it was sent, without the `?`.
     pub(crate) fn raw_query(&self) -> &str {
         self.head.query()
     }
@@ -126,7 +125,7 @@ impl<'a> Call<'a> {
         &self.head.headers
     }
 
-    /// Takes note of the route, and of the actions by which it lets a request in.
+    /// Records the route, and the actions of which one must be allowed.
     pub(crate) fn enter(&self, route: &'static str, actions: Option<Actions>) {
         self.entered.get_or_init(|| {
             let metrics = self.began.and(self.context.telemetry.metrics.as_deref());
@@ -135,13 +134,13 @@ impl<'a> Call<'a> {
         });
     }
 
-    /// The path of the route as the table has it, if the path leads anywhere.
+    /// Returns the path of the route as in the route table, if the path is known.
     pub(crate) fn route(&self) -> Option<&'static str> {
         self.entered.get().map(|entered| entered.route)
     }
 
-    /// The revision on which a refusal rests that is about what is there, for who was let in; none where it is about
-    /// the past.
+    /// Returns the revision that a refusal is based on, if it depends on the current state and the caller was
+    /// authorized. A refusal about the past has none.
     pub(crate) fn refused_at(&self, status: StatusCode) -> Option<Revision> {
         let is_about_what_is_there = matches!(
             status,
@@ -154,16 +153,16 @@ impl<'a> Call<'a> {
         if !is_told || self.query().is_ok_and(|query| query.first(AS_OF).is_some()) {
             return None;
         }
-        // A write is refused by the writer, on what is newest there; a read by what was looked at for it.
+        // The writer refuses a write based on the newest state; a read is refused based on the snapshot that it used.
         let was_shown = self.shown.snapshot.get().filter(|_| self.method().is_safe());
         was_shown.map_or_else(|| self.context.projection.snapshot()?.revision, |revision| *revision)
     }
 
-    /// What is served now; the whole request keeps to it.
+    /// Returns the snapshot that is served now, for use during the whole request.
     ///
     /// # Errors
     ///
-    /// 503 until the repository has been read for the first time: an empty list would be a lie.
+    /// 503 until the repository was read for the first time, because an empty list would be wrong.
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
         let projection = &self.context.projection;
         let snapshot =
@@ -172,24 +171,24 @@ impl<'a> Call<'a> {
         Ok(snapshot)
     }
 
-    /// The room of an answer to the request.
+    /// Returns the budget for the request's answer.
     pub(crate) fn answer_room(&self) -> AnswerRoom {
         AnswerRoom::of(&self.budgets.answers, self.taker())
     }
 
-    /// Counts an answer among those under way if it is large.
+    /// Counts a large answer against the budget for all answers.
     ///
     /// # Errors
     ///
-    /// 503 when those take too much.
+    /// 503 when the budget is exhausted.
     pub(crate) fn with_room(&self, reply: Reply) -> Result<Reply, ApiError> {
         if reply.body().len() <= answers::FREE_BYTES { Ok(reply) } else { reply.counted(self.answer_room()) }
     }
 
-    /// The response to the request: the last touch to every answer.
+    /// Completes the response to the request.
     pub(crate) fn finish(self, mut reply: Reply, common: &Common) -> Response {
         let cors = &self.context.access.cors;
-        // Pages are for their own origin.
+        // Pages are only for their own origin.
         let is_page = || self.context.settings.ui && self.page_path().is_some();
         if !cors.is_off() && !is_page() {
             reply = reply.shared_with(cors, self.headers());
@@ -210,7 +209,7 @@ impl<'a> Call<'a> {
         negotiate::accept(self.headers(), Dialect::Plain)
     }
 
-    /// Checks the media types of a request with a body, before that is read.
+    /// Checks the media types of a request with a body, before the body is read.
     ///
     /// # Errors
     ///
@@ -220,7 +219,7 @@ impl<'a> Call<'a> {
         negotiate::accept(self.headers(), dialect).map(drop)
     }
 
-    /// Reads a body as JSON, as deep as one may nest here.
+    /// Parses a body as JSON, up to the configured depth.
     ///
     /// # Errors
     ///
@@ -238,14 +237,14 @@ impl<'a> Call<'a> {
         Query::parse(self.raw_query())
     }
 
-    /// Counts whether more is asked for than a page has, whatever is answered to that: a page that is full, or 400.
+    /// Counts a request for a page beyond the maximum size, whether the answer is a full page or 400.
     pub(crate) fn count_page(&self, query: &Query) {
         if query.wants_larger_page() {
             self.context.telemetry.reached.count(Limit::PageSize);
         }
     }
 
-    /// Path and query as they were asked for.
+    /// Returns path and query as they were sent.
     pub(crate) fn link(&self) -> String {
         match self.raw_query() {
             "" => self.path().to_owned(),

@@ -1,5 +1,5 @@
-//! What a request asks of the past, and whatever else takes long: off the threads that answer, of not too many at a
-//! time, and no longer than somebody waits for it.
+//! Questions about the past and other slow work: off the async threads, with limited concurrency, and only while a
+//! client waits for the answer.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,8 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::telemetry::Limit;
 
-/// Whoever waits for what is looked up for a request, once something is; gone with the request.
+/// The client that waits for the answers to a request's questions, once there are any; it leaves when this is
+/// dropped.
 #[derive(Default)]
 pub(super) struct Asking(OnceLock<Asker>);
 
@@ -26,25 +27,25 @@ impl Drop for Asking {
 }
 
 impl Call<'_> {
-    /// The history up to what is served now, for as long as the request is answered: questions to it end when
+    /// Returns the history up to what is served now, for use while the request is answered: questions to it end when
     /// the client leaves.
     ///
     /// # Errors
     ///
-    /// 503 while it is being read and longer than one likes to wait, or can't be read.
+    /// 503 when it is still being read after the maximum wait, or can't be read.
     pub(crate) async fn past(&self) -> Result<View, ApiError> {
         let asker = self.asking.0.get_or_init(Asker::default);
         Ok(self.history().await?.1.asked_by(asker.clone()))
     }
 
-    /// The history as it goes on, and as far as it is known now: for work that lasts longer than the request (a
-    /// stream, an undo), so questions to it do not end when the client leaves.
+    /// Returns the live history and a view of what it contains now, for work that outlives the request (a stream, an
+    /// undo): questions to it do not end when the client leaves.
     ///
     /// # Errors
     ///
     /// As [`past`](Self::past).
     pub(crate) async fn history(&self) -> Result<(&History, View), ApiError> {
-        // Where nothing can be read that is told: the history begins behind it.
+        // If there is no snapshot yet, its error is reported: the history is read after it.
         let late = || {
             let reading = "The history is still being read; try again shortly.";
             let still = || ApiError::unavailable(reading).reaching(Limit::HistoryWait);
@@ -57,7 +58,7 @@ impl Call<'_> {
         Ok((history, view.map_err(|_| late())??))
     }
 
-    /// No commit ever had this collection, which may be there all the same, saved and not committed.
+    /// The error for a collection without commits, which may still exist as an uncommitted file.
     pub(crate) fn no_history_of(&self, key: &Key) -> ApiError {
         let served = self.context.projection.snapshot();
         if served.is_some_and(|snapshot| snapshot.get(key.as_str()).is_some_and(|entry| entry.uncommitted)) {
@@ -67,12 +68,12 @@ impl Call<'_> {
         ApiError::no_such_collection(key.as_str())
     }
 
-    /// There is no such collection; to who may know it says too what became of it.
+    /// The error for a missing collection, with its deletion if the caller may know about it.
     pub(crate) async fn not_there(&self, key: &Key) -> ApiError {
         self.explained(key, ApiError::no_such_collection(key.as_str())).await
     }
 
-    /// Adds to an error what became of a collection, for who may know.
+    /// Adds the deletion of a collection to an error, if the caller may know about it.
     pub(crate) async fn explained(&self, key: &Key, error: ApiError) -> ApiError {
         match Box::pin(self.deletion_of(key)).await {
             Some(deletion) => error.with_more(&deletion),
@@ -80,8 +81,8 @@ impl Call<'_> {
         }
     }
 
-    /// Who deleted a collection and when, in a sentence, for those who may audit it. A history that is
-    /// not there yet is not waited for.
+    /// Describes in a sentence who deleted a collection and when, if the caller may audit it. Does not wait for a
+    /// history that is not available yet.
     async fn deletion_of(&self, key: &Key) -> Option<String> {
         let history = self.context.history.as_ref()?;
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
@@ -90,11 +91,12 @@ impl Call<'_> {
         self.looking(move || Ok(view.became_of(&key)?)).await.ok()?
     }
 
-    /// Looks into the past where waiting for the disk is no harm to other requests, and not with too many at a time.
+    /// Runs a question about the past where waiting for the disk does not delay other requests, with limited
+    /// concurrency.
     ///
     /// # Errors
     ///
-    /// What looking says; 503 if there is no room for it in time, 500 if it panics.
+    /// The question's error; 503 when no permit becomes free in time, 500 if it panics.
     pub(crate) async fn looking<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -102,12 +104,12 @@ impl Call<'_> {
         self.looking_on(look).await.map(|(found, _)| found)
     }
 
-    /// Looks into the past for an answer. It is counted among the answers under way before its place is free for the
-    /// next question, so no more answers than there are places are ever uncounted.
+    /// Answers a question about the past. The answer is counted among those in progress before its permit is
+    /// released, so no more answers than there are permits are ever uncounted.
     ///
     /// # Errors
     ///
-    /// As [`looking`](Self::looking); 503 when the answers under way take too much.
+    /// As [`looking`](Self::looking); 503 when the answers in progress exhaust their budget.
     pub(crate) async fn answering(
         &self,
         answer: impl FnOnce() -> Result<Reply, ApiError> + Send + 'static,
@@ -116,8 +118,8 @@ impl Call<'_> {
         self.looking(move || answer()?.counted(room)).await
     }
 
-    /// Looks into the past as [`looking`](Self::looking) does, and hands out the place too. Whoever has more to do with
-    /// what was found, which may be large, keeps it that long.
+    /// Runs a question as [`looking`](Self::looking) does and also returns the permit. A caller that processes a
+    /// large result further holds the permit while it does so.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ impl Call<'_> {
         look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
         let place = self.budgets.question().await?;
-        // The place is with the thread that looks: it may go on when nobody waits any more.
+        // The thread that runs the question owns the permit, because it may continue after the client has left.
         let mut looked = off_threads(move || Ok((look()?, place)));
         let looked = tokio::select! {
             looked = &mut looked => looked,
@@ -139,11 +141,11 @@ impl Call<'_> {
         looked.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 
-    /// Makes something long off the threads that answer, as soon as it is its turn.
+    /// Builds something large off the async threads, as soon as a permit is free.
     ///
     /// # Errors
     ///
-    /// 500 if making it panics.
+    /// 500 if it panics.
     pub(crate) async fn making<T: Send + 'static>(
         &self,
         make: impl FnOnce() -> T + Send + 'static,
@@ -158,8 +160,8 @@ impl Call<'_> {
     }
 }
 
-/// Has a thread that may wait work something out; nothing comes if that panics. The runtime has 3 kB of code for each
-/// type of a task, so all of these are of one.
+/// Runs work on a blocking thread; the channel closes if it panics. The work is boxed because tokio compiles 3 kB of
+/// code for each task type.
 fn off_threads<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     let (made, result) = oneshot::channel();
     let task: Box<dyn FnOnce() + Send> = Box::new(move || drop(made.send(work())));
