@@ -1,11 +1,9 @@
-//! The access log: one line for each request, on standard error beside the other lines.
+//! The access log: one line per request, on standard error among the other lines.
 //!
-//! Requests are answered faster than the system takes lines one by one, so lines are gathered for a moment and
-//! written together by a thread of their own. What is gathered when the process is killed is lost; at an
-//! orderly end nothing is.
+//! Requests are answered faster than single lines can be written, so lines are buffered briefly and written together
+//! by a separate thread. Buffered lines are lost if the process is killed, but not at an orderly shutdown.
 //!
-//! A line holds no secret: neither a query nor a header but those that are named here, and nothing that would
-//! end the line.
+//! A line contains no secret: no query, no headers except those named here, and nothing that would end the line.
 
 use std::io::{self, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,44 +15,44 @@ use chrono::{DateTime, Timelike as _, Utc};
 use crate::telemetry::LogFormat;
 use crate::telemetry::progress::LogLines;
 
-/// For how long lines are gathered.
+/// How long lines are buffered.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// From how many bytes on they are written at once.
+/// The buffer size at which lines are written at once.
 const BYTES_MAX: usize = 256 * 1024;
 
-/// How many are kept while nobody takes them: what comes then is lost, and told.
+/// The maximum size of the buffer while nothing can be written; further lines are dropped and counted.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What the lines are called in the log.
+/// The log target of the lines.
 pub(crate) const TARGET: &str = "collectory::access";
 
-/// One request that was answered.
+/// One answered request.
 #[derive(Debug, Clone, Copy)]
 pub struct Answered<'a> {
-    /// When.
+    /// When the request was answered.
     pub at: DateTime<Utc>,
-    /// The method; `-` where the head could not be read.
+    /// The method; `-` if the head could not be read.
     pub method: &'a str,
-    /// The route, not the path as it was sent.
+    /// The route, instead of the path as it was sent.
     pub route: &'a str,
-    /// The status.
+    /// The status code of the answer.
     pub status: u16,
-    /// How long it took until the answer was ready.
+    /// The time until the answer was ready.
     pub duration: Duration,
-    /// Bytes of the body; none of a stream, which has only begun.
+    /// The length of the body; zero for a stream, which has only begun.
     pub bytes: usize,
-    /// Who has sent it, if that is known.
+    /// The name of the sender, if known.
     pub actor: Option<&'a str>,
-    /// The id of the request, if it came as far as to have one.
+    /// The id of the request, if it got one.
     pub request_id: Option<&'a str>,
-    /// The revision that the answer comes from.
+    /// The revision that the answer is based on.
     pub revision: Option<&'a [u8]>,
-    /// Where it stands in a trace of the caller's.
+    /// The client's trace context.
     pub traceparent: Option<&'a str>,
 }
 
-/// The access log; what is gathered is written when it is dropped.
+/// The access log; dropping it writes the buffered lines.
 #[derive(Debug)]
 pub struct AccessLog {
     shared: Arc<Shared>,
@@ -71,19 +69,19 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// A second since 1970, and how it is written: few lines begin a new one.
+    /// The current second since 1970 and its text, because few lines begin a new second.
     second: (i64, String),
-    /// How many lines found no room.
+    /// The number of dropped lines.
     lost: usize,
     is_over: bool,
 }
 
 impl AccessLog {
-    /// Begins to write.
+    /// Starts the writing thread.
     ///
     /// # Errors
     ///
-    /// Fails when the system gives no thread.
+    /// Fails when the thread can't be started.
     pub fn start(format: LogFormat) -> io::Result<Self> {
         let shared = Arc::new(Shared { format, lines: Mutex::default(), news: Condvar::new() });
         let gathered = Arc::clone(&shared);
@@ -134,7 +132,7 @@ impl Shared {
             std::mem::swap(&mut written, &mut lines.bytes);
             let (is_over, lost) = (lines.is_over, std::mem::take(&mut lines.lost));
             drop(lines);
-            // As with every other line, that nobody reads it must harm nobody.
+            // As with every other line, a missing reader must cause no failure.
             drop(LogLines.write_all(&written));
             written.clear();
             if lost > 0 {
@@ -230,7 +228,7 @@ fn push<const N: usize>(out: &mut Vec<u8>, texts: [&str; N]) {
     texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
 }
 
-/// Writes a number with at least `digits_min` digits. What formats for everybody would take longer than the rest of the
+/// Appends a number with at least `digits_min` digits. The standard formatting would take longer than the rest of the
 /// line.
 fn push_number(out: &mut Vec<u8>, mut number: u64, digits_min: usize) {
     let mut digits = [b'0'; 20];
@@ -250,7 +248,7 @@ fn push_ms(out: &mut Vec<u8>, duration: Duration) {
     push_number(out, micros % 1_000, 3);
 }
 
-/// A text between quotes, as JSON has it; names of people may hold anything.
+/// Appends a text in quotes, escaped as in JSON; people's names may contain any character.
 fn push_quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for c in text.chars() {

@@ -1,9 +1,8 @@
-//! Telling operators what happens: log lines on standard error, text for people or JSON for
-//! machines, how far a long start is, and what is counted.
+//! Observability for operators: logs on standard error (text for people or JSON for machines), the progress of a long
+//! start, and metrics.
 //!
-//! What is logged never holds a token, a header, a body or an e-mail address. That is up to every
-//! line of our own; libraries are kept to warnings, since at finer levels some of them print what
-//! they transport.
+//! Logs never contain a token, a header, a body or an e-mail address. Each log statement of the service must ensure
+//! that. Libraries are limited to warnings, because at finer levels some of them print what they transport.
 
 mod access_log;
 pub mod metrics;
@@ -20,38 +19,38 @@ pub use crate::telemetry::access_log::{AccessLog, Answered};
 pub use crate::telemetry::progress::Progress;
 pub use crate::telemetry::reached::{Limit, Reached};
 
-/// How to log.
+/// The logging flags.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Logging")]
 pub struct LogConfig {
-    /// Text for people, or one JSON object a line for machines; both on standard error.
+    /// Text for people, or one JSON object per line for machines; both on standard error.
     #[arg(long, env = "COLLECTORY_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// What to log: error, warn, info, debug, trace or off; or filter directives as
-    /// `info,collectory::engine=debug`. A bare level holds for the service, libraries stay at warn.
+    /// What to log: error, warn, info, debug, trace or off; or filter directives such as
+    /// `info,collectory::engine=debug`. A bare level applies to the service; libraries stay at warn.
     #[arg(long = "log-level", env = "COLLECTORY_LOG", value_name = "FILTER", default_value = "info",
           value_parser = directives)]
     pub log_filter: String,
 
-    /// One line for each request that was answered, on standard error too, as text or JSON; without a
-    /// FORMAT in that of --log-format. They are of the level info.
+    /// Log one line for each answered request, on standard error too, as text or JSON; without a FORMAT in that of
+    /// --log-format. The lines have the level info.
     ///
-    /// A line has `method`, `route`, `status`, `duration_ms`, `bytes`, `actor`, `request.id`, `revision` and, if the caller has
-    /// sent one, traceparent; never a secret. Lines are gathered for a tenth of a second.
+    /// A line has `method`, `route`, `status`, `duration_ms`, `bytes`, `actor`, `request.id`, `revision` and, if the
+    /// client sent one, traceparent; never a secret. Lines are buffered for a tenth of a second.
     #[arg(long, env = "COLLECTORY_ACCESS_LOG", value_name = "FORMAT", value_enum, num_args = 0..=1,
           default_missing_value = "on", default_value = "off", hide_default_value = true)]
     pub access_log: AccessLogging,
 }
 
-/// Whether there is a line for each request, and in which form.
+/// Whether and in which format requests are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum AccessLogging {
-    /// There is none.
+    /// No access log.
     #[default]
     #[value(alias = "false", alias = "0")]
     Off,
-    /// As the other lines.
+    /// In the format of the other lines.
     #[value(alias = "true", alias = "1")]
     On,
     /// As text.
@@ -60,20 +59,20 @@ pub enum AccessLogging {
     Json,
 }
 
-/// The form of a log line.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum LogFormat {
     /// A line of text; colours only in a terminal.
     #[default]
     Text,
-    /// A JSON object; the fields of the event stand at its top.
+    /// A JSON object with the event's fields at the top level.
     Json,
 }
 
 /// Why logging could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter makes no sense.
+    /// The filter is invalid.
     #[error("cannot log with the filter {filter:?}: {reason}")]
     Filter {
         /// The filter.
@@ -81,7 +80,7 @@ pub enum LogError {
         /// What is wrong with it.
         reason: String,
     },
-    /// This process logs already.
+    /// This process already logs.
     #[error("cannot start logging a second time")]
     Started,
 }
@@ -90,7 +89,7 @@ pub enum LogError {
 ///
 /// # Errors
 ///
-/// Refuses a filter that makes no sense, and a second start.
+/// Fails for an invalid filter, and when logging was already started.
 pub fn start(config: &LogConfig) -> Result<(), LogError> {
     let filter = filter(&config.log_filter)?;
     let builder =
@@ -98,7 +97,7 @@ pub fn start(config: &LogConfig) -> Result<(), LogError> {
     let for_people = config.log_format == LogFormat::Text && io::stderr().is_terminal();
     progress::draw_bars(for_people);
     match config.log_format {
-        // In a terminal the default holds, which obeys the variable `NO_COLOR`.
+        // In a terminal the default applies, which respects the variable `NO_COLOR`.
         LogFormat::Text if for_people => builder.finish().with(filter).try_init(),
         LogFormat::Text => builder.with_ansi(false).finish().with(filter).try_init(),
         LogFormat::Json => {
@@ -109,11 +108,11 @@ pub fn start(config: &LogConfig) -> Result<(), LogError> {
     .map_err(|_| LogError::Started)
 }
 
-/// Begins to log requests, if that is wanted at the level of the log.
+/// Starts the access log if it is enabled and the log's filter allows it.
 ///
 /// # Errors
 ///
-/// Fails when the system gives no thread.
+/// Fails when the thread can't be started.
 pub fn start_access_log(config: &LogConfig) -> io::Result<Option<AccessLog>> {
     let format = match config.access_log {
         AccessLogging::Off => return Ok(None),
@@ -125,13 +124,13 @@ pub fn start_access_log(config: &LogConfig) -> io::Result<Option<AccessLog>> {
     is_wanted.then(|| AccessLog::start(format)).transpose()
 }
 
-/// What a filter may be.
+/// The error text with the valid filters.
 const FILTERS: &str =
     "write a level (error, warn, info, debug, trace or off), or directives as info,collectory::engine=debug";
 
 fn filter(text: &str) -> Result<Targets, LogError> {
     let wrong = || LogError::Filter { filter: text.to_owned(), reason: FILTERS.to_owned() };
-    // A word alone would be a target with everything of it, and all else silent: a level with a typing error, mostly.
+    // A single word would be a target at all levels and silence everything else; it is usually a mistyped level.
     let is_known = |it: &str| it.contains('=') || it.parse::<LevelFilter>().is_ok();
     if !text.split(',').all(is_known) {
         return Err(wrong());
@@ -150,7 +149,7 @@ fn directives(text: &str) -> Result<String, String> {
     }
 }
 
-/// An error with all its causes on one line, for the log.
+/// Formats an error with all its causes on one line, for the log.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();

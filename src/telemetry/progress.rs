@@ -1,59 +1,59 @@
-//! How far a long piece of work is: a bar in a terminal, log lines elsewhere.
+//! Progress of long work: a bar in a terminal, log lines elsewhere.
 //!
 //! ```text
 //! reading collections  ▕████████████████▌               ▏ 54,272 of 100,000
 //! ```
 //!
-//! What is over soon shows nothing. The bar stands on the last line of the terminal; a log line
-//! that comes meanwhile takes its place, and the next bar is drawn below.
+//! Short work shows nothing. The bar is on the last line of the terminal. A log line replaces it, and the next bar is
+//! drawn below.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// From when on a bar is shown, and how often it is drawn.
+/// The delay before the first bar, and the interval between redraws.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// From when on the log tells, and how often.
+/// The delay before the first log line, and the interval between log lines.
 const LOG_EVERY: Duration = Duration::from_secs(2);
 
-/// How many characters a bar is long.
+/// The width of a bar in characters.
 const BAR_CHARS: usize = 32;
 
-/// Empties the line that the cursor is in (ECMA-48, "erase in line").
+/// Clears the cursor's line (ECMA-48, "erase in line").
 const EMPTY_LINE: &str = "\r\x1b[K";
 
-/// Whether bars are drawn; decided when logging starts.
+/// Whether to draw bars; set when logging starts.
 static DRAWS: AtomicBool = AtomicBool::new(false);
 
-/// Whether a bar stands in the terminal's last line.
+/// Whether a bar is visible on the terminal's last line.
 static STANDS: AtomicBool = AtomicBool::new(false);
 
-/// Says whether standard error is a terminal that people read.
+/// Sets whether to draw bars, which needs a terminal on standard error.
 pub(crate) fn draw_bars(draws: bool) {
     DRAWS.store(draws, Ordering::Relaxed);
 }
 
-/// A piece of work that may take long; what it showed is gone when it is dropped.
+/// Work that may take long; dropping it removes its bar.
 #[derive(Debug)]
 pub struct Progress {
     what: &'static str,
     done: usize,
     total: usize,
-    /// When to tell next.
+    /// When to report next.
     due: Instant,
     every: Duration,
 }
 
 impl Progress {
-    /// Begins to read `total` things, `what` in the plural.
+    /// Starts reading `total` things; `what` is their plural noun.
     #[must_use]
     pub fn begin(what: &'static str, total: usize) -> Self {
         let every = if DRAWS.load(Ordering::Relaxed) { BAR_EVERY } else { LOG_EVERY };
         Self { what, done: 0, total, due: Instant::now() + every, every }
     }
 
-    /// Notes that `more` further things are done.
+    /// Adds `more` things to those done.
     pub fn advance(&mut self, more: usize) {
         self.done += more;
         let now = Instant::now();
@@ -67,7 +67,7 @@ impl Progress {
         let Self { what, done, total, .. } = *self;
         if DRAWS.load(Ordering::Relaxed) {
             let bar = format!("{EMPTY_LINE}{}", bar(what, done, total));
-            // That a bar can't be drawn harms nobody.
+            // A bar that can't be drawn is harmless.
             drop(io::stderr().write_all(bar.as_bytes()));
             STANDS.store(true, Ordering::Relaxed);
         } else {
@@ -82,22 +82,22 @@ impl Drop for Progress {
     }
 }
 
-/// Takes the bar away, if one stands there.
+/// Removes the bar if one is visible.
 fn clear_bar() {
     if STANDS.swap(false, Ordering::Relaxed) {
         drop(io::stderr().write_all(EMPTY_LINE.as_bytes()));
     }
 }
 
-/// Standard error, for log lines: takes a bar away that stands in their place.
+/// Standard error for log lines; it removes a visible bar first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogLines;
 
 impl Write for LogLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         clear_bar();
-        // That a line can't be written, since whoever read it has gone, must harm nobody: the
-        // subscriber would complain on standard error itself, and panic.
+        // Ignore the failure, for instance when the reader has closed the pipe: otherwise the subscriber would
+        // complain on standard error itself, and panic.
         drop(io::stderr().write_all(bytes));
         Ok(bytes.len())
     }
@@ -107,7 +107,7 @@ impl Write for LogLines {
     }
 }
 
-/// The bar, without the end of its line; it is never full, since it goes away then.
+/// Renders the bar without a line ending. It is never full, because it is removed when the work is done.
 fn bar(what: &str, done: usize, total: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (done * BAR_CHARS * 8).checked_div(total).unwrap_or(0).min(BAR_CHARS * 8);
@@ -115,7 +115,7 @@ fn bar(what: &str, done: usize, total: usize) -> String {
     format!("reading {what}  ▕{filled:<BAR_CHARS$}▏ {} of {}", grouped(done), grouped(total))
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();

@@ -1,25 +1,25 @@
-//! How often each limit was reached: plain counters, one set a service.
+//! How often each limit was reached: plain counters, one set per service.
 //!
-//! Whoever refuses something for a limit, or ends it, counts that here, and nowhere else.
+//! Code that refuses or ends something because of a limit counts it here and nowhere else.
 
 use std::sync::Arc;
 
 use crate::telemetry::metrics::Counter;
 
-/// Declares the limits that somebody can reach, with their names: those of the flags where there is one.
+/// Declares the limits and their names, which are those of the flags where there is one.
 macro_rules! limits {
     ($($(#[$doc:meta])* $limit:ident => $name:literal,)+) => {
-        /// A limit that somebody can reach.
+        /// A limit that can be reached.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Limit {
             $($(#[$doc])* $limit,)+
         }
 
         impl Limit {
-            /// All of them.
+            /// All limits.
             pub const ALL: &[Self] = &[$(Self::$limit,)+];
 
-            /// Its name, as the flag has it, without the dashes.
+            /// Returns the name: that of the flag, without the dashes.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -30,12 +30,12 @@ macro_rules! limits {
     };
 }
 
-// What is told of a limit here is what somebody has met. No limits in this sense are how often and how patiently the
-// service itself looks (`tick_ms`, `settle_quiet_ms`, `settle_patience_ms`, `policy_quiet_ms`, `policy_age_ms_max`) or
-// says something (`heartbeat_ms`), and for how long a request is remembered (`idempotency_retention_s`): their time is
-// over again and again, and nobody is refused anything.
+// The comments here describe what was limited. Settings that refuse nothing are not counted: intervals and delays of
+// the service's own checks (`tick_ms`, `settle_quiet_ms`, `settle_patience_ms`, `policy_quiet_ms`,
+// `policy_age_ms_max`) and signs of life (`heartbeat_ms`), and how long a request is remembered
+// (`idempotency_retention_s`). They elapse again and again.
 limits! {
-    /// Connections at one time.
+    /// Concurrent connections.
     Connections => "connections_max",
     /// The path and query of a request.
     UriBytes => "uri_bytes_max",
@@ -43,67 +43,67 @@ limits! {
     HeaderBytes => "header_bytes_max",
     /// The body of a request.
     BodyBytes => "body_bytes_max",
-    /// How long a body may take.
+    /// The time to receive a body.
     BodyWait => "body_wait_ms_max",
-    /// The bodies of all requests together.
+    /// All request bodies together.
     BodiesBytes => "bodies_bytes_max",
-    /// How long a client may take nothing of its answer.
+    /// The time in which a client takes nothing of its answer.
     AnswerWait => "answer_wait_ms_max",
-    /// How fast a client takes its answer.
+    /// The speed at which a client takes its answer.
     AnswerRate => "answer_bytes_per_s_min",
-    /// The answers of all requests together.
+    /// All answers together.
     AnswersBytes => "answers_bytes_max",
-    /// Questions about the history at one time, and how long one waits.
+    /// Concurrent questions about the history, and the wait for a turn.
     HistoryQuestions => "history_questions_max",
-    /// How long a question waits for the history to be read.
+    /// The wait of a question until the history is read.
     HistoryWait => "history_wait_ms_max",
     /// Operations of a batch.
     Operations => "operations_max",
-    /// The files that a batch builds on.
+    /// The files that a batch is based on.
     OperationsBytes => "operations_bytes_max",
-    /// Writes that wait.
+    /// Waiting writes.
     QueueLen => "queue_len_max",
-    /// How often a batch is decided again.
+    /// The retries of a batch after lost races.
     Races => "races_max",
-    /// Wrong tokens of one address.
+    /// Invalid tokens from one address.
     WrongTokens => "wrong_tokens_per_s_max",
-    /// How deep a body nests.
+    /// The nesting depth of a body.
     JsonDepth => "json_depth_max",
-    /// How much of an unwanted body is read.
+    /// The part of an unwanted body that is read.
     DiscardBytes => "discard_bytes_max",
-    /// How long a client may be silent before a head.
+    /// The time to receive a head.
     HeaderWait => "header_wait_ms_max",
-    /// How long a read waits for a revision.
+    /// The wait of a read for a revision.
     MinRevisionWait => "min_revision_wait_ms",
-    /// How far a reader of events may fall behind.
+    /// How far a subscriber may lag behind the events.
     LagEvents => "lag_events_max",
-    /// Writes that share a flush.
+    /// Writes that share a durability barrier.
     BatchLen => "batch_len_max",
-    /// How long a write waits for a lock of git's.
+    /// The wait of a write for git's lock.
     LockWait => "lock_wait_ms_max",
-    /// How long an exchange with the remote may take.
+    /// The duration of an exchange with the remote.
     RemoteTimeout => "remote_timeout_ms",
-    /// How long requests may take at a shutdown.
+    /// The time for requests in progress at a shutdown.
     ShutdownGrace => "shutdown_grace_ms",
     /// Commits that wait to be pushed.
     AheadCommits => "ahead_commits_max",
-    /// How many requests are remembered.
+    /// Remembered requests.
     IdempotencyLen => "idempotency_len_max",
     /// Records of requests that changed nothing.
     IdempotencyBytes => "idempotency_bytes_max",
-    /// How long the writer may be at one thing.
+    /// The duration of a single step of the writer.
     WriterBusy => "writer_busy_ms_max",
-    /// How long the remote may be unseen.
+    /// The time since the remote was last seen.
     Staleness => "max_staleness_ms",
     /// Attributes of a collection, in a request or in a file.
     Attributes => "attributes_max",
     /// Items on a page.
     PageSize => "page_size_max",
-    /// Problems that are told of a file.
+    /// Reported problems of a file.
     ProblemsPerFile => "problems_per_file_max",
 }
 
-/// How often each limit was reached; clones count together.
+/// Counts how often each limit was reached; clones share their counters.
 #[derive(Debug, Clone)]
 pub struct Reached(Arc<[Counter]>);
 
@@ -114,17 +114,17 @@ impl Default for Reached {
 }
 
 impl Reached {
-    /// Counts that somebody has reached a limit.
+    /// Counts that a limit was reached.
     pub fn count(&self, limit: Limit) {
         self.0[limit as usize].add_one();
     }
 
-    /// Each limit and how often it was reached.
+    /// Returns each limit and how often it was reached.
     pub fn counts(&self) -> impl Iterator<Item = (Limit, u64)> {
         Limit::ALL.iter().map(|limit| (*limit, self.of(*limit)))
     }
 
-    /// How often a limit was reached.
+    /// Returns how often a limit was reached.
     #[must_use]
     pub fn of(&self, limit: Limit) -> u64 {
         self.0[limit as usize].get()

@@ -1,4 +1,4 @@
-//! What is shown at a scrape, by the crate that knows the formats.
+//! What a scrape returns, encoded by the crate that knows the formats.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::telemetry::metrics::{Format, Histogram};
 
-/// Everything that is shown, made anew at each scrape.
+/// The source of the metrics page, which is rendered anew at each scrape.
 #[derive(Clone)]
 pub struct Exposition {
     registry: Arc<Registry>,
@@ -24,14 +24,14 @@ impl fmt::Debug for Exposition {
 }
 
 impl Exposition {
-    /// Shows what `show` puts on the page.
+    /// Creates an exposition that `show` writes.
     pub fn new(show: impl Fn(&mut Scrape<'_>) + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Shown(Box::new(show))));
         Self { registry: Arc::new(registry) }
     }
 
-    /// The page as it is now.
+    /// Renders the page.
     #[must_use]
     pub fn text(&self, format: Format) -> String {
         let mut text = String::new();
@@ -56,41 +56,41 @@ impl Collector for Shown {
     }
 }
 
-/// One scrape under way.
+/// A scrape in progress.
 pub struct Scrape<'a> {
     encoder: DescriptorEncoder<'a>,
     outcome: fmt::Result,
 }
 
 impl Scrape<'_> {
-    /// What only grows, without the `_total` that its name ends in.
+    /// Adds counters; `name` is without the suffix `_total`.
     pub fn counters(&mut self, name: &str, help: &str, show: impl FnOnce(&mut Series<'_>)) {
         self.family(name, help, MetricType::Counter, show);
     }
 
-    /// What comes and goes.
+    /// Adds gauges.
     pub fn gauges(&mut self, name: &str, help: &str, show: impl FnOnce(&mut Series<'_>)) {
         self.family(name, help, MetricType::Gauge, show);
     }
 
-    /// What is distributed.
+    /// Adds histograms.
     pub fn histograms(&mut self, name: &str, help: &str, show: impl FnOnce(&mut Series<'_>)) {
         self.family(name, help, MetricType::Histogram, show);
     }
 
-    /// What only grows and has no labels.
+    /// Adds a counter without labels; `name` is without the suffix `_total`.
     pub fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.counters(name, help, |series| series.counter(&[], value));
     }
 
-    /// What comes and goes and has no labels; nothing of what is not known.
+    /// Adds a gauge without labels; an unknown value has no sample.
     pub fn gauge(&mut self, name: &str, help: &str, value: impl Into<Option<f64>>) {
         self.gauges(name, help, |series| {
             value.into().into_iter().for_each(|value| series.gauge(&[], value));
         });
     }
 
-    /// What is distributed and has no labels.
+    /// Adds a histogram without labels.
     pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.histograms(name, help, |series| series.histogram(&[], histogram));
     }
@@ -105,22 +105,22 @@ impl Scrape<'_> {
     }
 }
 
-/// The series of one name.
+/// The series of one metric.
 pub struct Series<'a> {
     encoder: MetricEncoder<'a>,
     outcome: fmt::Result,
 }
 
-/// What tells a series from the others of its name.
+/// The labels that distinguish a series from others of the same metric.
 type Labels<'l> = &'l [(&'static str, &'l str)];
 
 impl Series<'_> {
-    /// A series of what only grows.
+    /// Adds a counter's series.
     pub fn counter(&mut self, labels: Labels<'_>, value: impl EncodeCounterValue) {
         self.one(labels, |to| to.encode_counter::<NoLabelSet, _, f64>(&value, None));
     }
 
-    /// A series of what comes and goes.
+    /// Adds a gauge's series.
     pub fn gauge(&mut self, labels: Labels<'_>, value: f64) {
         let whole = value as i64;
         self.one(labels, |to| {
@@ -128,10 +128,10 @@ impl Series<'_> {
         });
     }
 
-    /// A series of what is distributed.
+    /// Adds a histogram's series.
     pub fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) {
         let buckets = histogram.buckets();
-        // The sum of what is shown, so that both agree while others go on counting.
+        // The sum of the buckets, so that both agree while other threads continue to count.
         let times = buckets.iter().map(|(_, count)| count).sum();
         self.one(labels, |to| to.encode_histogram::<NoLabelSet>(histogram.sum(), times, &buckets, None));
     }

@@ -1,13 +1,13 @@
-//! What happens, in numbers.
+//! Metrics.
 //!
 //! ```text
 //! the parts ──count──▶ Counter, Gauge, Histogram ──read──▶ Scrape ──▶ text for Prometheus
 //!                      plain numbers                      one reading
 //! ```
 //!
-//! Each part of the service owns the numbers that it counts in, and knows nothing of how they are shown: to
-//! count is an addition to a number in memory. Which number is shown by which name is said where the parts are
-//! wired together. Only `exposition` here knows the crate that writes the text.
+//! Each part of the service owns its numbers and does not know how they are exposed: counting is an addition to a
+//! number in memory. The code that wires the parts together assigns the names of the metrics. Only `exposition` uses
+//! the crate that writes the text.
 
 mod exposition;
 mod number;

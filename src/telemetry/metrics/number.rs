@@ -1,68 +1,68 @@
-//! Numbers that many threads add to, and somebody reads now and then.
+//! Numbers that many threads update and that are read occasionally.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many buckets a histogram has at most.
+/// The maximum number of buckets of a histogram.
 const BUCKETS_MAX: usize = 16;
 
-/// How often something has happened.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts something that has happened once more.
+    /// Adds one.
     pub fn add_one(&self) {
         self.add(1);
     }
 
-    /// Counts something that has happened `more` times.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// How often until now.
+    /// Returns the count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How much there is of something that comes and goes.
+/// A number that can go up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Counts one more that is there.
+    /// Adds one.
     pub fn add_one(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one less.
+    /// Subtracts one.
     pub fn take_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// This is how much there is.
+    /// Sets the value.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// How much there is now.
+    /// Returns the value.
     #[must_use]
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How much or how long something was each time: how many of these lie within each bound, and the sum of all.
+/// The distribution of values or durations: how many lie within each bound, and their sum.
 #[derive(Debug)]
 pub struct Histogram {
-    /// The bounds, in units.
+    /// The upper bounds of the buckets, in units.
     bounds: &'static [u64],
-    /// How many units are one of what is shown.
+    /// The number of units in one of what is exposed.
     units: f64,
-    /// The last one in use counts what lies beyond every bound.
+    /// The bucket after the last bound counts the values beyond all bounds.
     buckets: [AtomicU64; BUCKETS_MAX],
     sum: AtomicU64,
 }
@@ -76,7 +76,7 @@ const MS: u64 = 1_000 * US;
 /// A second, in nanoseconds.
 const S: u64 = 1_000 * MS;
 
-/// From the read of one collection to a request that waits for another machine.
+/// The range is from the read of one collection to a request that waits for another machine.
 static TIMES: &[u64] = &[
     50 * US,
     100 * US,
@@ -93,10 +93,10 @@ static TIMES: &[u64] = &[
     30 * S,
 ];
 
-/// From one to as many as share a flush.
+/// The range is from one to the maximum number of writes that share a flush.
 static COUNTS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// Of durations, shown in seconds.
+/// A histogram of durations, exposed in seconds.
 impl Default for Histogram {
     fn default() -> Self {
         Self::new(TIMES, 1e9)
@@ -104,7 +104,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Of small numbers.
+    /// Creates a histogram of small numbers.
     #[must_use]
     pub fn of_counts() -> Self {
         Self::new(COUNTS, 1.0)
@@ -115,31 +115,31 @@ impl Histogram {
         Self { bounds, units, buckets: Default::default(), sum: AtomicU64::new(0) }
     }
 
-    /// Counts something by how long it took.
+    /// Records a duration.
     pub fn observe(&self, took: Duration) {
         self.count(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts something by its value.
+    /// Records a value.
     pub fn count(&self, value: u64) {
         let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// How often something was counted.
+    /// Returns the number of recorded values.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
-    /// Their sum, as it is shown.
+    /// Returns the sum of the recorded values, as exposed.
     #[must_use]
     pub fn sum(&self) -> f64 {
         self.sum.load(Ordering::Relaxed) as f64 / self.units
     }
 
-    /// How many lie below each bound and above the one before, as they are shown; the last bound is beyond all.
+    /// Returns each bound, as exposed, with the count of its bucket alone; the last bound is infinity.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = self.bounds.iter().map(|bound| *bound as f64 / self.units).chain([f64::INFINITY]);

@@ -1,4 +1,4 @@
-//! What the system knows of this process, by the names that Prometheus has for it
+//! Standard process metrics with Prometheus' names
 //! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
 
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::telemetry::metrics::Scrape;
 
-/// Shows it, as far as the system tells.
+/// Adds the process metrics, as far as the system provides them.
 pub fn show(page: &mut Scrape<'_>) {
     if let Some(stat) = Stat::read() {
         page.counters("process_cpu_seconds", "Time of processors that the process has used.", |series| {
@@ -27,11 +27,11 @@ pub fn show(page: &mut Scrape<'_>) {
     page.gauge("process_max_fds", "Files and sockets that it may have open.", most);
 }
 
-/// What `/proc/self/stat` says (proc(5)).
+/// The contents of `/proc/self/stat` (proc(5)).
 struct Stat {
     cpu_seconds: f64,
     threads: f64,
-    /// Seconds after the system began.
+    /// Seconds since boot.
     started: f64,
     virtual_bytes: f64,
     resident_bytes: f64,
@@ -42,7 +42,7 @@ impl Stat {
         Self::of(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 
-    /// The fields after the name of the program, which may hold anything, begin with the third.
+    /// The program's name may contain any character. The fields after it begin with the third.
     fn of(text: &str) -> Option<Self> {
         let fields: Vec<f64> = text[text.rfind(')')? + 1..]
             .split_whitespace()
@@ -59,8 +59,8 @@ impl Stat {
         })
     }
 
-    /// `/proc/stat` has the time of the boot, but not for a process that sees nothing but processes
-    /// (`ProcSubset=pid`).
+    /// The boot time in `/proc/stat` can't be used: a process that sees only processes (`ProcSubset=pid`) can't read
+    /// it.
     fn started_at(&self) -> f64 {
         let seconds = |clock| {
             let now = clock_gettime(clock);

@@ -1,18 +1,18 @@
-//! The two formats of the text, and which of them a caller wants.
+//! The text formats, and the choice between them.
 
-/// How the page is written.
+/// The format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `OpenMetrics` 1.0.0 (<https://github.com/prometheus/OpenMetrics>).
     OpenMetrics,
-    /// The text of Prometheus before it, version 0.0.4.
+    /// The older text format of Prometheus, version 0.0.4.
     Prometheus,
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// What a caller takes who sends this `Accept`: `OpenMetrics` where it is asked for by its name.
+    /// Chooses the format for an `Accept` header: `OpenMetrics` if it is requested by name.
     #[must_use]
     pub fn wanted(accept: &str) -> Self {
         let weight_of = |name: &str| {
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// The media type.
+    /// Returns the media type.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Format {
         }
     }
 
-    /// The page in this format, made of what it is in `OpenMetrics`.
+    /// Converts a page in `OpenMetrics` to this format.
     pub(crate) fn of(self, text: String) -> String {
         match self {
             Self::OpenMetrics => text,
@@ -49,7 +49,8 @@ impl Format {
     }
 }
 
-/// The older format has the same samples. It names a counter by its samples, with `_total`, and has no last line.
+/// Converts to the older format, which has the same samples. It names a counter with `_total`, as its samples are
+/// named, and has no end marker.
 fn older(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut lines = text.lines().filter(|line| *line != "# EOF").peekable();
@@ -69,7 +70,7 @@ fn older(text: &str) -> String {
     out
 }
 
-/// Whether a line says that what follows is a counter.
+/// Whether a line declares a counter.
 fn is_counter(line: &str) -> bool {
     line.starts_with("# TYPE ") && line.ends_with(" counter")
 }
