@@ -1,7 +1,7 @@
-//! The listener for whoever watches over the service: what is counted, and how the service fares.
+//! The admin listener for monitoring: metrics and health.
 //!
-//! It answers `/metrics`, `/livez` and `/readyz`, without asking who it is: who can reach the address may read
-//! them. What is said of every answer of the API does not hold here.
+//! It answers `/metrics`, `/livez` and `/readyz` without authentication: whoever can reach the address may read them.
+//! The guarantees for answers of the API do not apply here.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::http::server::{Answers, ClientConnection};
 use crate::http::{Routes, Shared};
 use crate::telemetry::metrics::{Exposition, Format};
 
-/// Where the numbers are.
+/// The path of the metrics.
 pub const METRICS: &str = "/metrics";
 
-/// What the admin listener answers.
+/// The admin listener's routes.
 #[derive(Debug, Clone)]
 pub struct Admin {
     shared: Arc<Shared>,
@@ -33,7 +33,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Tells of the service that answers with these routes.
+    /// Creates the admin listener of the service with these routes.
     #[must_use]
     pub fn new(routes: &Routes, exposition: Exposition) -> Self {
         Self { shared: Arc::clone(&routes.shared), exposition }
@@ -50,7 +50,7 @@ impl Admin {
         }
     }
 
-    /// To look at the repository may take a moment.
+    /// Renders the metrics on a blocking thread, because inspecting the repository may take a moment.
     async fn metrics(&self, call: &Call<'_>) -> Result<Reply, ApiError> {
         let accept = call.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let format = Format::wanted(&accept.collect::<Vec<_>>().join(","));

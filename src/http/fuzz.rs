@@ -1,4 +1,4 @@
-//! What strangers send, read: documents, queries, and what they would like to be answered.
+//! Fuzz targets for client input: documents, queries and media types.
 
 use warp::http::HeaderMap;
 use warp::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -7,10 +7,10 @@ use crate::http::jsonapi::negotiate::{self, Dialect};
 use crate::http::jsonapi::query::{self, EventScope, Query};
 use crate::http::jsonapi::request::{self, Resource};
 
-/// As deep as documents nest where nothing else is said.
+/// The default nesting limit of documents.
 const DEPTH_MAX: usize = 64;
 
-/// A document becomes what it asks for, or a refusal.
+/// Parses a document into a create and an update; each either succeeds or has faults.
 pub(crate) fn document(bytes: &[u8]) {
     let data = || request::parse(bytes, DEPTH_MAX).and_then(request::data_of);
     if let Ok(data) = data() {
@@ -23,7 +23,7 @@ pub(crate) fn document(bytes: &[u8]) {
     }
 }
 
-/// A query becomes parameters, each understood or refused.
+/// Parses a query as each kind of query.
 pub(crate) fn query(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(query) = Query::parse(text) else { return };
@@ -34,7 +34,7 @@ pub(crate) fn query(bytes: &[u8]) {
     drop(query::fields(&query, query::COLLECTION_TYPES));
 }
 
-/// Media types become what is spoken, or a refusal.
+/// Negotiates media types from arbitrary headers.
 pub(crate) fn accept(bytes: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
     let headers = HeaderMap::from_iter([(ACCEPT, value.clone()), (CONTENT_TYPE, value)]);

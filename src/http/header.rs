@@ -1,26 +1,26 @@
-//! The fields in the head of a message, by their names.
+//! HTTP header fields by name.
 
 use warp::http::header::CONTENT_LENGTH;
 use warp::http::uri::Authority;
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Carries the id of a request both ways.
+/// The request id, in requests and in answers.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The fields of this name, as they came. Requests have few fields: to compare their names costs less than to look one
-/// up, for which it has to be hashed.
+/// Returns the values of all fields with this name, in order. Requests have few fields, so comparing names costs less
+/// than a lookup, which has to hash the name.
 pub(crate) fn fields<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {
     headers.iter().filter(move |(field, _)| *field == name).map(|(_, value)| value)
 }
 
-/// The first field of this name.
+/// Returns the value of the first field with this name.
 pub(crate) fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
     fields(headers, name).next()
 }
 
-/// Whether a field may name this host: a name or an address, and a port (RFC 9110 section 7.2).
+/// Whether a field may name this host: a name or an address, and an optional port (RFC 9110 section 7.2).
 pub(crate) fn is_host(text: &str) -> bool {
-    // What nearly all say needs no parser: each request has one.
+    // A fast path for common hosts, because this runs for each request.
     let (name, port) = text.split_once(':').unwrap_or((text, ""));
     if !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-')) {
         return port.bytes().all(|c| c.is_ascii_digit());
@@ -30,7 +30,7 @@ pub(crate) fn is_host(text: &str) -> bool {
     !text.contains('@') && port.trim_start_matches(':').bytes().all(|c| c.is_ascii_digit())
 }
 
-/// How long the body says it is.
+/// Returns the declared length of the body.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -1,7 +1,7 @@
-//! What is counted of requests.
+//! Metrics of requests.
 //!
-//! Every route, method and class of status has its numbers from the start on, found by position, so that to count
-//! a request is a few additions. Where nobody looks at the numbers there are none, and nothing is done.
+//! The numbers of every route, method and status class exist from the start and are found by position, so counting a
+//! request takes a few additions. Without a metrics listener there are no numbers and nothing is counted.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use warp::http::{Method, StatusCode};
 use crate::http::authorize::{ACTIONS, Action, Denied};
 use crate::telemetry::metrics::{Counter, Gauge, Histogram};
 
-/// The route of web pages, of all of them.
+/// The route label of all web pages.
 pub(crate) const UI: &str = "/ui/";
 
-/// The route of a path that leads nowhere.
+/// The route label of unknown paths.
 pub(crate) const NOWHERE: &str = "none";
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
@@ -22,12 +22,12 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "failed"];
 
-/// What is counted of requests, shared by all of them.
+/// The metrics of all requests.
 #[derive(Debug)]
 pub struct Metrics {
-    /// Their paths as the table has them.
+    /// The paths of the routes, as in the route table.
     routes: Box<[&'static str]>,
-    /// By route and method.
+    /// Indexed by route and method.
     requests: Box<[[Requests; METHODS.len()]]>,
     authorizations: [[Counter; OUTCOMES.len()]; ACTIONS.len()],
     pub(crate) subscribers: Gauge,
@@ -38,25 +38,25 @@ pub struct Metrics {
 #[derive(Debug, Default)]
 struct Requests {
     in_flight: Gauge,
-    /// How long those took that were answered, by the class of their status.
+    /// Durations of answered requests, by status class.
     answered: [Histogram; CLASSES.len()],
 }
 
-/// Numbers of one route, method and class of status.
+/// The durations of one route, method and status class.
 #[derive(Debug, Clone, Copy)]
 pub struct OfRequests<'a> {
-    /// The route as the table has it.
+    /// The path as in the route table.
     pub route: &'static str,
-    /// The method.
+    /// The HTTP method, or `other`.
     pub method: &'static str,
-    /// The first digit of the status, as `2xx`.
+    /// The status class, such as `2xx`.
     pub status: &'static str,
-    /// How long they took.
+    /// How long the requests took.
     pub durations: &'a Histogram,
 }
 
 impl Metrics {
-    /// Nothing has been counted yet, of these routes, of the pages and of what leads nowhere.
+    /// Creates zeroed metrics for these routes, the pages and unknown paths.
     pub(crate) fn of(routes: impl Iterator<Item = &'static str>) -> Self {
         let routes: Box<[_]> = routes.chain([UI, NOWHERE]).collect();
         let requests = routes.iter().map(|_| Default::default()).collect();
@@ -64,31 +64,31 @@ impl Metrics {
         Self { routes, requests, authorizations, subscribers, dropped }
     }
 
-    /// Begins to count a request of a route.
+    /// Counts a request as in flight.
     pub(crate) fn begin(&self, route: &'static str, method: &Method) -> RequestSeries {
         let place = RequestSeries { route: self.route_index(route), method: method_index(method) };
         self.at(place).in_flight.add_one();
         place
     }
 
-    /// Counts that the request was answered, and how long that took.
+    /// Records the status class and the duration of an answered request.
     pub(crate) fn answered(&self, place: RequestSeries, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
         self.at(place).answered[class].observe(took);
     }
 
-    /// The server has refused a request before it came to any route.
+    /// Records a request that the server refused before it reached a route.
     pub(crate) fn refused(&self, method: Option<&Method>, status: StatusCode) {
         let method = method.map_or(METHODS.len() - 1, method_index);
         self.answered(RequestSeries { route: self.route_index(NOWHERE), method }, status, Duration::ZERO);
     }
 
-    /// The request is over, answered or not.
+    /// Counts the request as no longer in flight, whether it was answered or not.
     pub(crate) fn end(&self, place: RequestSeries) {
         self.at(place).in_flight.take_one();
     }
 
-    /// The position of a route by its name; what is not known leads nowhere.
+    /// Returns the position of a route by its name; an unknown route counts as [`NOWHERE`].
     fn route_index(&self, route: &'static str) -> usize {
         self.routes.iter().position(|known| *known == route).unwrap_or(self.routes.len() - 1)
     }
@@ -97,7 +97,7 @@ impl Metrics {
         &self.requests[place.route][place.method]
     }
 
-    /// Counts what the authorizer said.
+    /// Counts the outcome of an authorization.
     pub(crate) fn authorized(&self, action: &Action<'_>, answer: Result<(), &Denied>) {
         let outcome = match answer.map_err(Denied::status) {
             Ok(()) => 0,
@@ -107,19 +107,19 @@ impl Metrics {
         self.authorizations[action.number()][outcome].add_one();
     }
 
-    /// How many readers follow what happens now.
+    /// The number of open event streams.
     #[must_use]
     pub fn subscribers(&self) -> i64 {
         self.subscribers.get()
     }
 
-    /// How many of them were sent away.
+    /// The number of streams that were closed because their reader may no longer follow them.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// What was answered so far, of each route, method and class of status that there was.
+    /// Returns the durations of each route, method and status class that occurred.
     pub fn requests(&self) -> impl Iterator<Item = OfRequests<'_>> {
         let all = self.by_route_and_method().flat_map(|(route, method, requests)| {
             let classes = CLASSES.into_iter().zip(&requests.answered);
@@ -128,7 +128,7 @@ impl Metrics {
         all.filter(|one| one.durations.times() > 0)
     }
 
-    /// How many are being answered, of each route and method that was asked for.
+    /// Returns the number of requests in flight for each route and method that was requested.
     pub fn in_flight(&self) -> impl Iterator<Item = (&'static str, &'static str, i64)> + '_ {
         let was_asked = |requests: &Requests| {
             requests.in_flight.get() > 0 || requests.answered.iter().any(|durations| durations.times() > 0)
@@ -145,7 +145,7 @@ impl Metrics {
         })
     }
 
-    /// How often the authorizer was asked about each action, and what it said.
+    /// Returns how often each action was authorized, by outcome.
     pub fn authorizations(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let of_actions = ACTIONS.into_iter().zip(&self.authorizations);
         let all = of_actions.flat_map(|(action, of_action)| {
@@ -155,7 +155,7 @@ impl Metrics {
     }
 }
 
-/// Where a request is counted.
+/// The position of the metrics of one route and method.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestSeries {
     route: usize,

@@ -1,4 +1,4 @@
-//! Reading one's own writes: `Collectory-Min-Revision`, a revision that an answer has to contain, or `latest`.
+//! Read-your-writes: `Collectory-Min-Revision` names a revision that the answer must contain, or `latest`.
 
 use std::time::Duration;
 
@@ -12,37 +12,36 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::telemetry::Limit;
 
-/// The header.
 const MIN_REVISION: HeaderName = HeaderName::from_static("collectory-min-revision");
 
-/// How many digits a whole revision has.
+/// The number of hexadecimal digits of a full revision.
 const REVISION_DIGITS: usize = 40;
 
-/// What an answer has to contain.
+/// What an answer must contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MinRevision {
-    /// Whatever is the newest everywhere when it is asked for.
+    /// The newest revision anywhere, the remote included, at the time of the request.
     Latest,
     /// This revision.
     Revision(Revision),
 }
 
-/// Waits until what is served contains what the request wants to be answered from.
+/// Waits until the served snapshot contains what the request asks for.
 ///
 /// # Errors
 ///
-/// 404 for a revision that is not on the branch, 503 when it does not come in time; what the hook answers to a
-/// stranger.
+/// 404 for a revision that is not on the branch; 503 when it does not arrive in time; the authorizer's error for an
+/// unknown caller.
 pub(crate) async fn wait(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     call.identity().await?;
     reach_in_time(call, wanted).await
 }
 
-/// What the request wants to be answered from, if it says so.
+/// Returns what the request's answer must contain, if the request has the header.
 ///
 /// # Errors
 ///
-/// 400 for what is neither a revision nor `latest`.
+/// 400 when the value is neither a revision nor `latest`.
 pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<MinRevision>, ApiError> {
     let Some(value) = field(call.headers(), &MIN_REVISION) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
@@ -56,8 +55,8 @@ pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<MinRevision>, ApiError> {
     Ok(Some(MinRevision::Revision(revision)))
 }
 
-/// Has the remote asked for a revision that somebody has got elsewhere and that is not known here, and waits a while
-/// for it. What comes of that shows when it is looked for.
+/// Polls the remote for a revision that a client got from another instance and that is unknown here, and waits for it
+/// for a limited time. The outcome shows in the caller's next lookup.
 pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     if call.context.remote.is_none() || call.identity().await.is_err() {
         return;
@@ -65,16 +64,17 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     drop(reach_in_time(call, MinRevision::Revision(revision)).await);
 }
 
-/// Has the remote asked as [`fetch_for`] does, for the revision that a cursor or a token of a sibling comes from: each
-/// begins with it.
+/// Does the same as [`fetch_for`] for a cursor or a token of a sibling: each begins with the revision that it is
+/// from.
 pub(crate) async fn fetch_for_cursor(call: &Call<'_>, cursor: &str) {
     if let Some(revision) = cursor.get(..REVISION_DIGITS).and_then(|digits| digits.parse().ok()) {
         Box::pin(fetch_for(call, revision)).await;
     }
 }
 
-/// Carries out what may be refused because of what is not here yet. Where a write is answered when the remote has it,
-/// a refusal is given only when the remote was asked after the request came, and is at what was decided on.
+/// Makes an attempt that may be refused only because this instance lags behind the remote. Where a write is
+/// acknowledged once the remote has it, the refusal stands only if a poll that started after the request shows that
+/// the remote still has the revision that it is based on. Otherwise the attempt is repeated.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub(crate) async fn confirmed<F: Future<Output = Result<Reply, ApiError>> + Send
     if served(&call.context.projection) == before { Err(refusal) } else { attempt().await }
 }
 
-/// Waits until what is served contains what is wanted, as long as a read waits for that.
+/// Waits as [`reach`] does, but no longer than a read waits for a revision.
 async fn reach_in_time(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
     tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
@@ -114,7 +114,7 @@ async fn reach(call: &Call<'_>, wanted: MinRevision) -> Result<(), ApiError> {
     }
 }
 
-/// Waits until what is served contains a revision, for as long as it takes to have all that the remote has now.
+/// Waits until the served snapshot contains a revision, at most until it has everything that the remote has now.
 async fn reach_revision(
     call: &Call<'_>,
     remote: Option<&Remote>,
@@ -130,7 +130,7 @@ async fn reach_revision(
     if is_served(call, revision).await? { Ok(()) } else { Err(not_there(revision)) }
 }
 
-/// Waits until what is served contains a head of the remote.
+/// Waits until the served snapshot contains a head of the remote.
 async fn reach_head(call: &Call<'_>, head: Revision) -> Result<(), ApiError> {
     let mut heads = call.context.projection.heads();
     while !is_served(call, head).await? {
@@ -139,18 +139,18 @@ async fn reach_head(call: &Call<'_>, head: Revision) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Waits until what is served is what the remote has, or contains that.
+/// Waits until the served snapshot is at the remote's head or contains it.
 async fn reach_latest(call: &Call<'_>, remote: &Remote) -> Result<(), ApiError> {
     let since = remote.since_now();
     let mut heads = call.context.projection.heads();
     let mut seen = remote.latest().await.map_err(|_| late())?;
     while let Some(head) = seen {
         heads.mark_unchanged();
-        // What waits to be pushed is nowhere but here.
+        // Commits that wait to be pushed exist only here, so the remote never has the served head.
         if remote.ahead().is_some_and(|ahead| ahead > 0) {
             return reach_head(call, head).await;
         }
-        // What is served may be what a remote that was rewound has lost, and contain its head all the same.
+        // Containing the head is not enough: a remote that was rewound may have lost the served revision.
         if served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)) {
             break;
         }
@@ -163,7 +163,7 @@ async fn reach_latest(call: &Call<'_>, remote: &Remote) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Whether what is served contains a revision.
+/// Whether the served snapshot contains a revision.
 async fn is_served(call: &Call<'_>, revision: Revision) -> Result<bool, ApiError> {
     if served(&call.context.projection) == Some(revision) {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! The edge: the only user of warp, and the only place with status codes.
+//! The HTTP layer: the only user of warp, and the only place with status codes.
 //!
 //! ```text
 //! request ─────▶ Call ─▶ routes::table ─▶ handler ─▶ Reply ─▶ Response
@@ -6,21 +6,21 @@
 //!                         action, handler  ApiError>           answer says
 //! ```
 //!
-//! warp is asked for one thing, the body of a request that has one. Which path and method is answered by
-//! whom, and what the authorizer is asked first, stands in one table (`routes`), because the contract is
-//! strict about what is said of a path that exists with a method that it does not take, and a chain of
-//! filters would have to guess that from rejections.
+//! warp does one thing here: it provides the body of a request that has one. A single table (`routes`) says which
+//! handler answers which path and method, and which action the authorizer is asked about first. A chain of warp
+//! filters would not do: the contract is strict about the answer to an existing path with an unsupported method, and
+//! a chain would have to guess that from rejections.
 //!
-//! What is promised here:
+//! Guarantees:
 //!
-//! * Every answer is a JSON:API document (OpenAPI documents and the pages of `ui` aside), also 404, 405, 413, 415 and
-//!   500, and carries `Cache-Control: no-store`, `Vary: Accept` and an `X-Request-Id`.
-//! * The order of checks is the same everywhere: path, method and media types; authorization;
-//!   existence; preconditions; syntax and values; conflicts.
-//! * A request sees one snapshot, and a refused one changes nothing.
-//! * A client that hangs up undoes nothing: what was submitted is carried out.
+//! * Every answer is a JSON:API document (except OpenAPI documents and the pages of `ui`), also 404, 405, 413, 415
+//!   and 500, and carries `Cache-Control: no-store`, `Vary: Accept` and an `X-Request-Id`.
+//! * The order of checks is the same everywhere: path, method and media types; authorization; existence;
+//!   preconditions; syntax and values; conflicts.
+//! * A request sees one snapshot, and a refused request changes nothing.
+//! * A client that disconnects undoes nothing: what was submitted is carried out.
 //!
-//! What is not here: sockets, YAML and git.
+//! Nothing here uses YAML or git, and only `server` uses sockets.
 
 mod admin;
 mod authorize;
@@ -86,7 +86,7 @@ pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
 pub(crate) use crate::http::notice_secret::standard_signature;
 
-/// Resources as the API shows them, for the command line.
+/// API resources for the command line.
 pub(crate) mod resources {
     use bytes::Bytes;
 
@@ -99,30 +99,30 @@ pub(crate) mod resources {
     use crate::http::jsonapi::document::history;
     use crate::http::jsonapi::query::Fields;
 
-    /// A collection.
+    /// Returns the resource of a collection.
     pub(crate) fn collection(entry: &Entry) -> Bytes {
         let mut out = Vec::new();
         document::push_resource(entry, &BasePath::root(), None, &mut out);
         out.into()
     }
 
-    /// The list of what a snapshot has.
+    /// Returns the list document of a snapshot.
     pub(crate) fn list(snapshot: &Snapshot) -> Bytes {
         document::Ready::list(snapshot, &BasePath::root()).body()
     }
 
-    /// An event, without what would name keys that are not to be seen.
+    /// Returns the resource of an event, without anything that names keys hidden from the caller.
     pub(crate) fn event(event: &EventRecord, allowed: &Allowed) -> Bytes {
         history::event(event, &Fields::default(), allowed)
     }
 
-    /// What differs in a collection.
+    /// Returns the resource of the differences in a collection.
     pub(crate) fn difference(difference: &CollectionDifference) -> Bytes {
         history::difference(difference, &Fields::default())
     }
 
-    /// An attribute and the event that gave it its value, marked where the collection has an edit that is not
-    /// committed: there is no document around the lines of a command whose `meta` could say so.
+    /// Returns an attribute and the event that gave it its value, marked if the collection has an uncommitted edit.
+    /// The mark is on the resource because the command prints no document whose `meta` could hold it.
     pub(crate) fn blame(key: &Key, blame: &Blame, is_edited: bool) -> Bytes {
         let resource = history::blame(key, blame, &Fields::default(), &Allowed::anonymous());
         match resource.strip_suffix(b"}") {
@@ -132,13 +132,13 @@ pub(crate) mod resources {
     }
 }
 
-/// Everything that can be asked of the service.
+/// The entry point for all requests to the API and the web pages.
 #[derive(Debug, Clone)]
 pub struct Routes {
     shared: Arc<Shared>,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 struct Shared {
     context: Context,
@@ -148,7 +148,7 @@ struct Shared {
 }
 
 impl Routes {
-    /// What can be asked of a service with these parts.
+    /// Creates the routes of a service with these parts.
     #[must_use]
     pub fn new(context: Context) -> Self {
         let common = Common::new(&context.access.cors, context.settings.compress);
@@ -158,11 +158,11 @@ impl Routes {
         Self { shared: Arc::new(Shared { context, common, budgets, ui }) }
     }
 
-    /// Answers one request, which came by this connection.
+    /// Answers one request that came over this connection.
     ///
-    /// warp would give the head out of a request as copies of its fields, so it is moved out before. The filter is
-    /// made for one request, whose body is there to be taken, so that there is nothing for warp to refuse; most
-    /// requests have no body.
+    /// The head is moved out of the request first, because warp would only hand out copies of its fields. The filter
+    /// is created for this one request, whose body is always available, so warp has nothing to reject. Most requests
+    /// have no body and skip warp altogether.
     fn respond<B>(
         &self,
         request: Request<B>,
@@ -227,11 +227,11 @@ impl Answers for Routes {
     }
 }
 
-/// Has a page answered by the pages, and all else by the API.
+/// Passes a request for a page to the web pages, and any other request to the API.
 async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     if let Some(ui) = ui {
         if call.page_path().is_some() {
-            // What a page shows is asked for piece by piece.
+            // The parts of a page are authorized one by one.
             call.enter(UI, None);
             return Ok(Box::pin(ui::answer(ui, call, body)).await);
         }
@@ -242,12 +242,12 @@ async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<
     routes::answer(call, body).await
 }
 
-/// How many commits are acknowledged here and not on the remote yet.
+/// The number of commits that are acknowledged here but not yet on the remote.
 const COLLECTORY_AHEAD: HeaderName = HeaderName::from_static("collectory-ahead");
 
-/// Answers one request, come what may.
+/// Answers one request, even if its handler fails or panics.
 ///
-/// It is boxed, since it is handed on several times before it is first polled, and has room for much.
+/// The future is boxed because it is large and is moved several times before it is first polled.
 fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<Output = Response> + Send {
     let id = RequestId::of(&head.headers, shared.context.clock);
     let span = id.span(&head.method, head.path(), traceparent(&head.headers));

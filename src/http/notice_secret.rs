@@ -1,4 +1,4 @@
-//! The secret by which git hosts and siblings sign their notices, in the way of each.
+//! The shared secret with which git hosts and siblings sign their notices, each in its own way.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use warp::http::HeaderMap;
 
 use crate::domain::unhex;
 
-/// How much older or newer than now what a sibling signs may be (Standard Webhooks, `webhook-timestamp`).
+/// How far a sibling's timestamp may be from the current time (Standard Webhooks, `webhook-timestamp`).
 const AGE_S_MAX: i64 = 300;
 
-/// Where the signature of a notice stands: of GitHub, of Gitea, of GitLab (the secret itself), and of a sibling.
+/// The signature headers of GitHub, Gitea, GitLab (which sends the secret itself) and a sibling.
 const SIGNATURES: [&str; 4] =
     ["x-hub-signature-256", "x-gitea-signature", "x-gitlab-token", "webhook-signature"];
 
-/// What stands before a secret of Standard Webhooks.
+/// The prefix of a Standard Webhooks secret.
 const STANDARD_PREFIX: &str = "whsec_";
 
-/// A secret that is shared with those who tell of changes.
+/// A secret shared with the senders of change notices.
 pub struct NoticeSecret {
     text: String,
-    /// What Standard Webhooks signs with: what follows `whsec_`, decoded, or the secret as it is.
+    /// The Standard Webhooks signing key: the decoded text after `whsec_`, or else the secret as it is.
     key: Vec<u8>,
 }
 
@@ -34,11 +34,11 @@ impl fmt::Debug for NoticeSecret {
 }
 
 impl NoticeSecret {
-    /// The secret that a text holds.
+    /// Parses a secret.
     ///
     /// # Errors
     ///
-    /// Says why it is none.
+    /// Returns why the text is not a secret.
     pub fn new(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         if text.is_empty() {
@@ -51,7 +51,7 @@ impl NoticeSecret {
         Ok(Self { text: text.to_owned(), key })
     }
 
-    /// Signs a notice in the way of Standard Webhooks: the headers that go with it.
+    /// Signs a notice as Standard Webhooks does and returns the headers to send with it.
     #[must_use]
     pub fn sign(&self, id: &str, at: DateTime<Utc>, body: &[u8]) -> [(&'static str, String); 3] {
         let seconds = at.timestamp().to_string();
@@ -59,12 +59,12 @@ impl NoticeSecret {
         [("webhook-id", id.to_owned()), ("webhook-timestamp", seconds), ("webhook-signature", signature)]
     }
 
-    /// Whether a request says to be signed, in any of the ways.
+    /// Whether a request carries a signature of any kind.
     pub(crate) fn is_claimed(headers: &HeaderMap) -> bool {
         SIGNATURES.iter().any(|name| headers.contains_key(*name))
     }
 
-    /// Whether one of the signatures that a request has is of this secret.
+    /// Whether the request's signature was made with this secret.
     pub(crate) fn has_signed(&self, headers: &HeaderMap, body: &[u8], now: DateTime<Utc>) -> bool {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let is_digest = |told: &str| {
@@ -79,7 +79,7 @@ impl NoticeSecret {
             return is_digest(told);
         }
         if let Some(told) = text(of_gitlab) {
-            // How long it takes to compare these tells nothing of the secret.
+            // The digests are compared so that timing reveals nothing about the secret.
             return Sha256::digest(told) == Sha256::digest(&self.text);
         }
         let (Some(id), Some(seconds), Some(told)) =
@@ -97,7 +97,7 @@ impl NoticeSecret {
     }
 }
 
-/// The value of `webhook-signature` (Standard Webhooks).
+/// Returns the value of `webhook-signature` (Standard Webhooks).
 pub(crate) fn standard_signature(key: &[u8], id: &str, seconds: &str, body: &[u8]) -> String {
     let signature = standard(key, id, seconds, body).finalize();
     format!("v1,{}", Base64::encode_string(&signature.into_bytes()))
@@ -107,7 +107,7 @@ fn standard(key: &[u8], id: &str, seconds: &str, body: &[u8]) -> Hmac<Sha256> {
     mac(key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body])
 }
 
-/// As Standard Webhooks writes it; padding may be missing.
+/// Decodes base64 as Standard Webhooks writes it; padding is optional.
 fn decoded(encoded: &str) -> Option<Vec<u8>> {
     let decoded = Base64::decode_vec(encoded).or_else(|_| Base64Unpadded::decode_vec(encoded));
     decoded.ok().filter(|key| !key.is_empty())

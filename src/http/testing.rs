@@ -1,5 +1,5 @@
-//! What the tests of this module share: entries without a repository, a writer without a disk, and
-//! a client that checks what every answer promises.
+//! Shared test helpers: entries without a repository, a writer without a disk, and a client that checks the
+//! guarantees of every answer.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,18 +21,17 @@ use crate::http::{
 };
 use crate::shutdown::Shutdown;
 
-/// A key.
 pub(crate) fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
 }
 
-/// An entry with attributes that are texts.
+/// An entry with text attributes.
 pub(crate) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<Entry> {
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
     Arc::new(Entry::committed(Arc::new(Collection::new(key(id), kind, attributes).unwrap())))
 }
 
-/// A problem of a file that nothing is served for.
+/// A problem of a file for which nothing is served.
 pub(crate) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
     Arc::new(Problem {
         path: path.into(),
@@ -52,7 +51,7 @@ pub(crate) fn snapshot(entries: impl IntoIterator<Item = Arc<Entry>>) -> Snapsho
     snapshot
 }
 
-/// A writer that decides as the real one does and keeps nothing on any disk.
+/// A writer that makes the same decisions as the real one but stores nothing on disk.
 pub(crate) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) -> Handle {
     let projection = projection.clone();
     Handle::answered_by(move |submission| {
@@ -90,13 +89,13 @@ fn inserted(snapshot: &mut Snapshot, collection: Arc<Collection>) -> Arc<Entry> 
     entry
 }
 
-/// What a handler may reach, where nothing has been read and everybody may do everything.
+/// A context in which no repository was read yet and every caller may do everything.
 pub(crate) fn context() -> Context {
     let projection = Projection::default();
     open(writer(&projection, Arc::default()), projection)
 }
 
-/// The defaults of everything, open to everybody.
+/// A context with all defaults that allows everything to every caller.
 fn open(handle: Handle, projection: Projection) -> Context {
     Context {
         handle,
@@ -124,7 +123,7 @@ fn open(handle: Handle, projection: Projection) -> Context {
     }
 }
 
-/// An authorizer that is a function.
+/// An authorizer made from a function.
 pub(crate) struct Hook(pub(crate) fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>);
 
 impl Authorizer for Hook {
@@ -133,7 +132,7 @@ impl Authorizer for Hook {
     }
 }
 
-/// The service as its clients see it.
+/// The service as a client sees it.
 pub(crate) struct Served {
     routes: Routes,
     pub(crate) projection: Projection,
@@ -141,12 +140,12 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Three collections, open to everybody.
+    /// Serves three collections to everyone.
     pub(crate) fn new() -> Self {
         Self::with(|_| ())
     }
 
-    /// Three collections, with settings that `change` makes.
+    /// Serves three collections with a context that `change` adjusts.
     pub(crate) fn with(change: impl FnOnce(&mut Context)) -> Self {
         let served = Self::loading(change);
         let posts = entry("posts", Kind::Document, &[("name", "Posts"), ("directory", "content/posts")]);
@@ -156,12 +155,12 @@ impl Served {
         served
     }
 
-    /// Three collections behind a hook.
+    /// Serves three collections behind an authorizer.
     pub(crate) fn behind(hook: fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>) -> Self {
         Self::with(|context| context.access.guard = Guard::with(Hook(hook)))
     }
 
-    /// Nothing has been read yet.
+    /// A service that has not read the repository yet.
     pub(crate) fn loading(change: impl FnOnce(&mut Context)) -> Self {
         let projection = Projection::default();
         let submissions = Arc::default();
@@ -200,13 +199,12 @@ impl Served {
         answer
     }
 
-    /// Everything that is served, to see whether anything changed.
+    /// Returns the list of all collections, to detect whether anything changed.
     pub(crate) async fn everything(&self) -> Json {
         self.get("/collections").await.is(200).json()
     }
 }
 
-/// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -229,7 +227,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The keys of a list, in order.
+    /// The keys of a list, in order and separated by blanks.
     pub(crate) fn keys(&self) -> String {
         let ids: Vec<String> = self.json()["data"]
             .as_array()
@@ -240,7 +238,7 @@ impl Answer {
         ids.join(" ")
     }
 
-    /// Code and source of each error.
+    /// The code and the source of each error.
     pub(crate) fn errors(&self) -> String {
         let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
         let shown: Vec<String> = errors

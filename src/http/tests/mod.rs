@@ -1,5 +1,5 @@
-//! The whole edge through its filter, on a writer without a disk. What the contract shows of one collection is proved over
-//! the wire, in `tests/it`.
+//! Tests of the whole HTTP layer on a writer without a disk. What the contract requires of a single collection is
+//! tested over the wire, in `tests/it`.
 
 mod operations;
 mod reads;

@@ -1,4 +1,4 @@
-//! What readers see.
+//! Reads.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -343,7 +343,7 @@ fn many_problems_are_put_together_off_the_threads_that_answer() {
         let problems = (0..200).map(|n| problem(&format!("collections/b{n}.yaml"), None));
         snapshot.problems = problems.map(|it| (it.path.clone(), it)).collect();
         served.projection.publish(Arc::new(snapshot));
-        // The one thread beside this one is busy until `held` goes.
+        // The only blocking thread is busy until `held` is dropped.
         let (held, wait) = std::sync::mpsc::channel::<()>();
         let busy = tokio::task::spawn_blocking(move || wait.recv());
         let mut asked = pin!(served.get("/problems"));

@@ -1,4 +1,4 @@
-//! Bad input: each gets a clear answer and changes nothing.
+//! Invalid input gets a clear answer and changes nothing.
 
 use crate::http::testing::Served;
 use crate::telemetry::{Limit, Reached};

@@ -1,4 +1,4 @@
-//! What writers can do.
+//! Writes.
 
 use std::sync::Arc;
 
