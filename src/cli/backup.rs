@@ -1,9 +1,9 @@
-//! `collectory backup`: a copy of the history in one file, beside a running service.
+//! `collectory backup`: copies the history into one file, also beside a running service.
 //!
-//! The copy is a bundle of git's: it holds the served branch, the former heads that are kept of rewritten
-//! ones, and all that they reach. Git reads the refs once and then only objects, which never change, so
-//! nobody has to stand still meanwhile. What was made is restored into a folder of its own before it takes
-//! the place of an older copy: that is the only proof that it can be.
+//! The copy is a git bundle of the served branch, the kept former heads of rewritten branches, and everything that
+//! they reach. Git reads the refs once and then only objects, which never change, so the service can continue to
+//! write. The bundle is restored into a separate folder before it replaces an older copy: only that proves that it is
+//! complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -74,10 +74,10 @@ impl Backup {
     }
 }
 
-/// Writes the bundle; tells how many refs are in it.
+/// Writes the bundle; returns the number of refs in it.
 ///
-/// Git's own `bundle create` reads each ref by itself, so that under load `HEAD` would be another commit
-/// than its branch; here they are read once.
+/// Git's own `bundle create` reads each ref separately, so under load `HEAD` could differ from its branch. This reads
+/// all refs at once.
 fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usize> {
     let git = |arguments: &[&str]| answered(git_reading(repository), arguments);
     let format = "--format=%(objectname) %(refname)";
@@ -86,7 +86,7 @@ fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usi
     let Some(head) = refs.iter().find_map(|line| line.strip_suffix(branch)) else {
         bail!("there is nothing to copy: {branch} has no commit yet");
     };
-    // With HEAD, whoever clones need not say which branch is meant.
+    // With HEAD in the bundle, `git clone` needs no branch name.
     let is_head = git(&["symbolic-ref", "--quiet", "HEAD"]).is_ok_and(|named| named.trim_end() == branch);
     let head = format!("{head}HEAD");
     refs.splice(0..0, is_head.then_some(head.as_str()));
@@ -98,7 +98,7 @@ fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usi
     Ok(refs.len())
 }
 
-/// Restores a bundle into a new folder: every object is read, checked and connected.
+/// Restores a bundle into a new folder: every object is read and checked, and all links between objects too.
 fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
     let path = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| anyhow!("{} is no UTF-8", path.display()))
@@ -109,19 +109,19 @@ fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
     answered(git(), &clone).map(drop)
 }
 
-/// Appends a pack with all that some commits reach.
+/// Appends a pack with everything that the commits reach.
 fn packed(repository: &Path, commits: &str, file: File) -> anyhow::Result<()> {
     let mut command = git_reading(repository);
     command.args(["pack-objects", "--quiet", "--revs", "--delta-base-offset", "--stdout"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(file).stderr(Stdio::piped()).spawn().context(NO_GIT)?;
-    // One that has ended already says why.
+    // If git has already ended, its own error is reported, not that of the write.
     let asked = child.stdin.take().map(|mut stdin| stdin.write_all(commits.as_bytes()));
     finished("pack-objects", &child.wait_with_output()?)?;
     Ok(asked.transpose().map(drop)?)
 }
 
-/// What git prints.
+/// Runs git and returns its standard output.
 fn answered(mut git: Command, arguments: &[&str]) -> anyhow::Result<String> {
     let output = git.args(arguments).stdin(Stdio::null()).output().context(NO_GIT)?;
     finished(arguments[0], &output)?;
@@ -134,13 +134,13 @@ fn finished(name: &str, output: &Output) -> anyhow::Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     match said.trim_end() {
-        // One that was ended says nothing.
+        // Git prints nothing when a signal ends it.
         "" => bail!("git {name} failed: {}", output.status),
         said => bail!("git {name} failed: {said}"),
     }
 }
 
-/// Puts a finished file in its place, so that there is the old one or the whole new one at any time.
+/// Moves a finished file into place, so that readers see either the old file or the complete new one.
 fn put(made: &Path, file: &Path, folder: &Path) -> io::Result<()> {
     File::open(made)?.sync_all()?;
     fs::rename(made, file)?;

@@ -1,4 +1,4 @@
-//! `collectory completions`: what a shell needs to complete the command line.
+//! `collectory completions`: prints a shell's completion script.
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};

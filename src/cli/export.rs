@@ -1,4 +1,4 @@
-//! `collectory export`: the collections in the form of another program.
+//! `collectory export`: prints the collections in the form of another program.
 
 use crate::cli::past::{AsOfArgs, HistoryArgs};
 use crate::cli::{Done, Failure, note, print};
@@ -36,7 +36,7 @@ Examples:
   collectory export --format laika > .contentbase/settings.json      for a Laika content store
   collectory export --format csv --as-of 2026-03-01                  a table of how it was";
 
-/// In which form collections go out.
+/// The form of the exported collections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
     /// The list document of the API.
@@ -47,7 +47,7 @@ enum Form {
     Decap,
     /// One YAML document, which is Laika's YAML form too.
     Yaml,
-    /// Comma-separated values, quoted as RFC 4180 says, one line a collection; lines end as on Unix.
+    /// Comma-separated values, quoted as in RFC 4180, one line per collection, with Unix line ends.
     Csv,
 }
 
@@ -71,7 +71,7 @@ impl Export {
     }
 }
 
-/// Laika's settings file; what it says beyond the collections is told.
+/// Returns Laika's settings file; reports what had to be added to the collections.
 fn laika(catalog: &Catalog) -> String {
     for added in export::additions(catalog) {
         note(&format!("Laika refuses what is not complete: {added}"));
@@ -79,7 +79,7 @@ fn laika(catalog: &Catalog) -> String {
     export::laika(catalog)
 }
 
-/// A configuration of Decap; what it can't say is told.
+/// Returns a Decap configuration; reports what it can't express.
 fn decap(catalog: &Catalog) -> String {
     let text = export::decap(catalog);
     for lost in export::losses(&text, catalog) {

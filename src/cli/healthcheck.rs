@@ -1,4 +1,4 @@
-//! `collectory healthcheck`: whether a service answers and is ready, as an exit code.
+//! `collectory healthcheck`: reports by its exit code whether a service answers and is ready.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use crate::cli::{Done, Failure};
 use crate::config::{Listen, listen_default};
 
-/// How long the service may take to answer.
+/// The timeout for the service's answer.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Ask a service whether it is ready; for containers and supervisors
@@ -22,8 +22,8 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 Ask a service whether it is ready, and say why not. Exit code 0 means that it is, 1 that it is not or was \
 not reached within 5 seconds. For the health check of a container, which has the variables of the service.")]
 pub(crate) struct Healthcheck {
-    /// The address of the service, its base path included, or of its `/livez` or `/readyz`; without it
-    /// the one that --listen and --tls-cert say.
+    /// The address of the service, its base path included, or of its `/livez` or `/readyz`; by default the address is
+    /// derived from --listen and --tls-cert.
     #[arg(value_name = "URL")]
     url: Option<String>,
 
@@ -32,19 +32,19 @@ pub(crate) struct Healthcheck {
           default_value_t = listen_default())]
     listen: Listen,
 
-    /// The certificate of the service, if it has one: then it is asked by TLS. The certificate is not
-    /// checked, since it is for another name than the one by which a machine asks itself.
+    /// The certificate of the service, if it has one; the service is then asked over TLS. The certificate is not
+    /// verified, because it is for another name than the local one that is used here.
     #[arg(long, env = "COLLECTORY_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 }
 
-/// Whom to ask, and how.
+/// How to reach the service.
 enum Asked {
-    /// This address.
+    /// At this URL.
     Url(String),
-    /// The service of this machine, whose certificate need not be for this address.
+    /// At this URL of this machine; the certificate need not match it.
     Own(String),
-    /// The service that listens at this path.
+    /// At this Unix socket.
     Socket(PathBuf),
 }
 
@@ -76,7 +76,7 @@ impl Healthcheck {
     }
 }
 
-/// Where a service of this machine that listens there is asked.
+/// Returns how to reach a service of this machine that listens there.
 fn at(listen: &Listen, is_secured: bool) -> Asked {
     let place = match listen {
         Listen::Unix(path) => return Asked::Socket(path.clone()),
@@ -88,7 +88,7 @@ fn at(listen: &Listen, is_secured: bool) -> Asked {
     Asked::Own(format!("{scheme}://{place}/readyz"))
 }
 
-/// Who listens at every address is asked at the loopback one.
+/// A service that listens on all addresses is reached at the loopback address.
 fn reached_at(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -97,7 +97,7 @@ fn reached_at(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Asks a service at an address whether it is ready; answers the time that it has there, if it says so.
+/// Asks a service whether it is ready; returns its `Date`, if it sends one.
 pub(crate) fn asked_at(url: &str) -> anyhow::Result<Option<String>> {
     if let Some(path) = url.strip_prefix("unix:") {
         get_from_socket(Path::new(path)).with_context(|| format!("cannot ask at {url}"))?;
@@ -127,7 +127,7 @@ fn get(url: &str, is_own: bool) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// The status line is all that matters, so this takes no client that knows Unix sockets.
+/// Asks over a Unix socket. Only the status line matters, so no HTTP client with Unix sockets is needed.
 fn get_from_socket(path: &Path) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;

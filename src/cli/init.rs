@@ -1,4 +1,4 @@
-//! `collectory init`: a repository with an example in it.
+//! `collectory init`: creates a repository with an example.
 
 mod editor;
 
@@ -36,7 +36,7 @@ pub(crate) struct Init {
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// The same as DIR, which wins over it.
+    /// The same as DIR, which takes precedence.
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
     repository: PathBuf,
 
@@ -47,9 +47,9 @@ pub(crate) struct Init {
     #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
     signing_key: Option<PathBuf>,
 
-    /// Install a pre-commit hook too, which refuses a commit with a broken collection file; DIR
-    /// may then be a repository already. Where git would not run it (no work tree, `core.hooksPath`)
-    /// that is said and nothing installed.
+    /// Install a pre-commit hook too, which refuses a commit with a broken collection file; DIR may then be a
+    /// repository already. Where git would not run the hook (no work tree, `core.hooksPath`), this is reported and
+    /// nothing is installed.
     #[arg(long, env = "COLLECTORY_HOOK")]
     hook: bool,
 }
@@ -77,7 +77,7 @@ recursive: true            # whether folders inside the directory belong to it
 impl Init {
     pub(crate) fn run(mut self) -> Result<Done, Failure> {
         self.repository = self.dir.take().unwrap_or(self.repository);
-        // First, so that a slip of the pen makes no repository.
+        // Check first, so that a typing error creates no repository.
         self.options(Access::Serve).check()?;
         let signing_key = self.signing_key.as_deref().map(SigningKey::read).transpose()?;
         if GitJournal::init(&self.repository)? {
@@ -97,21 +97,21 @@ impl Init {
             );
         }
         if self.hook {
-            // Also beside a running service.
+            // Surveying works beside a running service too.
             let journal = GitJournal::open(self.options(Access::Survey))?;
             note(&self.install_hook(&journal)?);
         }
         Ok(Done::Well)
     }
 
-    /// Installs the hook where git looks for it; answers what was done.
+    /// Installs the hook where git looks for it; returns what was done.
     fn install_hook(&self, journal: &GitJournal) -> anyhow::Result<String> {
         let repository = self.repository.display();
         if journal.work_tree_root().is_none() {
             bail!("{repository} has no work tree, so nobody commits there and git runs no pre-commit hook");
         }
         if let Some(folder) = hooks_folder(&self.repository)? {
-            // It may be the hooks of all repositories of the person.
+            // The configured folder may hold the hooks of all repositories of the person.
             let (folder, command) = (folder.display(), command(&self.folder.path));
             bail!("git takes its hooks from {folder} (core.hooksPath); add `{command}` to pre-commit there");
         }
@@ -123,7 +123,7 @@ impl Init {
     }
 }
 
-/// Commits the example as its creation, on behalf of the person whom git knows.
+/// Commits the example as its creation, with the person in git's configuration as the author.
 fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let key = Key::parse(EXAMPLE_KEY).expect("the example's key keeps to the rule");
     let collection =
@@ -140,10 +140,9 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the person's pre-commit hook, unless there is one; answers what was done.
+/// Installs the pre-commit hook, unless there is one; returns what was done.
 ///
-/// A hook with another folder than the default names it, so that it goes on working in a shell
-/// without our variables.
+/// The hook names a folder that is not the default, so that it works in a shell without our variables.
 fn install_hook(git_dir: &Path, folder: &str) -> anyhow::Result<String> {
     let hooks = git_dir.join("hooks");
     let path = hooks.join("pre-commit");
@@ -163,8 +162,8 @@ fn install_hook(git_dir: &Path, folder: &str) -> anyhow::Result<String> {
     Ok(format!("installed {}", path.display()))
 }
 
-/// The hook. Programs with windows have a short PATH, so it names this program by its path too; where
-/// there is none any more a commit passes, since a hook that stops every commit helps nobody.
+/// Returns the script of the hook. It also names this program by its path, because graphical programs have a short
+/// PATH. If the program no longer exists, the commit passes: a hook that stops every commit would help no one.
 fn script(folder: &str) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     Ok(format!(

@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 
 use crate::cli::{Cli, Done, Failure};
 
-/// Write the manual pages into a folder, one a command
+/// Write the manual pages into a folder, one per command
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,12 +1,12 @@
-//! The command line: one variant of `Command`, one file.
+//! The command line: each variant of `Command` has its own file.
 //!
 //! | exit code | meaning |
 //! |---|---|
-//! | 0 | done |
+//! | 0 | success |
 //! | 1 | found problems, or failed |
 //! | 2 | wrong usage |
 //!
-//! Answers go to standard output, everything else to standard error.
+//! Results are printed on standard output, everything else on standard error.
 
 mod backup;
 mod check;
@@ -90,21 +90,21 @@ enum Command {
     Man(man::Man),
 }
 
-/// How a command ended that did what it was asked.
+/// The outcome of a command that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// All is well.
+    /// No problems.
     Well,
-    /// It found problems, and has told them.
+    /// It found problems and reported them.
     FoundProblems,
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command was not carried out.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked in the wrong way; the sentence says what would be right.
+    /// The usage is wrong; the sentence says what is right.
     Usage(String),
-    /// It could not do it, for this reason.
+    /// It failed for this reason.
     Failed(anyhow::Error),
 }
 
@@ -121,11 +121,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// What says which repository, and how it is written to.
+/// The arguments that identify the repository and how it is written to.
 const OF_REPOSITORY: [&str; 4] = ["repository", "branch", "folder", "signing_key"];
 
 impl Cli {
-    /// Reads the command line. Where that is wrong usage, or asks for help, it is told and the process ends.
+    /// Parses the command line. Prints help or a usage error if there is one, and ends the process.
     #[must_use]
     pub fn read() -> Self {
         let mut command = Self::command();
@@ -137,11 +137,11 @@ impl Cli {
         Self::from_arg_matches(&matches).unwrap_or_else(|error| end(&error))
     }
 
-    /// Does what the command line says; `give_back` has the allocator give back what a thread has freed.
+    /// Runs the command; `give_back` makes the allocator return memory that the current thread has freed.
     ///
     /// # Errors
     ///
-    /// Says why it was not done.
+    /// Says why the command was not carried out.
     pub fn run(self, give_back: fn()) -> Result<Done, Failure> {
         match self.command {
             Command::Serve(serve) => {
@@ -175,8 +175,8 @@ impl Cli {
     }
 }
 
-/// Why a flag would be passed over in silence: a running service knows its repository and its remote. Variables of the
-/// environment are there for every command, and give way.
+/// Returns the usage error for a flag that has no effect with `--to`, because a running service knows its repository
+/// and remote. Environment variables are set for all commands, so they are ignored instead.
 fn contradiction(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
     let (mut command, mut matches) = (command, matches);
     while let Some((name, inner)) = matches.subcommand() {
@@ -195,12 +195,12 @@ fn contradiction(command: &clap::Command, matches: &ArgMatches) -> Option<String
     ))
 }
 
-/// A command and all that is below it.
+/// Returns a command and all its subcommands.
 fn commands(command: &clap::Command) -> Vec<&clap::Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(commands)).collect()
 }
 
-/// The variables of the environment that look like ours and that no flag has: typing errors, mostly.
+/// Returns the environment variables with our prefix that belong to no flag; they are usually mistyped.
 fn unknown_variables() -> impl Iterator<Item = String> {
     let command = Cli::command();
     let flags = commands(&command).into_iter().flat_map(clap::Command::get_arguments);
@@ -209,8 +209,8 @@ fn unknown_variables() -> impl Iterator<Item = String> {
     names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("COLLECTORY_"))
 }
 
-/// Tells wrong usage, or what was asked for, and ends the process; what clap repeats of the command line may be a URL
-/// with a password.
+/// Prints help or a usage error and ends the process. clap repeats parts of the command line, where a URL may contain
+/// a password, so passwords are removed.
 fn end(error: &clap::Error) -> ! {
     let told = error.to_string();
     let shown = without_userinfo(&told);
@@ -220,7 +220,7 @@ fn end(error: &clap::Error) -> ! {
     clap::Error::raw(error.kind(), shown.trim_start_matches("error: ")).exit()
 }
 
-/// Tells a failure, with all its causes, and what the process has to answer.
+/// Prints a failure with all its causes and returns the exit code.
 #[must_use]
 pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
     let (text, code) = match outcome {
@@ -233,14 +233,14 @@ pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Says something to the person at the terminal.
+/// Prints a message for the person at the terminal.
 fn note(text: &str) {
     let lines: Vec<String> = without_userinfo(text).split('\n').map(plain).collect();
-    // Whoever has closed standard error does not want to hear it.
+    // If standard error is closed, the message is not wanted.
     let _closed = writeln!(io::stderr(), "collectory: {}", lines.join("\n"));
 }
 
-/// The reason for a change, as long as a request may give one.
+/// Parses the reason for a change, up to the length that a request may have.
 fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.len() > REASON_BYTES_MAX {
@@ -249,12 +249,12 @@ fn reason(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The folder that a file lies in.
+/// Returns the folder of a file.
 fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A number of things, in words.
+/// Formats a number of things.
 fn counted(count: usize, noun: &str) -> String {
     match count {
         0 => format!("no {noun}s"),
@@ -263,7 +263,7 @@ fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// Answers git, which has started this program to be told a user or a password; `None` when it has not.
+/// Answers git, which runs this program to ask for a user name or a password; `None` if git did not.
 #[must_use]
 pub fn askpass() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
@@ -271,24 +271,24 @@ pub fn askpass() -> Option<ExitCode> {
         Ok(told) if answer(&told).is_ok() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(why) => {
-            // Git passes it on to whoever has started it.
+            // Git shows this to its caller.
             let _closed = writeln!(io::stderr(), "{why}");
             ExitCode::FAILURE
         }
     })
 }
 
-/// Whether a terminal obeys a character, or shows what is behind it in another order than it stands in.
+/// Whether a character controls a terminal or reorders the text after it.
 fn drives_terminal(c: char) -> bool {
     c.is_control() || turns_text(c)
 }
 
-/// A text of whoever wrote it, without what drives a terminal.
+/// Replaces the characters of an untrusted text that control a terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if drives_terminal(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// A line of JSON that says the same and drives no terminal: what is no ASCII stands in strings only.
+/// Escapes the characters of a JSON line that control a terminal; non-ASCII characters occur only in its strings.
 fn json_line(json: &str) -> Cow<'_, str> {
     if json.is_ascii() || !json.contains(drives_terminal) {
         return Cow::Borrowed(json);
@@ -300,7 +300,7 @@ fn json_line(json: &str) -> Cow<'_, str> {
     json.chars().map(escaped).collect()
 }
 
-/// Prints something that people look through; that whoever reads it has had enough is a good end.
+/// Prints output that people may page through; a reader that closes the pipe early is no error.
 fn print(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -309,7 +309,7 @@ fn print(text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Answers on standard output.
+/// Prints a line on standard output.
 fn answer(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;

@@ -1,4 +1,4 @@
-//! A change of a repository that no service serves.
+//! Changes of a repository that no service serves.
 
 use anyhow::anyhow;
 
@@ -8,7 +8,7 @@ use crate::config::ServeConfig;
 use crate::service::{Offline, StartError};
 use crate::store::StoreError;
 
-/// What the flags of a command say of the repository that it changes.
+/// Applies a command's flags to the configuration.
 pub(super) fn configured(
     mut config: ServeConfig,
     branch: Option<String>,
@@ -21,7 +21,7 @@ pub(super) fn configured(
     config
 }
 
-/// Opens the repository, changes it, and lets go of it.
+/// Opens the repository, changes it, and closes it.
 pub(super) fn change<T>(
     config: &ServeConfig,
     change: impl AsyncFnOnce(&Offline) -> Result<T, Failure>,
@@ -35,7 +35,7 @@ pub(super) fn change<T>(
     })
 }
 
-/// Says what else there is where a service has the repository.
+/// Suggests `--to` if a service has the repository open.
 fn served(error: StartError) -> anyhow::Error {
     match error {
         StartError::Repository(StoreError::Served { .. }) => anyhow!(

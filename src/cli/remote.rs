@@ -1,4 +1,4 @@
-//! `collectory remote`: what an operator decides about a remote that was rewritten.
+//! `collectory remote`: an operator's decision about a rewritten remote.
 
 use clap::Subcommand;
 
@@ -29,12 +29,13 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The remote is right as it is: follow it, and let go what it has lost; what only waits to be pushed stays, but for
-    /// what was made on top of what was lost: that is kept and told in /problems, until it is restored or accepted too
+    /// Accept the remote as it is: follow it, and give up what it has lost. Commits that only wait to be pushed stay,
+    /// except those on top of what was lost: they are kept and shown in /problems, until they are restored or
+    /// accepted too
     Accept(How),
     /// Bring back what the remote has lost, by a merge with what it has now
     Restore {
-        /// Put it in the place of what the remote has now, which is kept here.
+        /// Replace what the remote has now with what it has lost; what it has now is kept here.
         #[arg(long, env = "COLLECTORY_FORCE")]
         force: bool,
 
@@ -43,7 +44,7 @@ enum What {
     },
 }
 
-/// Where.
+/// Where to carry out the decision.
 #[derive(Debug, clap::Args)]
 struct How {
     #[command(flatten)]

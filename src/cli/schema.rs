@@ -1,4 +1,4 @@
-//! `collectory schema`: what a collection file may hold, for editors and programs.
+//! `collectory schema`: prints the JSON Schema of a collection file, for editors and programs.
 
 use crate::cli::{Done, Failure, print};
 use crate::domain;

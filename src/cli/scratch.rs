@@ -1,4 +1,4 @@
-//! A folder for what a command makes and looks at, and nobody needs afterwards.
+//! A temporary folder for a command.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use crate::cli::note;
 
-/// A new folder, which is gone with all that is in it when this is dropped.
+/// A new folder that is removed with its contents when dropped.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it inside a folder; the name begins so.
+    /// Creates the folder inside another; its name begins with `name`.
     pub(super) fn inside(folder: &Path, name: &str) -> io::Result<Self> {
         let path = folder.join(format!("{name}-{}", Uuid::new_v4().simple()));
         fs::create_dir(&path)?;

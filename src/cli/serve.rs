@@ -1,4 +1,4 @@
-//! `collectory serve`: from the command line to a running service, and back to nothing.
+//! `collectory serve`: starts, runs and stops the service.
 
 mod open_files;
 mod signals;
@@ -38,9 +38,9 @@ half a second later or more, ends it at once; what was answered is durable all t
 pub(crate) struct Serve {
     /// Who may do what: `none`, `allow-all` or a policy file.
     ///
-    /// `none` serves without authentication and without the OpenAPI documents; `allow-all` allows
-    /// everything to everybody; a policy file lists bearer tokens and what they grant, see
-    /// `collectory token`. There is no default. A file with one of those names is `./none`.
+    /// `none` serves without authentication and without the OpenAPI documents; `allow-all` allows everything to
+    /// everybody; a policy file lists bearer tokens and what they grant, see `collectory token`. There is no default.
+    /// For a file with one of those names, write `./none`.
     #[arg(long, env = "COLLECTORY_AUTH", value_name = "none|allow-all|FILE")]
     auth: Option<Auth>,
 
@@ -50,14 +50,13 @@ pub(crate) struct Serve {
     #[command(flatten)]
     log: LogConfig,
 
-    /// How many threads answer requests [default: one fewer than there are cores, since the writer
-    /// has one too, and at least one].
+    /// How many threads answer requests [default: the number of cores minus one, which is for the writer, and at
+    /// least one].
     #[arg(long, env = "COLLECTORY_WORKER_THREADS", value_name = "COUNT", help_heading = "Limits")]
     worker_threads: Option<NonZeroUsize>,
 }
 
-/// How many threads answer requests if nobody says: more than the cores that the writer leaves
-/// would only take turns with it.
+/// The default number of threads that answer requests. Any more would only compete with the writer for its core.
 fn worker_threads_default() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores - 1).unwrap_or(NonZeroUsize::MIN)
@@ -103,7 +102,7 @@ impl Serve {
         let base_path = self.config.http.base_path.clone();
         let builder = Service::configured(self.config).access_log(access_log).give_back(give_back);
         let outcome = runtime.block_on(serve(builder, auth, &limits, &base_path));
-        // After a second signal nobody waits for what is still under way.
+        // After a second signal, work in progress is abandoned.
         runtime.shutdown_background();
         outcome
     }
@@ -142,7 +141,7 @@ async fn serve(
     watch_over(service, signals, base_path).await
 }
 
-/// Tells that the service is ready, and stays until it is to end.
+/// Reports that the service is ready, and waits until it ends.
 async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath) -> Result<Done, Failure> {
     tokio::select! {
         () = service.ready() => {}
@@ -160,7 +159,7 @@ async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath
     }
 }
 
-/// The line that tells where; below which path does not concern a socket.
+/// The line that reports the address; the base path does not apply to a Unix socket.
 fn listening(bound: &Bound, base_path: &BasePath) -> String {
     match bound {
         Bound::Tcp(_) | Bound::Tls(_) => format!("listening on {bound}{base_path}"),
@@ -188,11 +187,11 @@ async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Res
     }
 }
 
-/// Ends a service that can't go on, for whoever supervises the process to start it again.
+/// Ends a service that can't continue, so that its supervisor restarts it.
 async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -> Result<Done, Failure> {
     tracing::error!(thread, "BUG: a thread has panicked, so what is served would grow old; the service ends");
     tokio::select! {
-        // What went wrong is told already.
+        // What went wrong is already logged.
         _ = service.shutdown() => {}
         _ = signals.next() => {}
     }

@@ -1,5 +1,4 @@
-//! `collectory undo` and `collectory restore`: as the API does, in the repository itself or through a
-//! service.
+//! `collectory undo` and `collectory restore`: the same as in the API, in the repository itself or through a service.
 
 use uuid::Uuid;
 
@@ -17,7 +16,7 @@ use crate::service::Offline;
 Take back what one event did, by a commit of its own. Refused when a later change touched the same \
 attributes.")]
 pub(crate) struct Undo {
-    /// The event's id, as `collectory show` and `/events` tell it.
+    /// The event's id, as `collectory show` and `/events` show it.
     #[arg(value_name = "EVENT", value_parser = event)]
     event: Uuid,
 
@@ -44,7 +43,7 @@ pub(crate) struct Restore {
     #[arg(value_name = "KEY", value_parser = crate::cli::past::key)]
     key: Key,
 
-    /// What it was at: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
+    /// The state to restore: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
     #[arg(value_name = "R")]
     revision: String,
 
@@ -57,10 +56,10 @@ Examples:
   collectory restore posts HEAD~1
   collectory restore posts 2026-03-01 -m 'The move is off'";
 
-/// Where and as whom.
+/// Where to make the change, and its reason.
 #[derive(Debug, clap::Args)]
 struct How {
-    /// Why, for the commit's message.
+    /// The reason, for the commit message.
     #[arg(short = 'm', long, env = "COLLECTORY_MESSAGE", value_name = "REASON", value_parser = crate::cli::reason)]
     message: Option<String>,
 
@@ -107,14 +106,14 @@ impl Restore {
     }
 }
 
-/// What is to be taken back.
+/// What to take back.
 enum What {
     Event(Uuid),
     Since(Key, String),
 }
 
 impl How {
-    /// Takes it back in the repository itself.
+    /// Makes the change in the repository itself.
     fn offline(&self, what: What) -> Result<ChangeReport, Failure> {
         let config = ServeConfig::new(self.repository.find()?);
         let config = offline::configured(config, self.repository.branch.clone(), &self.folder, &self.signing);

@@ -1,4 +1,4 @@
-//! `collectory token`: the bearer tokens of a policy file.
+//! `collectory token`: manages the bearer tokens of a policy file.
 
 mod file;
 mod new;
@@ -36,14 +36,14 @@ pub(crate) struct Token {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List the tokens: whose, when made, the first eight digits of the hash, until when, what for
+    /// List the tokens: name, creation date, first eight digits of the hash, expiry, rights
     List,
-    /// Take back all tokens of a name, or one of them
+    /// Revoke all tokens of a name, or one of them
     Revoke {
-        /// Whose tokens.
+        /// The name.
         name: String,
 
-        /// Only the token whose hash begins so, as `list` shows it.
+        /// Only the token whose hash begins with these digits, as `list` shows them.
         #[arg(long, env = "COLLECTORY_HASH", value_name = "PREFIX")]
         hash: Option<String>,
     },
@@ -59,7 +59,7 @@ Examples:
   collectory token revoke build-bot --hash 9f86d081 --policy policy.yaml
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/collections";
 
-/// How many digits of a hash tell tokens apart.
+/// How many digits of a hash are shown to distinguish tokens.
 const HASH_DIGITS: usize = 8;
 
 impl Token {
@@ -95,7 +95,7 @@ fn list(file: &PolicyFile) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// One line: name and address, when made, the beginning of the hash, until when, what for.
+/// Formats a token as one line: name and address, first digits of the hash, creation date, expiry, rights.
 fn shown(token: &Known) -> String {
     let (name, email) = (token.actor.name(), token.actor.email());
     let made = token.created.map_or("unknown".to_owned(), |time| time.format("%Y-%m-%d").to_string());

@@ -1,11 +1,11 @@
-//! Files that look like those of collections and are not read, for whoever wonders why not.
+//! Hints about files that look like collection files but are not read.
 
 use std::fs;
 use std::path::Path;
 
 use crate::domain::file_name;
 
-/// Why a file is not read that looks as if it should be; its name is the path inside the folder.
+/// Returns why a file that looks like a collection file is not read; `name` is its path inside the folder.
 pub(crate) fn hint(name: &str) -> Option<&'static str> {
     let (is_below, file) = name.rsplit_once('/').map_or((false, name), |(_, file)| (true, file));
     let small = file.to_ascii_lowercase();
@@ -23,7 +23,7 @@ pub(crate) fn hint(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The names of all files in a folder and below, hidden folders and links aside.
+/// Returns the paths of all files in a folder and its subfolders, without hidden folders and links.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     collect(folder, "", &mut names);
@@ -32,7 +32,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
-    // What can't be read has no hint; that it can't is told by reading the collections.
+    // Unreadable entries have no hint; reading the collections reports them.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (Ok(name), Ok(file_type)) = (entry.file_name().into_string(), entry.file_type()) else {
             continue;

@@ -1,4 +1,4 @@
-//! `collectory check`: read everything and tell what is wrong, in the words of the service.
+//! `collectory check`: reads everything and reports what is wrong, in the service's words.
 
 mod hints;
 mod read_only;
@@ -72,7 +72,7 @@ Examples:
 
 impl Check {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        // First, since it is wrong wherever the repository is.
+        // Check first, because these errors do not depend on the repository.
         self.output.without_table()?;
         self.options(Path::new(".")).check()?;
         let subject = Subject::of(&self.arguments, self.repository.dir.as_deref())?;
@@ -98,7 +98,7 @@ impl Check {
         }
     }
 
-    /// Tells the problems of the files that are wanted, or of all.
+    /// Reports the problems of the wanted files, or of all files.
     fn tell(&self, snapshot: &Snapshot, wanted: &[String]) -> Result<Done, Failure> {
         let mut problems = 0;
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
@@ -120,7 +120,7 @@ impl Check {
         Ok(if problems == 0 { Done::Well } else { Done::FoundProblems })
     }
 
-    /// The paths inside the repository of the files that were named.
+    /// Returns the paths inside the repository of the files on the command line.
     fn wanted(&self, subject: &Subject, work_tree: Option<&Path>) -> anyhow::Result<Vec<String>> {
         if subject.files.is_empty() {
             return Ok(Vec::new());
@@ -150,8 +150,8 @@ impl Check {
         }
     }
 
-    /// A folder that is not there has a wrong name, unless nothing is committed yet; what is about to be
-    /// committed may have nothing to do with it.
+    /// Checks that the folder exists. A missing folder is a wrong name, unless nothing is committed yet; what is
+    /// staged may have nothing to do with it.
     fn require_folder(
         &self,
         subject: &Subject,
@@ -193,7 +193,7 @@ impl Check {
     }
 }
 
-/// A fault for a program that shows it beside the line.
+/// Formats a fault for a program that shows it next to the line.
 fn annotation(problem: &Problem, number: usize) -> String {
     let fault = &problem.faults[number];
     json!({
@@ -208,7 +208,7 @@ fn annotation(problem: &Problem, number: usize) -> String {
     .to_string()
 }
 
-/// What a service would serve: the head, and over it the saved files.
+/// Returns the snapshot that a service would serve: the head, overlaid with the saved files.
 pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
     Ok(engine::survey(
         Box::new(ReadOnlyJournal { journal, view: SurveyView::WorkTree }),
@@ -216,7 +216,7 @@ pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Sn
     )?)
 }
 
-/// There is nobody to be patient for: every file is taken as it stands.
+/// The options of a one-time read: it waits for no file to settle.
 fn mirror_options(folder: &str) -> MirrorOptions {
     let clock = Clock::system();
     MirrorOptions {

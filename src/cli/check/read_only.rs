@@ -1,4 +1,4 @@
-//! What of a repository is looked at, and a journal that shows just that.
+//! A read-only journal that shows a single view of a repository.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::store::{
     Commits, Committed, Draft, Edit, GitLocks, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
 };
 
-/// What the index has and the head has not, as if it were saved in the work tree.
+/// Returns the differences between the index and the head as if they were saved in the work tree.
 pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Result<Vec<Edit>> {
     let head = journal.head()?;
     let mut committed: BTreeMap<String, TreeEntry> = journal
@@ -34,17 +34,17 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
     Ok(edits)
 }
 
-/// What of the repository is looked at.
+/// The view of the repository.
 pub(crate) enum SurveyView {
-    /// The head, and over it the saved files.
+    /// The head, overlaid with the saved files.
     WorkTree,
-    /// The head, and over it what is staged.
+    /// The head, overlaid with what is staged.
     Staged(Vec<Edit>),
     /// One commit.
     Revision(Revision),
 }
 
-/// A journal to look at, from one side; nothing is ever written through it.
+/// A journal that shows one view; nothing is ever written through it.
 pub(crate) struct ReadOnlyJournal {
     pub(crate) journal: GitJournal,
     pub(crate) view: SurveyView,
@@ -69,7 +69,7 @@ impl Journal for ReadOnlyJournal {
         _: GitLocks,
     ) -> Result<WorkTree, StoreError> {
         match &self.view {
-            // What is saved is saved, also while git holds its locks.
+            // Saved files count even while git holds its locks.
             SurveyView::WorkTree => self.journal.work_tree(head, paths, GitLocks::Ignore),
             SurveyView::Staged(edits) => {
                 Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })

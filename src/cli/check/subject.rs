@@ -9,15 +9,15 @@ use crate::cli::flags::repository;
 use crate::cli::{Failure, folder_of};
 use crate::store::git::around;
 
-/// A repository and, if only some are wanted, files of it.
+/// A repository, and the files to check if only some are wanted.
 pub(crate) struct Subject {
     pub(crate) repository: PathBuf,
     pub(crate) files: Vec<PathBuf>,
 }
 
 impl Subject {
-    /// Sorts the arguments into a folder and files; without a folder it is the repository that is
-    /// given, that of the files, or the one that [`repository::find`] takes.
+    /// Sorts the arguments into a folder and files. Without a folder, the repository is the given one, that of the
+    /// files, or the one that [`repository::find`] returns.
     pub(crate) fn of(arguments: &[PathBuf], given: Option<&Path>) -> Result<Self, Failure> {
         let (files, folders): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|it| it.is_file());
         let repository = match (&folders[..], files.first(), given) {
@@ -33,13 +33,13 @@ impl Subject {
     }
 }
 
-/// The repository that a folder is, or lies in.
+/// Returns the repository that a folder is, or is inside of.
 fn whole(folder: &Path) -> PathBuf {
     let is_itself = |above: &PathBuf| fs::canonicalize(folder).is_ok_and(|folder| folder == *above);
     around(folder).filter(|above| !is_itself(above)).unwrap_or_else(|| folder.to_owned())
 }
 
-/// The path of a file inside a work tree; a link is not followed.
+/// Returns the path of a file inside a work tree; a link is not followed.
 pub(crate) fn inside(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
     let elsewhere = || format!("{} is not in {}", file.display(), work_tree.display());
     let folder = fs::canonicalize(folder_of(file)).with_context(elsewhere)?;

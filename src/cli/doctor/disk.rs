@@ -1,4 +1,4 @@
-//! What the file system can do, room, and the clock.
+//! Checks of the file system, the free space and the clock.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,16 +16,16 @@ use crate::cli::scratch::Scratch;
 use crate::http::Clock;
 use crate::watch::{self, Places};
 
-/// Less room than this is soon used up.
+/// Less free space than this is soon used up.
 const BYTES_MIN: u64 = 200 * 1024 * 1024;
 
-/// A commit takes a few files, until packs are merged.
+/// The minimum number of free inodes: a commit needs a few files until packs are merged.
 const INODES_MIN: u64 = 1_000;
 
-/// How long a notice of the system may take.
+/// How long a file system notification may take.
 const NOTICE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A flush that takes longer makes every write slow.
+/// A slower flush makes every write slow.
 const FLUSH_SLOW: Duration = Duration::from_millis(500);
 
 /// How far the clock may be behind the newest commit.
@@ -45,7 +45,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
                 findings.push(Finding::wrong("file-system", what, "no write can be made durable", fix));
             }
         }
-        // Who may not write there was told so.
+        // The permissions check has already reported this.
         Err(_) if is_closed(&repo.state()) => {}
         Err(error) => {
             let what = format!("nothing can be made in {}: {error}", repo.state().display());
@@ -63,7 +63,7 @@ fn room(repo: &Repo, findings: &mut Vec<Finding>) {
         let what = format!("{} MB are free", bytes / 1024 / 1024);
         findings.push(Finding::wrong("room", what, "writes fail when the disk is full", fix));
     }
-    // Some file systems have as many as they like, and say 0.
+    // File systems without a fixed number of inodes report 0.
     if room.f_files > 0 && room.f_favail < INODES_MIN {
         let what = format!("{} inodes are free", room.f_favail);
         findings.push(Finding::wrong("room", what, "writes fail when there is none for another file", fix));
@@ -84,7 +84,7 @@ fn clock(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether files are written, flushed, renamed and noticed as they should be.
+/// Checks that files are written, flushed, renamed and noticed as they should be.
 fn file_system(folder: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
     let (old, new) = (folder.join("old.yaml"), folder.join("new.yaml"));
     fs::write(&old, "old")?;

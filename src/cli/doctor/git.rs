@@ -1,4 +1,4 @@
-//! What git says of the repository, and which git it is.
+//! What git reports about the repository, and git's version.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use crate::store::fsck::fsck;
 use crate::store::git::staged;
 use crate::store::git_command::{VERSION_MIN, git_reading, version};
 
-/// How much of what `git fsck` says is told.
+/// How many lines of git's output are reported.
 const LINES_MAX: usize = 20;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
@@ -48,7 +48,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     findings.push(Finding::wrong("fsck", wrong, why, fix));
 }
 
-/// What git prints about the repository, whoever owns it, since nothing runs that it names.
+/// Returns git's output for the repository, regardless of its owner: git executes nothing that the repository names.
 pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = git_reading(&repo.git_dir);
     command.args(["-c", "safe.directory=*"]);
@@ -62,7 +62,7 @@ pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether `git --version` tells of one that is too old; one that can't be read is not.
+/// Whether `git --version` reports a version that is too old; an unreadable version is not.
 fn is_old(said: &str) -> bool {
     version(said).is_some_and(|version| version < VERSION_MIN)
 }

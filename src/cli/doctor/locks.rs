@@ -1,4 +1,4 @@
-//! Locks, of ours and of git's, and whether anybody lives who holds them.
+//! Locks of the service and of git, and whether the processes that held them are alive.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -13,7 +13,7 @@ const CHECK: &str = "locks";
 
 const WHY: &str = "as long as it is there, git refuses to write, and so does the service";
 
-/// The locks that make the commit-graph stand still and nothing else.
+/// The locks that block only updates of the commit-graph.
 const OF_GRAPH: [&str; 2] = ["commit-graph-chain.lock", "commit-graph.lock"];
 
 /// Whether a service holds the repository; the kernel releases its lock when it dies.
@@ -23,14 +23,14 @@ pub(super) fn is_served(common_dir: &Path) -> bool {
 }
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
-    // The files that the service links its locks to, so that they can be told from git's.
+    // The service's locks are links to these files, which distinguishes them from git's.
     let ours = named(&states(repo), |name| name.starts_with("lock-"));
     let ours: BTreeSet<_> = ours.iter().filter_map(|path| inode(path)).collect();
     for lock in locks(repo) {
         let Some(inode) = inode(&lock) else { continue };
         let name = lock.display();
         if ours.contains(&inode) {
-            // While a service runs it is in use, or gone in a moment.
+            // While a service runs, the lock is in use or will be removed in a moment.
             if !repo.is_served {
                 let what = format!(
                     "{name} was left by a service that is dead: it is a link to a file of ours, and no process holds the service lock"
@@ -61,7 +61,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Every lock that git knows in a repository.
+/// Returns all lock files that git uses in a repository.
 fn locks(repo: &Repo) -> Vec<PathBuf> {
     let mut locks = Vec::new();
     for folder in BTreeSet::from([&repo.git_dir, &repo.common_dir]) {
@@ -87,7 +87,7 @@ fn collect(folder: &Path, depth: usize, locks: &mut Vec<PathBuf>) {
     }
 }
 
-/// How it is known that nobody holds a lock; `None` where somebody may.
+/// Returns the evidence that no process holds a lock; `None` if one may hold it.
 fn proof_of_death(repo: &Repo, lock: (u64, u64)) -> Option<String> {
     let mut gits = 0;
     let mut unseen = 0;
@@ -112,7 +112,7 @@ fn proof_of_death(repo: &Repo, lock: (u64, u64)) -> Option<String> {
                 .flatten()
                 .any(|root| fs::canonicalize(root).is_ok_and(|root| cwd.starts_with(root)))
         });
-        // A commit that waits for its message holds the lock and has it closed.
+        // A `git commit` that waits for its message holds the lock but has closed the file.
         gits += usize::from(works_here && name.starts_with("git"));
     }
     (gits == 0 && unseen == 0).then(|| "no process has it open, no git works in the repository".to_owned())

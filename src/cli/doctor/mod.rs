@@ -1,8 +1,8 @@
-//! `collectory doctor`: what is wrong with what the service keeps and needs, beside a running one or without.
+//! `collectory doctor`: finds what is wrong with what the service keeps and needs, with or without a running service.
 //!
-//! Each look is a function that tells findings and changes nothing. `--repair` mends what is the service's own
-//! by opening the repository as a start does, and removes what is said here to be removable; what a person has
-//! saved, and what is git's own, is only told.
+//! Each check reports findings and changes nothing. `--repair` repairs the service's own files by opening the
+//! repository as a start does, and removes the files that a finding says are removable. What a person saved and what
+//! belongs to git is only reported, except locks of the commit-graph that a dead git has left, which are removed too.
 
 mod disk;
 mod git;
@@ -38,18 +38,19 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     folder: FolderArgs,
 
-    /// Mend what is the service's own. What people have saved, and what is git's, is left to people.
+    /// Repair what belongs to the service. What people saved, and what belongs to git (except dead locks of its
+    /// commit-graph), is left to people.
     #[arg(long, env = "COLLECTORY_REPAIR")]
     repair: bool,
 
     #[command(flatten)]
     output: Output,
 
-    /// The policy file to look at, too.
+    /// Also check this policy file.
     #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE")]
     policy: Option<PathBuf>,
 
-    /// The address of a running service to look at, too.
+    /// Also check the running service at this address.
     #[arg(long, env = "COLLECTORY_ADDRESS", value_name = "URL")]
     address: Option<String>,
 }
@@ -60,30 +61,29 @@ Examples:
   collectory doctor --repo /srv/settings --policy /etc/collectory/policy.yaml --address http://127.0.0.1:8080
   collectory doctor --repair --json";
 
-/// How bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Severity {
-    /// Something does not work, or will not.
+    /// Something does not work, or will stop working.
     Wrong,
     /// Worth knowing.
     Hint,
 }
 
-/// What mends something.
+/// How a finding is repaired.
 #[derive(Debug)]
 enum Fix {
-    /// A person has to do it, and this is what.
+    /// A person has to do this.
     Person(String),
-    /// These files of the service's own are removed.
+    /// These files are removed.
     Remove(Vec<PathBuf>),
-    /// A start of the service, which mends what it has left.
+    /// The service's next start repairs what it left behind.
     Start,
 }
 
-/// Something that was found.
+/// A result of a check.
 #[derive(Debug)]
 struct Finding {
-    /// Which look has found it.
+    /// The name of the check.
     check: &'static str,
     severity: Severity,
     what: String,
@@ -118,7 +118,7 @@ impl Finding {
         self.severity == Severity::Wrong && !self.is_repaired
     }
 
-    /// What would be done.
+    /// Describes the repair.
     fn repair(&self) -> String {
         match &self.fix {
             Fix::Person(what) => what.clone(),
@@ -131,27 +131,27 @@ impl Finding {
     }
 }
 
-/// What is looked at.
+/// The repository to check.
 struct Repo {
     /// The `.git` of the work tree, or the bare repository.
     git_dir: PathBuf,
-    /// The part that all work trees share.
+    /// The directory that all work trees share.
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     /// The branch, as `refs/heads/…`.
     branch: String,
-    /// Whether the folder of the collections is there, or nothing is yet.
+    /// Whether the folder of the collections exists, or nothing is committed yet.
     has_folder: bool,
-    /// What of the work tree is behind the branch, while nobody serves it.
+    /// The paths of the work tree that are behind the branch; empty while a service runs.
     behind: BTreeSet<String>,
-    /// What a service has to write there.
+    /// The paths that a service must be able to write.
     written: Vec<Written>,
     /// Whether a service serves it now.
     is_served: bool,
 }
 
 impl Repo {
-    /// The folder of the service's own files.
+    /// The directory of the service's own files.
     fn state(&self) -> PathBuf {
         self.common_dir.join("collectory")
     }
@@ -166,7 +166,7 @@ impl Doctor {
             access: Access::Read,
             ..Options::new(repository)
         };
-        // First, since it is wrong wherever the repository is.
+        // Check first, because these errors do not depend on the repository.
         options(Path::new(".")).check()?;
         let path = self.repository.find()?;
         let options = options(&path);
@@ -208,7 +208,7 @@ impl Doctor {
 
 fn looked_at(journal: &mut GitJournal) -> Result<Repo, StoreError> {
     let is_served = locks::is_served(journal.common_dir());
-    // What can't be read is told by `git fsck`.
+    // `git fsck` reports what can't be read.
     let behind = if is_served { BTreeSet::new() } else { journal.behind().unwrap_or_default() };
     Ok(Repo {
         git_dir: journal.git_dir().to_owned(),
@@ -236,7 +236,7 @@ fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     disk::look(repo, findings);
 }
 
-/// Mends what is the service's own; a running one mends itself.
+/// Repairs what belongs to the service; a running service does that itself.
 fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
     if repo.is_served {
         return;
@@ -252,14 +252,14 @@ fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
         }
     }
     removed.into_iter().for_each(|at| findings[at].is_repaired = true);
-    // A start with another folder would take what it does not bring forward for brought.
+    // A start with another folder would record the work tree as up to date without updating it.
     if is_start_wanted && repo.has_folder && started(options).is_ok() {
         let by_start = findings.iter_mut().filter(|finding| matches!(finding.fix, Fix::Start));
         by_start.for_each(|finding| finding.is_repaired = true);
     }
 }
 
-/// Does what a start does before it serves: removes what a kill has left, brings the work tree forward.
+/// Does what a start does before it serves: removes the leftovers of a kill, and updates the work tree.
 fn started(options: Options) -> Result<(), StoreError> {
     let mut journal = GitJournal::open(Options { access: Access::Serve, maintain: false, ..options })?;
     journal.catch_up()

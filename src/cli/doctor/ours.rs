@@ -1,4 +1,4 @@
-//! The files of the service's own, and the work tree that it brings forward.
+//! The service's own files, and the work tree that it updates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::cli::doctor::{Finding, Fix, Repo};
 
-/// What is this old was not left a moment ago by somebody who lives.
+/// The minimum age of leftovers, so that files of a running process are not reported.
 const AGE_MIN: Duration = Duration::from_secs(600);
 
-/// How many bytes the sum of a file has, at its end.
+/// The length of the checksum at the end of a file.
 const SUM_BYTES: usize = 4;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
@@ -20,7 +20,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     packs(repo, findings);
 }
 
-/// What was in the making when a process was killed. A running service may be making it.
+/// Finds unfinished files of killed processes. A running service may still be writing them.
 fn leftovers(repo: &Repo, findings: &mut Vec<Finding>) {
     let ours = named(&states(repo), |name| {
         name.ends_with(".new")
@@ -55,7 +55,7 @@ fn leftovers(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What a person has saved and the service has put aside for them.
+/// Finds files that a person saved and that the service put aside.
 fn kept(repo: &Repo, findings: &mut Vec<Finding>) {
     let kept = named(&states(repo), |name| name.starts_with("kept-"));
     if !kept.is_empty() {
@@ -69,7 +69,7 @@ fn kept(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A work tree that shows an older commit than the branch has.
+/// Finds a work tree that shows an older commit than the branch's head.
 fn work_tree(repo: &Repo, findings: &mut Vec<Finding>) {
     if let Some(path) = repo.behind.first() {
         let count = crate::cli::counted(repo.behind.len(), "path");
@@ -79,7 +79,7 @@ fn work_tree(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The history as it was read, which is a copy of what git has.
+/// Checks the history index, which is a copy of what git has.
 fn index(repo: &Repo, findings: &mut Vec<Finding>) {
     let path = repo.state().join("history-index");
     let Ok(bytes) = fs::read(&path) else { return };
@@ -91,11 +91,11 @@ fn index(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Packs whose objects are all in another one.
+/// Finds packs whose objects are all in another pack.
 fn packs(repo: &Repo, findings: &mut Vec<Finding>) {
     let listed = fs::read_to_string(repo.state().join("spare-packs")).unwrap_or_default();
     let folder = repo.common_dir.join("objects/pack");
-    // Each with the one that has its objects.
+    // Each line names such a pack first, and then the pack that has its objects.
     let names = listed.lines().filter_map(|line| line.split_whitespace().next());
     let count = names.filter(|name| folder.join(name).with_extension("pack").exists()).count();
     if count > 0 && !repo.is_served {

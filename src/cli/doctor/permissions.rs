@@ -1,4 +1,4 @@
-//! Whether all that a service writes may be written, by whoever runs this and by whom the repository belongs to.
+//! Whether the current user and the repository's owner may write everything that a service writes.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,7 +12,7 @@ use crate::cli::doctor::{Finding, Repo};
 
 const CHECK: &str = "permissions";
 
-/// Which bits of a mode let the owner write, and the group or others.
+/// The mode bit that lets the owner write; [`ANOTHER_WRITES`] lets the group or others write.
 const OWNER_WRITES: u32 = 0o200;
 const ANOTHER_WRITES: u32 = 0o022;
 
@@ -27,7 +27,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
             findings.push(Finding::wrong(CHECK, what, written.lost, fix));
             continue;
         }
-        // Whoever runs this may do more than the service, as root may.
+        // The current user may have more rights than the service, as root does.
         let Some((there, owner)) = there.zip(owner) else { continue };
         if !may(there.uid(), there.mode(), owner) {
             let what = format!(
@@ -40,27 +40,27 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether something is there that may not be written.
+/// Whether the path exists but may not be written.
 pub(super) fn is_closed(path: &Path) -> bool {
     let there = fs::metadata(path);
     !matches!(&there, Err(error) if error.kind() == io::ErrorKind::NotFound)
         && may_write(path, there.as_ref().ok()).is_err()
 }
 
-/// Asks the kernel, which knows of groups, access lists and file systems that are read-only.
+/// Asks the kernel, which considers groups, access lists and read-only file systems.
 fn may_write(path: &Path, there: Option<&Metadata>) -> io::Result<()> {
     let is_folder = there.is_some_and(Metadata::is_dir);
     let wanted = if is_folder { Access::WRITE_OK | Access::EXEC_OK } else { Access::WRITE_OK };
     Ok(accessat(CWD, path, wanted, AtFlags::EACCESS)?)
 }
 
-/// Whether a user may write what has this owner and mode, as far as these say: a group may be theirs.
+/// Whether a user may write a file with this owner and mode; the user counts as a member of the group.
 const fn may(owner: u32, mode: u32, user: u32) -> bool {
     let bits = if owner == user { OWNER_WRITES } else { ANOTHER_WRITES };
     user == 0 || mode & bits != 0
 }
 
-/// Why a user may not write what has this owner and mode.
+/// Explains why a user may not write a file with this owner and mode; empty if these are not the reason.
 fn whose(owner: u32, mode: u32, user: u32) -> String {
     if may(owner, mode, user) {
         return String::new();
@@ -74,7 +74,7 @@ fn whose(owner: u32, mode: u32, user: u32) -> String {
 
 const ANOTHER_S: &str = "run this as the user of the service; if it is that one: chown it to that user";
 
-/// What lets a user write what has this owner and mode.
+/// Returns what lets a user write a file with this owner and mode.
 const fn repair(owner: u32, mode: u32, user: u32) -> &'static str {
     match (may(owner, mode, user), owner == user) {
         (true, _) => {
@@ -106,7 +106,7 @@ mod tests {
         assert!(repair(7, 0o40_500, 7).starts_with("chmod u+w"));
         assert_eq!(whose(0, 0o100_644, 7), ", it belongs to user 0, with the mode 644");
         assert!(repair(0, 0o100_644, 7).contains("chown it to that user"));
-        // As on a file system that is read-only.
+        // As on a read-only file system.
         assert_eq!(whose(7, 0o100_644, 7), "");
         assert!(repair(7, 0o100_644, 7).contains("read-only"));
     }

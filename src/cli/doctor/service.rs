@@ -12,10 +12,10 @@ use crate::format;
 use crate::http::Clock;
 use crate::store::remote::without_userinfo;
 
-/// How far two clocks may be apart.
+/// The maximum difference between two clocks.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(1);
 
-/// Who may do what: whether others may change it, and whether it can be read.
+/// Checks the policy file: whether others may change or read it, and whether it is valid.
 pub(super) fn policy(path: &Path, findings: &mut Vec<Finding>) {
     let shown = path.display();
     let (mode, bytes) = match fs::metadata(path)
@@ -44,7 +44,7 @@ pub(super) fn policy(path: &Path, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a service answers, is ready, and has the same time.
+/// Checks that a service answers, is ready, and has the same time.
 pub(super) fn address(url: &str, findings: &mut Vec<Finding>) {
     match healthcheck::asked_at(url) {
         Err(error) => {

@@ -1,4 +1,4 @@
-//! A command that works through a running service: the one HTTP client of the command line.
+//! The HTTP client of the commands that work through a running service.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,34 +11,34 @@ use ureq::http::Response;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
-/// How long one request may take: a write waits for the disk, and for others' locks.
+/// The timeout of a request: a write waits for the disk and for locks of other programs.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What stands encoded in a path and in a header: all but the unreserved characters (RFC 3986 section 2.3).
+/// The characters to encode in a path and in a header: all but the unreserved ones (RFC 3986 section 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The media type of JSON:API.
 const JSON_API: &str = "application/vnd.api+json";
 
-/// The media type of JSON:API with the extension for batches.
+/// The media type of JSON:API with the atomic operations extension.
 const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 
-/// The most bytes of a document that are read.
+/// The maximum size of a document.
 const DOCUMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Which service, and as whom.
+/// The service to use, and its token.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Client {
-    /// Ask the service at this address to do it, in place of the repository.
+    /// Let the service at this address do it, instead of opening the repository.
     #[arg(long = "to", env = "COLLECTORY_TO", value_name = "URL")]
     url: Option<Url>,
 
-    /// The file with the bearer token for it.
+    /// The file with the bearer token for the service.
     #[arg(long, env = "COLLECTORY_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
-/// Where a service is, its base path included.
+/// The address of a service, with its base path.
 #[derive(Debug, Clone)]
 pub(crate) struct Url(String);
 
@@ -56,31 +56,31 @@ impl std::str::FromStr for Url {
 }
 
 impl Url {
-    /// A path below it.
+    /// Returns the URL of a path below this one.
     pub(crate) fn join(&self, parts: &[&str]) -> String {
         let parts = parts.iter().map(|part| format!("/{}", utf8_percent_encode(part, RESERVED)));
         std::iter::once(self.0.clone()).chain(parts).collect()
     }
 }
 
-/// What became of a request to change something.
+/// The result of a request to change something.
 pub(crate) struct ChangeReport {
     pub(crate) what: &'static str,
     pub(crate) revision: Option<String>,
 }
 
 impl Client {
-    /// The service, if one is to be asked.
+    /// Returns the address of the service, if one was given.
     pub(crate) const fn url(&self) -> Option<&Url> {
         self.url.as_ref()
     }
 
-    /// Asks the service to change something. One that takes changes only with the entity tag of what they change tells
-    /// it, and is asked again with it.
+    /// Asks the service to change something. A service that requires the entity tag of what is changed returns it,
+    /// and the request is repeated with it.
     ///
     /// # Errors
     ///
-    /// Says why it was not reached, or what it answered.
+    /// Says why the service was not reached, or returns its error.
     pub(crate) fn post(
         &self,
         url: &str,
@@ -100,7 +100,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Says why it was not reached, or what it answered.
+    /// Says why the service was not reached, or returns its error.
     pub(crate) fn operate(
         &self,
         url: &str,
@@ -110,11 +110,11 @@ impl Client {
         self.send(url, Some((JSON_API_ATOMIC, body)), reason, None)
     }
 
-    /// Reads a document of the service; answers its bytes and its entity tag.
+    /// Reads a document of the service; returns its bytes and its entity tag.
     ///
     /// # Errors
     ///
-    /// Says why it was not reached, or what it answered.
+    /// Says why the service was not reached, or returns its error.
     pub(crate) fn get(&self, url: &str) -> anyhow::Result<(Vec<u8>, Option<String>)> {
         let mut request = self.agent().get(url).header("Accept", JSON_API);
         if let Some(token) = self.token()? {
@@ -169,7 +169,7 @@ impl Client {
         let config = Agent::config_builder()
             .tls_config(tls)
             .timeout_global(Some(REQUEST_TIME_MAX))
-            // A token goes to whom it was meant for.
+            // A redirect could send the token to another host.
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("collectory/", env!("CARGO_PKG_VERSION")))
@@ -178,29 +178,29 @@ impl Client {
     }
 }
 
-/// What a service says no with.
+/// An error answer of a service.
 #[derive(Debug, thiserror::Error)]
 #[error("{url} answers {status}: {detail}")]
 struct Refused {
     url: String,
     status: u16,
     detail: String,
-    /// The entity tag of what was to be changed.
+    /// The entity tag of the resource to be changed.
     tag: Option<String>,
 }
 
-/// The entity tag without which the service takes no change.
+/// Returns the entity tag that the service requires for the change.
 fn wanted_tag(error: &anyhow::Error) -> Option<&str> {
     let refused = error.downcast_ref::<Refused>().filter(|refused| refused.status == 428)?;
     refused.tag.as_deref()
 }
 
-/// Whether the service said no to a change, so that nothing of it was done.
+/// Whether the service refused the change, so that nothing was done.
 pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refused>().is_some_and(|refused| (400..500).contains(&refused.status))
 }
 
-/// An answer that says yes.
+/// Returns a successful answer, or else the error.
 fn succeeded(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<Response<Body>> {
     let mut response = answer.with_context(|| format!("cannot reach {url}"))?;
     let status = response.status().as_u16();
@@ -216,7 +216,7 @@ fn header(response: &Response<Body>, name: &str) -> Option<String> {
     response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-/// What a JSON:API error says, or the answer's first line.
+/// Returns the details of the JSON:API errors, or the first line of any other answer.
 fn detail(answered: &str) -> String {
     let parsed: Value = serde_json::from_str(answered).unwrap_or_default();
     let errors = parsed["errors"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Flags that several commands share, and what they mean: which repository, which service, in which form it is told.
+//! Flags that several commands share: the repository, the service, and the output format.
 //!
 //! Nothing here knows a command.
 

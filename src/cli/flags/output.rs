@@ -1,12 +1,12 @@
-//! In which form a command prints what it has to say.
+//! The output format of a command.
 
 use crate::cli::Failure;
 
-/// In which form something is printed.
+/// The output format.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// How to show it: lines for people, JSON for programs, or a table for a spreadsheet where there is one (`list`,
-    /// `get`, `log`, `export`).
+    /// The output format: lines for people, JSON for programs, or a table for a spreadsheet where there is one
+    /// (`list`, `get`, `log`, `export`).
     #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     format: Format,
 
@@ -21,7 +21,7 @@ enum Format {
     Text,
     /// JSON; resources are those of JSON:API, and where there are several, each has a line.
     Json,
-    /// Comma-separated values, quoted as RFC 4180 says, with a line of names; lines end as on Unix.
+    /// Comma-separated values, quoted as in RFC 4180, with a header line and Unix line ends.
     Csv,
 }
 
@@ -34,7 +34,7 @@ impl Output {
         !self.is_json() && matches!(self.format, Format::Csv)
     }
 
-    /// Refuses the form that a command has not.
+    /// Refuses CSV for a command without a table.
     pub(crate) fn without_table(&self) -> Result<(), Failure> {
         if self.is_csv() {
             return Err(Failure::Usage("only list, get, log and export know --format csv".to_owned()));

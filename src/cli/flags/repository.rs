@@ -1,8 +1,8 @@
-//! Which repository a command means.
+//! The repository that a command works on.
 //!
-//! What serves or makes a repository takes `--repo`, else `./settings`. What reads one, or undoes in it,
-//! looks further, as git does: where there is no `./settings`, it takes the repository around the present
-//! folder, in which whoever edits by hand stands.
+//! Commands that serve or create a repository take `--repo`, or else `./settings`. Commands that read one, or undo in
+//! it, search further, as git does: without `./settings` they take the repository around the current folder, where
+//! people who edit by hand usually are.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::store::git::around;
 
-/// Which repository, and which branch of it.
+/// The repository and the branch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Repository {
     /// The repository [default: ./settings, else the one around the present folder].
@@ -25,7 +25,7 @@ pub(crate) struct Repository {
     pub(crate) branch: Option<String>,
 }
 
-/// Which folder of it has the collection files.
+/// The folder of the collection files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FolderArgs {
     /// The folder of the collection files inside the repository.
@@ -34,7 +34,7 @@ pub(crate) struct FolderArgs {
     pub(crate) path: String,
 }
 
-/// What a commit is signed with.
+/// The signing key of commits.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Signing {
     /// Sign the commit with the SSH key in this file, as `serve --signing-key` does.
@@ -43,21 +43,21 @@ pub(crate) struct Signing {
 }
 
 impl Repository {
-    /// Where it is.
+    /// Returns the path of the repository.
     ///
     /// # Errors
     ///
-    /// Names `--repo` where there is none.
+    /// Suggests `--repo` if there is no repository.
     pub(crate) fn find(&self) -> anyhow::Result<PathBuf> {
         find(self.dir.as_deref())
     }
 }
 
-/// The repository to read.
+/// Returns the path of the repository to read.
 ///
 /// # Errors
 ///
-/// Names `--repo` where there is none.
+/// Suggests `--repo` if there is no repository.
 pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());

@@ -1,4 +1,4 @@
-//! `collectory import`: settings of another program become collections, in one commit.
+//! `collectory import`: converts settings of another program to collections, in one commit.
 
 mod offline;
 mod online;
@@ -32,16 +32,16 @@ pub(super) struct Import {
     #[command(flatten)]
     reading: SourceArgs,
 
-    /// What becomes of collections that are there already with other settings.
+    /// What to do with collections that already exist with other settings.
     #[arg(long, env = "COLLECTORY_EXISTING", value_name = "WHAT", value_enum, default_value_t = Existing::Fail)]
     existing: Existing,
 
-    /// Delete the collections that the file does not have; none, if a part of it can't be read. One page of a list is
-    /// refused.
+    /// Delete the collections that are not in the file. Deletes none if a part of the file can't be read, and refuses
+    /// a file that is one page of a list.
     #[arg(long, env = "COLLECTORY_PRUNE")]
     prune: bool,
 
-    /// Import the rest where some collections have a fault; still exits with 1.
+    /// Import the other collections if some have a fault; still exits with 1.
     #[arg(long, env = "COLLECTORY_KEEP_GOING")]
     keep_going: bool,
 
@@ -63,10 +63,10 @@ Examples:
   collectory import .contentbase/settings.json --existing merge
   curl -s https://old.example.org/collections | collectory import - --prune";
 
-/// Where the collections go, and why.
+/// The repository or service that gets the collections, and the reason.
 #[derive(Debug, clap::Args)]
 struct Target {
-    /// Why, for the commit's message.
+    /// The reason, for the commit message.
     #[arg(short = 'm', long, env = "COLLECTORY_REASON", value_name = "TEXT", value_parser = crate::cli::reason)]
     reason: Option<String>,
 
@@ -116,7 +116,7 @@ impl Import {
         }
     }
 
-    /// Plans, shows the plan, and has it carried out unless it is only to be seen.
+    /// Plans the import, shows the plan, and carries it out unless it is a dry run.
     fn carry_out(
         &self,
         parsed: &Parsed,
@@ -144,7 +144,7 @@ impl Import {
         Ok(if plan.faults.is_empty() { Done::Well } else { Done::FoundProblems })
     }
 
-    /// Tells the faults of a plan; answers whether they keep it from being carried out.
+    /// Reports the faults of a plan; returns whether they prevent it from being carried out.
     fn is_stopped(&self, plan: &ImportPlan) -> bool {
         for fault in &plan.faults {
             self.reading.tell(fault);
@@ -170,7 +170,7 @@ impl Import {
     }
 }
 
-/// A line of the plan for a program.
+/// Formats a line of the plan for a program.
 fn object(line: &PlanLine) -> String {
     let mut object = match &line.step {
         PlanStep::Create(_) => json!({"action": "create"}),

@@ -1,4 +1,4 @@
-//! An import into a repository that nobody serves.
+//! An import into a repository that no service serves.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::exchange::There;
 use crate::store::git::{Access, GitJournal, Options};
 
 impl Target {
-    /// Refuses what is wrong wherever the repository is.
+    /// Refuses options that are wrong for any repository.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         Ok(self.options().check()?)
     }
 
-    /// What is there; nothing where the repository is yet to be made.
+    /// Returns the current state; `None` if the repository does not exist yet.
     pub(super) fn snapshot(&self) -> anyhow::Result<Option<Arc<Snapshot>>> {
         let is_absent = match fs::read_dir(&self.repository) {
             Ok(mut entries) => entries.next().is_none(),
@@ -41,7 +41,7 @@ impl Target {
         }
     }
 
-    /// Carries out what was planned on a snapshot, all or nothing, once `ready` has been told that it can be.
+    /// Carries out what was planned on a snapshot, all or nothing. Calls `ready` once the repository can be changed.
     pub(super) fn submit(
         &self,
         commands: Vec<Command>,
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// The commands, each on the condition that its collection is still what was planned on.
+/// Makes each command conditional on its collection still being what the plan was based on.
 fn changes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<ConditionalCommand> {
     let condition = |command: &Command| {
         let entry = planned_on.and_then(|it| it.get(command.key().as_str()));
@@ -81,7 +81,7 @@ fn changes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<Conditi
         .collect()
 }
 
-/// What a snapshot has.
+/// Returns what exists in a snapshot.
 pub(super) fn there(snapshot: Option<&Snapshot>) -> There {
     let Some(snapshot) = snapshot else { return There::default() };
     let broken = |problem: &Arc<Problem>| {
@@ -95,7 +95,7 @@ pub(super) fn there(snapshot: Option<&Snapshot>) -> There {
     }
 }
 
-/// Why nothing was written, with the collection that is to blame.
+/// Explains why nothing was written, and names the collection that caused it.
 fn refused(error: SubmitError, key: impl Fn(usize) -> String) -> anyhow::Error {
     match error {
         SubmitError::Refused { index, refusal } => anyhow!("{}: {refusal}; nothing was written", key(index)),

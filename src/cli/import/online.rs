@@ -10,7 +10,7 @@ use crate::domain::{Catalog, Collection, Command, Key, Kind, Patch, Value};
 use crate::exchange::{self, There};
 
 impl Target {
-    /// What the service has for the token.
+    /// Returns what the service shows to the holder of the token.
     pub(super) fn there(&self, url: &Url) -> anyhow::Result<There> {
         let catalog = self.collections(&url.join(&["collections"]))?.0;
         let mut broken = self.problems(&url.join(&["problems"]))?;
@@ -18,11 +18,11 @@ impl Target {
         Ok(There { catalog, broken, is_served: true })
     }
 
-    /// The first fault of each file that could be a collection.
+    /// Returns the first fault of each broken file whose name is that of a collection.
     fn problems(&self, url: &str) -> anyhow::Result<BTreeMap<Key, String>> {
         let bytes = match self.client.get(url) {
             Ok((bytes, _)) => bytes,
-            // Whoever may not see them hears of them when the batch is refused.
+            // A client that may not list problems learns of them when the batch is refused.
             Err(error) if is_refused(&error) => return Ok(BTreeMap::new()),
             Err(error) => return Err(error),
         };
@@ -43,7 +43,7 @@ impl Target {
         Ok(problems)
     }
 
-    /// The collections of a document of the service, and its entity tag.
+    /// Reads a document of the service and returns its collections and its entity tag.
     fn collections(&self, url: &str) -> anyhow::Result<(Catalog, Option<String>)> {
         let (bytes, tag) = self.client.get(url)?;
         let unreadable = || format!("{url} answers what is no document of this API");
@@ -55,9 +55,9 @@ impl Target {
         Ok((source.candidates.into_iter().map(|it| it.collection).collect(), tag))
     }
 
-    /// Has the service carry out what was planned, all or nothing; answers the commit.
+    /// Has the service carry out the plan, all or nothing; returns the commit.
     ///
-    /// Each change names the version that it builds on, so nothing is overwritten that came meanwhile.
+    /// Each change names the version that it is based on, so it overwrites no changes made since then.
     pub(super) fn send(
         &self,
         url: &Url,
@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// The version that a change builds on, if it is still the one that was planned on.
+    /// Returns the version that a change is based on, if it is still the planned one.
     fn tag(&self, url: &Url, before: &Collection) -> anyhow::Result<Value> {
         let key = before.key();
         let (now, tag) = self.collections(&url.join(&["collections", key.as_str()]))?;

@@ -1,4 +1,4 @@
-//! What is imported, and how it is read.
+//! The source of an import.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -12,23 +12,23 @@ use crate::exchange::{self, Form, ImportOptions, ImportSource, Parsed};
 use crate::format::Fault;
 use crate::format::foreign::SOURCE_BYTES_MAX;
 
-/// Where settings come from, in which form.
+/// The file to import and its form.
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArgs {
     /// The file; `-` is standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
 
-    /// The form of the file; `auto` sees what it looks like.
+    /// The form of the file; `auto` detects it.
     #[arg(long, env = "COLLECTORY_FROM", value_name = "FORM", value_enum, default_value_t = From::Auto)]
     from: From,
 
-    /// What becomes of Decap's collections of single files: they are skipped, or kept as a collection of
-    /// documents where all files of one lie in one folder.
+    /// What to do with Decap's collections of single files: skip them, or keep each as a collection of documents if
+    /// all of its files are in one folder.
     #[arg(long, env = "COLLECTORY_FILES", value_name = "WHAT", value_enum, default_value_t = Files::Skip)]
     files: Files,
 
-    /// The key of the media collection that Decap's `media_folder` becomes.
+    /// The key of the media collection made from Decap's `media_folder`.
     #[arg(long, env = "COLLECTORY_MEDIA_KEY", value_name = "KEY", default_value = "media",
           value_parser = crate::cli::past::key)]
     media_key: Key,
@@ -38,10 +38,10 @@ pub(super) struct SourceArgs {
     schemas: Option<PathBuf>,
 }
 
-/// In which form settings come.
+/// The form of the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum From {
-    /// As the file looks.
+    /// Detect the form.
     Auto,
     /// Laika's settings, as JSON or YAML.
     Laika,
@@ -51,17 +51,17 @@ enum From {
     Json,
 }
 
-/// What becomes of collections of single files.
+/// What to do with collections of single files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Files {
-    /// They are told and left out.
+    /// Report them and leave them out.
     Skip,
-    /// They are kept where they have a folder.
+    /// Keep those whose files are in one folder.
     Keep,
 }
 
 impl SourceArgs {
-    /// Parses the file; `None` if it can't be read, and that is told.
+    /// Parses the file; reports a fault and returns `None` if it can't be parsed.
     pub(super) fn parse(&self) -> Result<Option<Parsed>, Failure> {
         let form = match self.from {
             From::Auto => None,
@@ -77,7 +77,7 @@ impl SourceArgs {
         Ok(self.or_tell(exchange::parse(&self.bytes()?, form)))
     }
 
-    /// Reads the collections of the file over what is there; `None` if that can't be, and that is told.
+    /// Reads the file's collections over the existing ones; reports a fault and returns `None` if that fails.
     pub(super) fn read(&self, parsed: &Parsed, there: &Catalog) -> anyhow::Result<Option<ImportSource>> {
         let Some(schemas) = self.schemas()? else { return Ok(None) };
         let keep_files = self.files == Files::Keep;
@@ -93,7 +93,7 @@ impl SourceArgs {
         read.map_err(|fault| self.tell(&fault)).ok()
     }
 
-    /// Tells a fault at its place, as compilers do.
+    /// Reports a fault with its position, as compilers do.
     pub(super) fn tell(&self, fault: &Fault) {
         tell(&self.file, fault);
     }
@@ -105,7 +105,7 @@ impl SourceArgs {
         read_file(&self.file)
     }
 
-    /// The schemas by key; `None` if one can't be read, and that is told.
+    /// Returns the schemas by key; reports a fault and returns `None` if one can't be read.
     fn schemas(&self) -> anyhow::Result<Option<exchange::Schemas>> {
         let mut schemas = exchange::Schemas::new();
         let Some(folder) = &self.schemas else { return Ok(Some(schemas)) };
@@ -141,7 +141,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     bounded(File::open(path).with_context(read)?).with_context(read)
 }
 
-/// One byte more than is read is enough to refuse it.
+/// Reads one byte more than the limit, which is enough to refuse the input.
 fn bounded(reader: impl io::Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(SOURCE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
@@ -149,6 +149,6 @@ fn bounded(reader: impl io::Read) -> io::Result<Vec<u8>> {
 }
 
 fn tell(path: &Path, Fault { line, column, message }: &Fault) {
-    // Whoever has closed standard error does not want to hear it.
+    // If standard error is closed, the message is not wanted.
     let _closed = writeln!(io::stderr(), "{}:{line}:{column}: {}", path.display(), plain(message));
 }

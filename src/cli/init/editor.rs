@@ -1,7 +1,6 @@
-//! What an editor with the YAML language server needs to complete and check collection files.
+//! Editor settings with which the YAML language server completes and checks collection files.
 //!
-//! The settings are a person's and no part of the history: git is told to leave them alone here
-//! (`.git/info/exclude`), so that they stand in no commit and in nobody's way.
+//! The settings are personal and not part of the history: git ignores them in this clone only (`.git/info/exclude`).
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -13,13 +12,13 @@ use serde_json::json;
 use crate::domain;
 use crate::domain::file_name::path_in;
 
-/// Where VS Code, and editors that follow it, look for the settings of a folder.
+/// The folder in which VS Code, and editors that follow it, look for settings.
 const FOLDER: &str = ".vscode";
 
-/// The schema, as a path inside the repository.
+/// The path of the schema inside the repository.
 const SCHEMA: &str = ".vscode/collection.schema.json";
 
-/// Writes the schema, and the settings that name it.
+/// Writes the schema and the settings that refer to it.
 pub(super) fn write_settings(repository: &Path, folder: &str) -> anyhow::Result<()> {
     let files = ["*.yaml", "*.yml"].map(|name| path_in(folder, name));
     fs::create_dir_all(repository.join(FOLDER)).context("cannot make the folder .vscode")?;

@@ -1,4 +1,4 @@
-//! `collectory blame`: which events gave a collection its values.
+//! `collectory blame`: shows which events gave a collection its values.
 
 use anyhow::anyhow;
 use chrono::SecondsFormat;
@@ -43,7 +43,7 @@ impl Blame {
             other => other.into(),
         })?;
         if is_edited && !self.source.output.is_json() {
-            // What is blamed is committed; what is served is not.
+            // Blame covers the committed version, and the served one is not committed.
             let edited = format!(
                 "{} was edited and not committed since: what is blamed is what is committed",
                 self.key

@@ -1,4 +1,4 @@
-//! `collectory diff`: what differs between two revisions.
+//! `collectory diff`: shows the differences between two revisions.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::domain::Key;
 use crate::engine::history::HistoryError;
 use crate::http::resources;
 
-/// How long the shortest differences are looked for; what is left is shown as replaced.
+/// The time limit of the search for the shortest differences; the rest is shown as replaced.
 const DIFFERENCE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Show what differs between two revisions
@@ -73,7 +73,7 @@ impl Diff {
     }
 }
 
-/// A line of a patch: tabs belong to it.
+/// Makes a line of a patch safe for a terminal but keeps its tabs.
 fn safe(line: &str) -> String {
     line.split('\t').map(plain).collect::<Vec<_>>().join("\t")
 }

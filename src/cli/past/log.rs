@@ -1,4 +1,4 @@
-//! `collectory log`: the events, newest first.
+//! `collectory log`: shows the events, newest first.
 
 use crate::cli::note;
 use crate::cli::past::{Done, Failure, Source, key, shown};
@@ -6,7 +6,7 @@ use crate::domain::Key;
 use crate::engine::history::{Action, EventPageQuery, EventTable, Filter, Origin, PageStart, TimeBound};
 use crate::http::{Allowed, resources};
 
-/// How many events are read at a time.
+/// How many events are read at once.
 const PAGE_LEN: usize = 200;
 
 /// Show who changed what, when and why
@@ -21,11 +21,11 @@ pub(crate) struct Log {
     #[arg(value_name = "KEY", value_parser = key)]
     keys: Vec<Key>,
 
-    /// Go on with the events of a collection under the key that it had before its file was moved.
+    /// Include the events of a collection under the key that it had before its file was moved.
     #[arg(long, env = "COLLECTORY_LOG_FOLLOW", requires = "keys")]
     follow: bool,
 
-    /// Show at most so many.
+    /// Show at most this many events.
     #[arg(short = 'n', long, env = "COLLECTORY_MAX_COUNT", value_name = "COUNT")]
     max_count: Option<usize>,
 
@@ -49,7 +49,7 @@ pub(crate) struct Log {
     #[arg(long, env = "COLLECTORY_SINCE", value_name = "R")]
     since: Option<String>,
 
-    /// Only events until this time or the end of this day, or up to and with this revision.
+    /// Only events until this time or the end of this day, or up to and including this revision.
     #[arg(long, env = "COLLECTORY_UNTIL", value_name = "R")]
     until: Option<String>,
 

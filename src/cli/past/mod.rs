@@ -1,9 +1,8 @@
-//! `collectory list`, `get`, `log`, `show`, `diff`, `blame` and `verify`: the present and the past on the command line, read
-//! from the repository itself, with or without a service beside.
+//! `collectory list`, `get`, `log`, `show`, `diff`, `blame` and `verify`: the present and the past on the command
+//! line, read from the repository itself, with or without a running service.
 //!
-//! People get lines, coloured on a terminal; programs get `--json`, one resource a line, as the API
-//! shows it. What people wrote is shown without its control characters: a commit's message is no
-//! way to drive a terminal.
+//! People get lines, with colours on a terminal; programs get `--json`, one resource per line, as in the API. Control
+//! characters are removed from text that people wrote, so that a commit message can't control a terminal.
 
 mod blame;
 mod diff;
@@ -33,10 +32,10 @@ use crate::engine::history::{Action, Effect, EventRecord, History, HistoryError,
 use crate::service::committers;
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
 
-/// How many new commits take so long to read that people want to know how far it is.
+/// From this number of new commits on, reading them takes so long that its progress is reported.
 const LONG_READING_LEN: usize = 10_000;
 
-/// Which history.
+/// The history to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
@@ -45,13 +44,13 @@ pub(crate) struct HistoryArgs {
     #[command(flatten)]
     folder: FolderArgs,
 
-    /// The e-mail address that the service commits under, if it was given another one.
+    /// The committer e-mail address of the service, if it is not the default.
     #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     committer_email: String,
 }
 
-/// Which history, and for whom it is shown.
+/// The history to read, and how to show it.
 #[derive(Debug, clap::Args)]
 struct Source {
     #[command(flatten)]
@@ -62,7 +61,7 @@ struct Source {
 }
 
 impl HistoryArgs {
-    /// Reads the history as the branch stands now.
+    /// Reads the history up to the current head of the branch.
     pub(crate) fn view(&self) -> anyhow::Result<View> {
         let journal = self.journal(Access::Read)?;
         if let Some(incomplete) = journal.incomplete()? {
@@ -78,7 +77,7 @@ impl HistoryArgs {
             access,
             ..JournalOptions::new(repository)
         };
-        // First, since it is wrong wherever the repository is.
+        // Check first, because these errors do not depend on the repository.
         options(Path::new(".")).check()?;
         Ok(GitJournal::open(options(&self.repository.find()?))?)
     }
@@ -92,19 +91,19 @@ impl HistoryArgs {
     }
 }
 
-/// Tells of a reading that takes long; of any other there is nothing to tell.
+/// Reports the progress of a long read, and nothing of a short one.
 fn tell_how_far(done: usize, total: usize) {
     if total >= LONG_READING_LEN {
         crate::cli::note(&format!("read {done} of {total} commits"));
     }
 }
 
-/// There is no such collection; and what became of it.
+/// The error for a missing collection, with its deletion if there was one.
 fn not_there(view: &View, key: &Key) -> anyhow::Error {
     let unknown = HistoryError::UnknownKey(key.clone());
     match view.became_of(key) {
         Ok(Some(deletion)) => anyhow!("{unknown} {deletion}"),
-        // What can't be told of it is no reason to say less.
+        // Without a known deletion, the error stands alone.
         Ok(None) | Err(_) => unknown.into(),
     }
 }
@@ -113,7 +112,7 @@ pub(crate) fn key(text: &str) -> Result<Key, String> {
     Key::parse(text).map_err(|error| error.to_string())
 }
 
-/// What part of a line is, for its colour.
+/// The kind of a part of a line, which determines its colour.
 #[derive(Debug, Clone, Copy)]
 enum Style {
     Name,
@@ -133,7 +132,7 @@ impl Style {
     }
 }
 
-/// Standard output as lines.
+/// Standard output, written line by line.
 struct Screen {
     out: BufWriter<StdoutLock<'static>>,
     is_coloured: bool,
@@ -150,7 +149,7 @@ impl Screen {
         Self { out: BufWriter::new(out.lock()), is_coloured, is_terminal }
     }
 
-    /// A text in its colour, fit for a terminal.
+    /// Returns a text in its colour, without what controls a terminal.
     fn ink(&self, ink: Style, text: &str) -> String {
         let text = plain(text);
         if self.is_coloured { format!("\x1b[{}m{text}\x1b[m", ink.code()) } else { text }
@@ -165,7 +164,7 @@ impl Screen {
         self.out.write_all(b"\n")
     }
 
-    /// Rows of a table: as they are for whoever goes on with them, fit for a terminal there.
+    /// Prints rows of a table: unchanged for other programs, and without control characters on a terminal.
     fn table(&mut self, rows: &[u8]) -> io::Result<()> {
         if !self.is_terminal {
             return self.out.write_all(rows);
@@ -173,7 +172,7 @@ impl Screen {
         self.out.write_all(rows_for_terminal(rows).as_bytes())
     }
 
-    /// One event: a line that names it, and what it did below.
+    /// Prints one event: a line that identifies it, and its effect below.
     fn event(&mut self, event: &EventRecord) -> io::Result<()> {
         let revision = self.ink(Style::Name, &event.commit.revision.to_string()[..SHORT_LEN]);
         let at = event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
@@ -222,16 +221,16 @@ impl Screen {
     }
 }
 
-/// How many digits of a revision people are shown.
+/// How many digits of a revision are shown to people.
 const SHORT_LEN: usize = 10;
 
-/// Lines without what drives a terminal.
+/// Removes from rows what controls a terminal.
 fn rows_for_terminal(rows: &[u8]) -> String {
     let rows = String::from_utf8_lossy(rows).replace("\r\n", "\n");
     rows.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// Shows something; that whoever reads has had enough is a good end.
+/// Prints something; a reader that closes the pipe early is no error.
 fn shown(show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, Failure> {
     let mut screen = Screen::new();
     match show(&mut screen).and_then(|()| Ok(screen.out.flush()?)) {

@@ -1,4 +1,4 @@
-//! `collectory show`: what one commit did.
+//! `collectory show`: shows what one commit did.
 
 use crate::cli::past::{Done, Failure, Source, Style, shown};
 use crate::engine::history::HistoryError;

@@ -1,4 +1,4 @@
-//! `collectory list` and `collectory get`: the collections as they are served, or as they were.
+//! `collectory list` and `collectory get`: show the collections as they are served, or as they were.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ Examples:
   collectory list --csv               for a spreadsheet
   collectory get posts --at HEAD~1    one collection before the last commit";
 
-/// Which moment.
+/// The moment to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AsOfArgs {
     /// As it was at this revision: a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
@@ -47,7 +47,7 @@ pub(crate) struct AsOfArgs {
     revision: Option<String>,
 }
 
-/// Which state, and in which form.
+/// The state to show, and the output format.
 #[derive(Debug, clap::Args)]
 struct State {
     #[command(flatten)]
@@ -93,7 +93,7 @@ impl Get {
 }
 
 impl AsOfArgs {
-    /// What is served, or was; of each file in whose place nothing is, a warning.
+    /// Returns the snapshot to show; warns about each file for which it has no collection.
     pub(crate) fn list(&self, place: &HistoryArgs) -> anyhow::Result<Arc<Snapshot>> {
         let (snapshot, left_out) = match &self.revision {
             None => {
@@ -121,7 +121,7 @@ impl AsOfArgs {
         Ok(snapshot)
     }
 
-    /// What is served, or was.
+    /// Returns what is served, or was served at the given revision.
     pub(crate) fn snapshot(&self, place: &HistoryArgs) -> anyhow::Result<Arc<Snapshot>> {
         match &self.revision {
             None => check::served(place.journal(Access::Survey)?, &place.folder.path),
@@ -134,11 +134,11 @@ impl AsOfArgs {
 }
 
 impl State {
-    /// There is no such collection; of the present also what became of it.
+    /// The error for a missing collection; without `--as-of` it reports the deletion too.
     fn not_there(&self, key: &Key) -> anyhow::Error {
         match &self.as_of.revision {
             None => self.source.place.view().map_or_else(
-                // A history that can't be read says nothing of it.
+                // If the history can't be read, the error stands alone.
                 |_| HistoryError::UnknownKey(key.clone()).into(),
                 |view| not_there(&view, key),
             ),

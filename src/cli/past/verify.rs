@@ -1,4 +1,4 @@
-//! `collectory verify`: does every commit say what it did, and who vouches for that?
+//! `collectory verify`: checks that every commit says what it did, and who signed it.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -39,28 +39,28 @@ nothing is executed. OpenPGP and X.509 signatures and SSH certificates are not c
 signature.state is one of unsigned, valid, unattributed (no file says whose it is), not-allowed, bad, \
 not-checked.")]
 pub(crate) struct Verify {
-    /// Which commits: `A..B` those behind A up to B, `A..` up to the head, `B` all up to B;
-    /// everything without it.
+    /// The commits to check: `A..B` those after A up to B, `A..` those after A up to the head, `B` all up to B. The
+    /// default is all commits.
     #[arg(value_name = "RANGE")]
     range: Option<String>,
 
-    /// Whom to believe: a file as `ssh-keygen` takes it, see ALLOWED SIGNERS in ssh-keygen(1).
-    /// Without it the one that git's configuration names, `gpg.ssh.allowedSignersFile`, if any.
+    /// The allowed signers: a file in the format of `ssh-keygen`, see ALLOWED SIGNERS in ssh-keygen(1). Without it
+    /// the file that git's configuration names, `gpg.ssh.allowedSignersFile`, if any.
     #[arg(long, env = "COLLECTORY_ALLOWED_SIGNERS", value_name = "FILE")]
     allowed_signers: Option<PathBuf>,
 
-    /// Whom to believe no more: public keys, one a line. Without it the file that git's
-    /// configuration names, `gpg.ssh.revocationFile`, if any.
+    /// The revoked keys: a file of public keys, one per line. Without it the file that git's configuration names,
+    /// `gpg.ssh.revocationFile`, if any.
     #[arg(long, env = "COLLECTORY_REVOKED_KEYS", value_name = "FILE")]
     revoked_keys: Option<PathBuf>,
 
-    /// Fail, too, when this commit is no longer part of the branch: write down `git rev-parse HEAD`, and prove
-    /// later that nothing up to there was rewritten.
+    /// Also fail if this commit is no longer part of the branch: write down `git rev-parse HEAD`, and prove later
+    /// that nothing up to there was rewritten.
     #[arg(long, env = "COLLECTORY_HEAD_WAS", value_name = "R")]
     head_was: Option<String>,
 
-    /// Every commit of the service in the range needs a valid signature, by allowed signers that are no
-    /// checked-out file unless --allowed-signers names it.
+    /// Require a valid signature on every commit of the service in the range. The allowed signers must not be a
+    /// checked-out file, unless --allowed-signers names it.
     #[arg(long, env = "COLLECTORY_REQUIRE_SIGNATURE")]
     require_signature: bool,
 
@@ -108,7 +108,7 @@ impl Verify {
                 if told.is_ok() {
                     told = tell(screen, &verdict, self.source.output.is_json());
                 }
-                // Whoever stops reading still wants the exit code.
+                // Continue when the reader stops reading, because the exit code still matters.
                 ControlFlow::Continue(())
             })?;
             told?;
@@ -123,7 +123,7 @@ impl Verify {
         Ok(if disagreeing == 0 && elsewhere.is_empty() && kept { Done::Well } else { Done::FoundProblems })
     }
 
-    /// What git finds wrong with what the range brings.
+    /// Returns what git finds wrong with the commits of the range.
     fn fsck(&self, view: &View, after: Option<Revision>, until: Option<Revision>) -> anyhow::Result<Placed> {
         let line = view.line(after, until)?;
         if line.is_empty() {
@@ -140,7 +140,7 @@ impl Verify {
         }
     }
 
-    /// Whom to believe, from the flags or else from git's configuration.
+    /// Returns the rules for signatures, from the flags or else from git's configuration.
     fn rules(&self) -> Result<Rules, Failure> {
         let configured = match (&self.allowed_signers, &self.revoked_keys) {
             (Some(_), Some(_)) => SignatureFiles::default(),
@@ -174,7 +174,7 @@ impl Verify {
     }
 }
 
-/// Whether the branch still reaches a commit that was its head once; says so where it doesn't.
+/// Whether the branch still contains a former head; reports a rewritten history if not.
 fn is_kept(view: &View, revision: &str) -> bool {
     let kept = view.resolve(revision);
     if let Err(error) = &kept {
@@ -225,7 +225,7 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
     Ok(())
 }
 
-/// Tells what git finds wrong with what no one commit brings.
+/// Reports what git finds wrong with objects that belong to no single commit.
 fn tell_elsewhere(screen: &mut Screen, faults: &[String], as_json: bool) -> std::io::Result<()> {
     if faults.is_empty() {
         return Ok(());
@@ -244,7 +244,7 @@ fn tell_elsewhere(screen: &mut Screen, faults: &[String], as_json: bool) -> std:
     Ok(())
 }
 
-/// A signature for programs; what does not apply is left out.
+/// Formats a signature for programs; what does not apply is left out.
 fn resource(signature: &Signature) -> Value {
     let of = |state: &str, why: &dyn ToString| json!({"state": state, "detail": why.to_string()});
     match signature {

@@ -1,21 +1,21 @@
-//! How many files the service may have open.
+//! The number of files that the service may have open.
 //!
-//! Each connection is an open file. Systems give a program far fewer than it may ask for, 1,024 as
-//! a rule, for the sake of programs that use `select` (getrlimit(2), `RLIMIT_NOFILE`); we don't.
+//! Each connection is an open file. The default limit is usually 1,024, far below what a program may request, for the
+//! sake of programs that use `select` (getrlimit(2), `RLIMIT_NOFILE`), which this one does not.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What the repository, its packs, the log and the threads have open, connections aside.
+/// The number of files that the repository, its packs, the log and the threads have open, without connections.
 const OWN_FILES_LEN: u64 = 512;
 
-/// Asks for as many open files as the system allows, and tells how many connections there may be. If the files are too
-/// few for `connections_max`, there are fewer, and the operator is told: a connection too many would take a file that a
-/// write needs.
+/// Raises the limit of open files as far as needed and allowed, and returns the maximum number of connections. If the
+/// limit stays too low, this is less than `connections_max`, with a warning: a connection too many would take a file
+/// from a write.
 #[must_use]
 pub(crate) fn raise(connections_max: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(OWN_FILES_LEN);
-    // No more than is of use: some systems call the maximum unlimited and mean less.
+    // Requests no more than is useful: some systems report an unlimited maximum but grant less.
     let possible = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     if limit.current.is_some_and(|current| current < possible) {
         limit.current = Some(possible);
@@ -36,8 +36,8 @@ pub(crate) fn raise(connections_max: usize) -> usize {
     connections
 }
 
-/// How many connections fit into this many open files; up to half as many again are accepted only to be told that the
-/// service is full.
+/// Returns how many connections fit into this many open files. Up to half as many again are accepted, only to be
+/// answered that the service is full.
 fn connections_for(files: u64) -> usize {
     let connections = files.saturating_sub(OWN_FILES_LEN).max(files / 4).max(1);
     usize::try_from(connections).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! The signals that a service obeys.
+//! The signals that a service handles.
 
 use std::time::{Duration, Instant};
 
@@ -6,19 +6,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::serve::supervisor;
 
-/// A second signal within this time is the first one, told twice: to the process and to its group, as
-/// timeout(1) and supervisors do.
+/// A second signal within this time is a duplicate: timeout(1) and supervisors signal both the process and its group.
 const SAME_SIGNAL_MAX: Duration = Duration::from_millis(500);
 
-/// Reads something again that the service was told.
+/// Reloads something that may change while the service runs.
 pub(super) type Reload = Box<dyn Fn() + Send>;
 
-/// The signals that ask for the end, and the one that asks to read again what can change.
+/// The signals that end the service, and the one that makes it reload.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// What SIGHUP has read again.
+    /// The reloads for SIGHUP.
     pub(super) reloads: Vec<Reload>,
 }
 
@@ -32,7 +31,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one that asks for the end and tells its name.
+    /// Waits for the next signal that ends the service and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         loop {
             tokio::select! {
@@ -48,8 +47,7 @@ impl Signals {
         supervisor::reloading(|| self.reloads.iter().for_each(|reload| reload()));
     }
 
-    /// Waits for another signal; one within [`SAME_SIGNAL_MAX`] of the first, which came at `before`, is taken for the
-    /// same.
+    /// Waits for another signal; ignores duplicates of the first, which came at `before` (see [`SAME_SIGNAL_MAX`]).
     pub(super) async fn next_but_same(&mut self, before: Instant) -> &'static str {
         loop {
             let name = self.next().await;

@@ -1,8 +1,8 @@
-//! Whoever supervises the process, as systemd does: sockets from it, notices to it.
+//! The supervisor of the process, such as systemd: sockets from it, notifications to it.
 //!
-//! The notices are those of `sd_notify(3)`; without a supervisor that asks for them (`NOTIFY_SOCKET`) nothing
-//! is sent. The watchdog is told that all is well as long as the threads that answer have turns: one that
-//! died has ended the process already, and a disk that hangs is not mended by a restart.
+//! The notifications are those of `sd_notify(3)`; nothing is sent without a supervisor that asks for them
+//! (`NOTIFY_SOCKET`). The watchdog is notified as long as the async threads make progress: a thread that panicked has
+//! already ended the process, and a restart does not repair a disk that hangs.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -16,15 +16,15 @@ use sd_notify::NotifyState;
 use crate::http::server::Socket;
 use crate::service::Service;
 
-/// How often the supervisor is told what the service does, if the watchdog does not ask for more.
+/// How often the supervisor gets the status, unless the watchdog needs more frequent notifications.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The socket that the supervisor listens on for the service, in place of `--listen` (`LISTEN_FDS`), so that a restart
-/// refuses nobody.
+/// Returns the socket on which the supervisor listens for the service (`LISTEN_FDS`), if there is one. It replaces
+/// `--listen`, so that no client is refused during a restart.
 ///
 /// # Errors
 ///
-/// Says that something was passed on that is no listening socket.
+/// Fails when the passed descriptor is not a listening socket.
 pub(super) fn passed_on_socket() -> io::Result<Option<Socket>> {
     const FIRST: usize = 0;
     let mut passed_on = ListenFd::from_env();
@@ -35,12 +35,12 @@ pub(super) fn passed_on_socket() -> io::Result<Option<Socket>> {
     tcp.or_else(|_| passed_on.take_unix_listener(FIRST).map(|taken| taken.map(Socket::Unix)))
 }
 
-/// Tells that the service serves.
+/// Notifies the supervisor that the service is ready.
 pub(super) fn ready(service: &Service) {
     tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
 }
 
-/// Tells that the service reads what it was told again, and when it has.
+/// Notifies the supervisor that the service reloads, and when it is done.
 pub(super) fn reloading(reload: impl FnOnce()) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -50,12 +50,12 @@ pub(super) fn reloading(reload: impl FnOnce()) {
     tell(&[NotifyState::Ready]);
 }
 
-/// Tells that the service ends.
+/// Notifies the supervisor that the service is stopping.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")]);
 }
 
-/// Tells again and again that all is well, and what the service does; never ends.
+/// Sends watchdog notifications and the status periodically; never returns.
 pub(super) async fn keep_telling(service: &Service) {
     let half = sd_notify::watchdog_enabled().map(|watchdog| watchdog / 2);
     let mut interval = tokio::time::interval(half.unwrap_or(STATUS_INTERVAL).min(STATUS_INTERVAL));
@@ -65,7 +65,7 @@ pub(super) async fn keep_telling(service: &Service) {
     }
 }
 
-/// A supervisor that does not listen misses what it was told, and nothing else happens.
+/// Sends a notification. A failure has no other effect, because a supervisor that does not listen only misses it.
 fn tell(states: &[NotifyState<'_>]) {
     let place = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
     let told = match place.as_bytes().strip_prefix(b"@") {
@@ -77,7 +77,7 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Tells it at a socket that has a name and no path (unix(7), "abstract"), which the crate takes for a path.
+/// Sends a notification to an abstract socket (unix(7)), whose name the crate would take for a path.
 fn tell_by_name(name: &[u8], states: &[NotifyState<'_>]) -> io::Result<()> {
     let told: String = states.iter().map(|state| format!("{state}\n")).collect();
     let socket = UnixDatagram::unbound()?;

@@ -1,4 +1,4 @@
-//! The policy file on disk, replaced in one step.
+//! The policy file on disk, replaced atomically.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::cli::folder_of;
 
-/// A policy file, which need not exist.
+/// A policy file, which may not exist yet.
 pub(crate) struct PolicyFile {
     path: PathBuf,
     folder: PathBuf,
@@ -23,7 +23,7 @@ impl fmt::Display for PolicyFile {
 }
 
 impl PolicyFile {
-    /// Finds a file; a link is followed, so that it stays one.
+    /// Finds the file; follows a link, so that the link stays in place.
     pub(crate) fn find(path: &Path) -> anyhow::Result<Self> {
         let path = match fs::canonicalize(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
@@ -33,7 +33,7 @@ impl PolicyFile {
         Ok(Self { path, folder })
     }
 
-    /// What it says, if it is there.
+    /// Returns the contents, if the file exists.
     pub(crate) fn read(&self) -> anyhow::Result<Option<String>> {
         match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -41,15 +41,14 @@ impl PolicyFile {
         }
     }
 
-    /// Replaces the file by what `edit` makes of it; nothing changes if that fails, or makes nothing
-    /// else of it.
+    /// Replaces the contents with what `edit` returns, unless it fails or returns the same contents.
     pub(crate) fn edit(
         &self,
         edit: impl FnOnce(Option<&str>) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
         let shown = self.folder.display();
         let handle = File::open(&self.folder).with_context(|| format!("cannot open {shown}"))?;
-        // Two of us at a time would lose a change; released when the handle is closed.
+        // Prevents a lost update by another process; released when the handle is closed.
         handle.lock().with_context(|| format!("cannot lock {shown}"))?;
         let old = self.read()?;
         let new = edit(old.as_deref())?;
@@ -57,18 +56,18 @@ impl PolicyFile {
             return Ok(());
         }
         self.replace(new.as_bytes()).with_context(|| format!("cannot write {self}"))?;
-        // The rename is durable once the folder is.
+        // The rename is durable once the folder is flushed.
         handle.sync_all().with_context(|| format!("cannot flush {shown}"))
     }
 
-    /// Writes beside the file and renames, so a reader sees the old or the new one. Owner and mode
-    /// stay; a new file is for its owner alone.
+    /// Writes a temporary file and renames it, so a reader sees either the old or the new contents. Owner and mode
+    /// stay the same; a new file is accessible only to its owner.
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.folder.join(format!(".policy-{}.tmp", uuid::Uuid::new_v4().simple()));
         let written =
             write_like(&temporary, &self.path, bytes).and_then(|()| fs::rename(&temporary, &self.path));
         if written.is_err() {
-            // Nothing to be done about one that can't be removed either; the first error is the news.
+            // A failure to remove the file is ignored, because the first error matters.
             let _left = fs::remove_file(&temporary);
         }
         written

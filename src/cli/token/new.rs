@@ -1,4 +1,4 @@
-//! A token that is being made.
+//! New tokens.
 
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
@@ -10,7 +10,7 @@ use crate::domain::{Expiry, Grant, KeyPattern, Right, SecretHash};
 use crate::format::policy::NewToken;
 use crate::http::Clock;
 
-/// Whom a new token is for, and for what.
+/// The properties of a new token.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewTokenArgs {
     /// Who the token is for: the author of the commits that are made with it.
@@ -21,33 +21,31 @@ pub(crate) struct NewTokenArgs {
     #[arg(long, env = "COLLECTORY_EMAIL", value_name = "EMAIL")]
     email: Option<String>,
 
-    /// What the token allows: read (lists, collections, their stream, problems, changes, the OpenAPI
-    /// documents), write (create, update, delete), audit (the history: events, past states,
-    /// differences, blame; with write also undo and restore), operate (the service itself). Without
-    /// it read,write, unless --grant says it all.
+    /// What the token allows: read (lists, collections, their stream, problems, changes, the OpenAPI documents),
+    /// write (create, update, delete), audit (the history: events, past states, differences, blame; with write also
+    /// undo and restore), operate (the service itself). The default is read,write, unless only --grant is given.
     #[arg(long, env = "COLLECTORY_MAY", value_name = "RIGHTS", value_delimiter = ',', value_parser = right)]
     may: Option<Vec<Right>>,
 
-    /// The keys of the collections that --may is for, with `*` for any run of characters; may be given
-    /// several times. Every key without it.
+    /// The keys of the collections that --may applies to, with `*` for any run of characters; may be given several
+    /// times. The default is every key.
     #[arg(long, env = "COLLECTORY_KEYS", value_name = "PATTERN", value_parser = KeyPattern::parse)]
     keys: Vec<KeyPattern>,
 
-    /// Further rights, for keys of their own: `write:blog-*`, `read,audit:blog-*,pages`; may be given
-    /// several times.
+    /// Further rights, each for its own keys: `write:blog-*`, `read,audit:blog-*,pages`; may be given several times.
     #[arg(long = "grant", env = "COLLECTORY_GRANT", value_name = "RIGHTS:PATTERNS", value_parser = grant)]
     grants: Vec<Grant>,
 
-    /// Until when the token is good: a number of days (`90d`), hours (`12h`) or minutes (`30m`), a day
-    /// (to its end, UTC), or a time. For ever without it.
+    /// When the token expires: after a number of days (`90d`), hours (`12h`) or minutes (`30m`), at the end of a day
+    /// (UTC), or at a time. By default it does not expire.
     #[arg(long, env = "COLLECTORY_EXPIRES", value_name = "WHEN", value_parser = expiry)]
     expires: Option<Expiry>,
 }
 
-/// How much chance is in a secret.
+/// The number of random bytes in a secret.
 const SECRET_BYTES: usize = 32;
 
-/// Refuses what a command is called.
+/// Refuses the names of the subcommands.
 fn name(name: String) -> Result<String, &'static str> {
     if matches!(name.as_str(), "list" | "revoke") {
         Err("`list` and `revoke` are no names of tokens")
@@ -97,7 +95,7 @@ impl NewTokenArgs {
         self.name.is_some()
     }
 
-    /// The token as it will stand in the file.
+    /// Returns the token as the file stores it.
     pub(crate) fn token(self, secret: &str) -> Result<NewToken, Failure> {
         let grants = self.grants();
         let name = self.name.ok_or_else(|| Failure::Usage("say who the token is for".into()))?;
@@ -111,7 +109,7 @@ impl NewTokenArgs {
         })
     }
 
-    /// What `--may` and `--keys` say, or would say by themselves, and then each `--grant`.
+    /// Returns the grant of `--may` and `--keys`, which is also the default, followed by each `--grant`.
     fn grants(&self) -> Vec<Grant> {
         let is_said = self.may.is_some() || !self.keys.is_empty() || self.grants.is_empty();
         let own = is_said.then(|| Grant {
@@ -122,7 +120,7 @@ impl NewTokenArgs {
     }
 }
 
-/// Chance from the system, printable, with a beginning by which secret scanners can know it.
+/// Returns random text with a prefix that secret scanners can recognize.
 pub(crate) fn secret() -> anyhow::Result<String> {
     let mut chance = [0; SECRET_BYTES];
     getrandom::fill(&mut chance).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
