@@ -1,6 +1,6 @@
 //! The admin listener for monitoring: metrics and health.
 //!
-//! It answers `/metrics`, `/livez` and `/readyz` without authentication: whoever can reach the address may read them.
+//! It answers `/metrics`, `/livez` and `/readyz` without authentication, to every client that can reach the address.
 //! The guarantees for answers of the API do not apply here.
 
 use std::convert::Infallible;

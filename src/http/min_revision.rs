@@ -64,8 +64,7 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     drop(reach_in_time(call, MinRevision::Revision(revision)).await);
 }
 
-/// Does the same as [`fetch_for`] for a cursor or a token of a sibling: each begins with the revision that it is
-/// from.
+/// Does the same as [`fetch_for`] for the revision at the start of a sibling's cursor or token.
 pub(crate) async fn fetch_for_cursor(call: &Call<'_>, cursor: &str) {
     if let Some(revision) = cursor.get(..REVISION_DIGITS).and_then(|digits| digits.parse().ok()) {
         Box::pin(fetch_for(call, revision)).await;
@@ -73,8 +72,8 @@ pub(crate) async fn fetch_for_cursor(call: &Call<'_>, cursor: &str) {
 }
 
 /// Makes an attempt that may be refused only because this instance lags behind the remote. Where a write is
-/// acknowledged once the remote has it, the refusal stands only if a poll that started after the request shows that
-/// the remote still has the revision that it is based on. Otherwise the attempt is repeated.
+/// acknowledged once the remote has it, the refusal is final only if a poll that started after the request finds the
+/// remote still at the revision that was decided on. Otherwise the attempt is repeated.
 ///
 /// # Errors
 ///

@@ -1,5 +1,4 @@
-//! Shared test helpers: entries without a repository, a writer without a disk, and a client that checks the
-//! guarantees of every answer.
+//! Test helpers: entries without a repository, a writer without a disk, and a client that checks every answer.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,4 @@
-//! Observability for operators: logs on standard error (text for people or JSON for machines), the progress of a long
-//! start, and metrics.
+//! Observability: logs on standard error (text or JSON), the progress of a long start, and metrics.
 //!
 //! Logs never contain a token, a header, a body or an e-mail address. Each log statement of the service must ensure
 //! that. Libraries are limited to warnings, because at finer levels some of them print what they transport.

@@ -4,8 +4,8 @@
 //! reading collections  ▕████████████████▌               ▏ 54,272 of 100,000
 //! ```
 //!
-//! Short work shows nothing. The bar is on the last line of the terminal. A log line replaces it, and the next bar is
-//! drawn below.
+//! Short work shows nothing. The bar is on the terminal's last line; a log line replaces it, and the next bar comes
+//! below.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -127,8 +127,7 @@ impl Body {
     ///
     /// # Errors
     ///
-    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early, 503 when the budget for all
-    /// bodies is exhausted.
+    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early, 503 when the budget is exhausted.
     pub(crate) async fn collect(
         &mut self,
         limits: &RequestLimits,

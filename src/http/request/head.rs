@@ -25,8 +25,7 @@ pub(crate) struct Head {
     pub(crate) has_body: bool,
     /// The connection that the request came over.
     pub(crate) connection: Arc<ClientConnection>,
-    /// The end of the request's browser session, if it has one; the weak reference is dead once the session was ended
-    /// early.
+    /// The end of the request's browser session, if it has one; dead once the session was ended early.
     session: Option<Weak<DateTime<Utc>>>,
 }
 
@@ -53,8 +52,8 @@ impl Head {
         self.session.as_ref().is_some_and(|session| session.upgrade().is_none_or(|ends| *ends <= now))
     }
 
-    /// Waits until the client has disconnected. A client that only closes its sending side looks the same, so this
-    /// waits a little longer.
+    /// Waits until the client has disconnected. Closing only the sending side looks the same, so this waits a while
+    /// longer.
     pub(crate) async fn left(&self) {
         self.connection.ended().await;
         tokio::time::sleep(HALF_CLOSED_WAIT).await;

@@ -62,8 +62,7 @@ impl RequestId {
     }
 }
 
-/// Returns the valid trace context of a request (<https://www.w3.org/TR/trace-context/#traceparent-header>), if it
-/// has one.
+/// Returns the trace context of a request (<https://www.w3.org/TR/trace-context/#traceparent-header>), if valid.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
     let text = field(headers, &TRACEPARENT)?.to_str().ok()?;
     let is_hex = |part: &str, len: usize| {

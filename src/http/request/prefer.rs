@@ -15,7 +15,7 @@ pub(crate) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("prefe
 pub(crate) struct Preferences {
     /// `dry-run`: report what would happen and change nothing.
     pub(crate) dry_run: bool,
-    /// `merge=attributes`: accept an update of an older version where nobody else changed the same attributes.
+    /// `merge=attributes`: accept an update of an older version unless others changed the same attributes.
     pub(crate) merge_attributes: bool,
 }
 

@@ -24,8 +24,7 @@ pub(crate) const COMMIT_MESSAGE_ENCODED: HeaderName = HeaderName::from_static("c
 /// The reason in one place, if any, or the fault there.
 type Given = Result<Option<String>, ErrorObject>;
 
-/// Returns the reason that a request gives and adds faults of it to `faults`. A body that could not be parsed has no
-/// reason.
+/// Returns the reason that a request gives, and adds its faults to `faults`. An unreadable body gives none.
 pub(crate) fn of(
     headers: &HeaderMap,
     document: Option<&Value>,

@@ -121,7 +121,7 @@ async fn media_types_are_settled_before_anything_happens() {
     assert!(served.submissions.lock().unwrap().is_empty());
 }
 
-/// What is wrong by itself (no JSON, no key, a value against its rule) stands in `tests/it/errors`.
+/// Faults of a body alone (no JSON, no key, a value that breaks its rule) are tested in `tests/it/errors`.
 #[tokio::test]
 async fn bad_bodies_and_parameters_change_nothing() {
     let served = Served::new();

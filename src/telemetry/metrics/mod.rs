@@ -6,8 +6,7 @@
 //! ```
 //!
 //! Each part of the service owns its numbers and does not know how they are exposed: counting is an addition to a
-//! number in memory. The code that wires the parts together assigns the names of the metrics. Only `exposition` uses
-//! the crate that writes the text.
+//! number in memory. The code that wires the parts names the metrics. Only `exposition` uses the crate for the text.
 
 mod exposition;
 mod number;

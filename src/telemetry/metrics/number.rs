@@ -60,7 +60,7 @@ impl Gauge {
 pub struct Histogram {
     /// The upper bounds of the buckets, in units.
     bounds: &'static [u64],
-    /// The number of units in one of what is exposed.
+    /// The number of units per exposed unit, for instance nanoseconds per second.
     units: f64,
     /// The bucket after the last bound counts the values beyond all bounds.
     buckets: [AtomicU64; BUCKETS_MAX],

@@ -59,8 +59,8 @@ impl Stat {
         })
     }
 
-    /// The boot time in `/proc/stat` can't be used: a process that sees only processes (`ProcSubset=pid`) can't read
-    /// it.
+    /// Returns the start time in seconds since 1970. `/proc/stat` has the boot time too, but not for a process that
+    /// sees only processes (`ProcSubset=pid`).
     fn started_at(&self) -> f64 {
         let seconds = |clock| {
             let now = clock_gettime(clock);

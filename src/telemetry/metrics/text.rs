@@ -49,8 +49,7 @@ impl Format {
     }
 }
 
-/// Converts to the older format, which has the same samples. It names a counter with `_total`, as its samples are
-/// named, and has no end marker.
+/// Converts to the older format, which names counters with `_total` and has no end marker; the samples are the same.
 fn older(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut lines = text.lines().filter(|line| *line != "# EOF").peekable();

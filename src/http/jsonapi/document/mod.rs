@@ -98,8 +98,8 @@ pub(crate) fn meta(meta: &serde_json::Value) -> Bytes {
     json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
 }
 
-/// Adds what a dry run would commit to the document of the write, in `meta`. An empty document becomes one that has
-/// only `meta`.
+/// Adds what a dry run would commit, in `meta`, to the document of the write. An empty document becomes one with only
+/// `meta`.
 pub(crate) fn with_preview(document: &[u8], preview: &[Preview], until: Instant) -> Bytes {
     let commits: Vec<_> = preview.iter().map(|commit| previewed(commit, until)).collect();
     let told = json!({ "commits": commits });

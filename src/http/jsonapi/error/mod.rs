@@ -56,7 +56,7 @@ impl ApiError {
             .with_header(ALLOW, HeaderValue::from_str(allow).expect("methods are visible ASCII"))
     }
 
-    /// The precondition fails for what is served now.
+    /// The precondition fails for the served version.
     pub(crate) fn precondition(header: &'static str, current: Option<Arc<Entry>>) -> Self {
         let detail = match current {
             Some(_) => "The collection is not in the state that the precondition asks for.",
@@ -84,7 +84,7 @@ impl ApiError {
         Self::from(error.with(more)).with_etag(&current)
     }
 
-    /// Adds the entity tag of what is served now, for the client's next attempt.
+    /// Adds the entity tag of the served version, for the client's next attempt.
     pub(crate) fn with_etag(self, current: &Entry) -> Self {
         let tag = HeaderValue::try_from(format!("\"{}\"", current.tag()));
         self.with_header(ETAG, tag.expect("a tag is visible ASCII"))

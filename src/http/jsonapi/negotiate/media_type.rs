@@ -52,8 +52,7 @@ impl<'a> MediaType<'a> {
             })
     }
 
-    /// Whether a body may have this media type: it [`is_spoken`](Self::is_spoken) and has no weight, which is only
-    /// for `Accept`.
+    /// Whether a body may have this type: it [`is_spoken`](Self::is_spoken) and has no weight, which is for `Accept`.
     pub(crate) fn is_sent(&self, dialect: Dialect) -> bool {
         self.is_spoken(dialect) && self.parameters.iter().all(|(name, _)| name != "q")
     }

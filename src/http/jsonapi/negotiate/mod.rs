@@ -1,5 +1,4 @@
-//! Content negotiation: the media type of a body, and the media types that the client accepts (JSON:API 1.1 sections
-//! 5 and 6).
+//! Content negotiation: the media types of bodies and of answers (JSON:API 1.1 sections 5 and 6).
 //!
 //! Extension and profile lists are quoted strings that may contain commas, semicolons and blanks, so the headers are
 //! parsed instead of being split. Profiles are hints, so unknown profiles are ignored.

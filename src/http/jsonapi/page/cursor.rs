@@ -1,7 +1,6 @@
 //! Cursors: the position of an item in a sort order, as text.
 //!
-//! A cursor holds the sort values of its item instead of an index, so paging continues correctly after the item is
-//! removed or others are added.
+//! A cursor holds the sort values of its item instead of an index, so it stays valid when items are added or removed.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 

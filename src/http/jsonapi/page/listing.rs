@@ -1,7 +1,6 @@
 //! The items of a page.
 //!
-//! The catalog is never copied: a page in key order is found by iterating over it, and any other order sorts
-//! references.
+//! The catalog is never copied: a page in key order is found by iteration, and any other order sorts references.
 
 use std::sync::Arc;
 

@@ -69,8 +69,7 @@ impl Sort {
         matches!(self.fields.as_slice(), [] | [(Field::Id, false)])
     }
 
-    /// Returns a text that identifies the sort order, so that a cursor is valid only for the order that it was made
-    /// for.
+    /// Returns a text that identifies the sort order, which binds a cursor to the order that it was made for.
     pub(crate) fn shown(&self) -> String {
         self.fields
             .iter()

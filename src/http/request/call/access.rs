@@ -44,7 +44,7 @@ impl Call<'_> {
         if guard.is_open() { check_site(cors, self.method(), self.headers()) } else { Ok(()) }
     }
 
-    /// Withholds an answer that nobody authorized.
+    /// Withholds an answer that was not authorized.
     ///
     /// # Errors
     ///
@@ -139,8 +139,7 @@ impl Call<'_> {
         Sender::Stranger(Taker::Unnamed(self.head.connection.network()))
     }
 
-    /// Returns the sender as far as it is known. For an open service, which identifies no one, it is the anonymous
-    /// actor.
+    /// Returns the sender as far as it is known; for an open service, which identifies no one, the anonymous actor.
     pub(super) fn sender(&self) -> Option<&Actor> {
         static ANYBODY: Actor = Actor::anonymous();
         let asked = self.identity.get().map(|identity| &identity.actor);

@@ -1,7 +1,6 @@
 //! A request in progress: its head, its route, and what its handler may do with it.
 //!
-//! Each submodule serves one need of handlers: authorization (`access`), the past and other slow work (`past`), and
-//! metrics (`counted`).
+//! The submodules serve authorization (`access`), the past and other slow work (`past`), and metrics (`counted`).
 
 mod access;
 mod counted;

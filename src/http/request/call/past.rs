@@ -1,5 +1,4 @@
-//! Questions about the past and other slow work: off the async threads, with limited concurrency, and only while a
-//! client waits for the answer.
+//! Questions about the past and other slow work, off the async threads, with limited concurrency.
 
 use std::sync::OnceLock;
 
@@ -13,8 +12,7 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::telemetry::Limit;
 
-/// The client that waits for the answers to a request's questions, once there are any; it leaves when this is
-/// dropped.
+/// The client that waits for a request's questions, once there are any; dropping this ends them.
 #[derive(Default)]
 pub(super) struct Asking(OnceLock<Asker>);
 
@@ -27,7 +25,7 @@ impl Drop for Asking {
 }
 
 impl Call<'_> {
-    /// Returns the history up to what is served now, for use while the request is answered: questions to it end when
+    /// Returns the history up to the served revision, for use while the request is answered: questions to it end when
     /// the client leaves.
     ///
     /// # Errors
@@ -91,8 +89,7 @@ impl Call<'_> {
         self.looking(move || Ok(view.became_of(&key)?)).await.ok()?
     }
 
-    /// Runs a question about the past where waiting for the disk does not delay other requests, with limited
-    /// concurrency.
+    /// Runs a question about the past off the async threads, with limited concurrency.
     ///
     /// # Errors
     ///
@@ -160,8 +157,8 @@ impl Call<'_> {
     }
 }
 
-/// Runs work on a blocking thread; the channel closes if it panics. The work is boxed because tokio compiles 3 kB of
-/// code for each task type.
+/// Runs work on a blocking thread; the channel closes if it panics. The work is boxed because the runtime has 3 kB of
+/// code for each type of task.
 fn off_threads<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     let (made, result) = oneshot::channel();
     let task: Box<dyn FnOnce() + Send> = Box::new(move || drop(made.send(work())));
