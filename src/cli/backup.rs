@@ -2,8 +2,7 @@
 //!
 //! The copy is a git bundle of the served branch, the kept former heads of rewritten branches, and everything that
 //! they reach. Git reads the refs once and then only objects, which never change, so the service can continue to
-//! write. The bundle is restored into a separate folder before it replaces an older copy: only that proves that it is
-//! complete.
+//! write. Before it replaces an older copy, the bundle is restored into a separate folder to prove it complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -249,7 +249,6 @@ fn reason(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Returns the folder of a file.
 fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

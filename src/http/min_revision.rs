@@ -22,7 +22,6 @@ const REVISION_DIGITS: usize = 40;
 pub(crate) enum MinRevision {
     /// The newest revision anywhere, the remote included, at the time of the request.
     Latest,
-    /// This revision.
     Revision(Revision),
 }
 

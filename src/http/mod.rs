@@ -99,7 +99,6 @@ pub(crate) mod resources {
     use crate::http::jsonapi::document::history;
     use crate::http::jsonapi::query::Fields;
 
-    /// Returns the resource of a collection.
     pub(crate) fn collection(entry: &Entry) -> Bytes {
         let mut out = Vec::new();
         document::push_resource(entry, &BasePath::root(), None, &mut out);

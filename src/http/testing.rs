@@ -42,7 +42,6 @@ pub(crate) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
     })
 }
 
-/// A snapshot with these entries.
 pub(crate) fn snapshot(entries: impl IntoIterator<Item = Arc<Entry>>) -> Snapshot {
     let mut snapshot = Snapshot::default();
     snapshot.revision = Some(Revision::new([0xab; 20]));

@@ -146,7 +146,6 @@ struct Repo {
     behind: BTreeSet<String>,
     /// The paths that a service must be able to write.
     written: Vec<Written>,
-    /// Whether a service serves it now.
     is_served: bool,
 }
 

@@ -17,7 +17,6 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// The characters to encode in a path and in a header: all but the unreserved ones (RFC 3986 section 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The media type of JSON:API.
 const JSON_API: &str = "application/vnd.api+json";
 
 /// The media type of JSON:API with the atomic operations extension.

@@ -80,7 +80,6 @@ enum End {
 }
 
 impl Body {
-    /// No body.
     pub(crate) const fn none() -> Self {
         Self { chunks: None, declared_bytes: 0, is_held_back: false, is_given_up: false, room: None }
     }

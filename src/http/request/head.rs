@@ -21,9 +21,7 @@ pub(crate) struct Head {
     pub(crate) method: Method,
     uri: Uri,
     pub(crate) headers: HeaderMap,
-    /// Whether a body follows.
     pub(crate) has_body: bool,
-    /// The connection that the request came over.
     pub(crate) connection: Arc<ClientConnection>,
     /// The end of the request's browser session, if it has one; dead once the session was ended early.
     session: Option<Weak<DateTime<Utc>>>,
@@ -52,8 +50,7 @@ impl Head {
         self.session.as_ref().is_some_and(|session| session.upgrade().is_none_or(|ends| *ends <= now))
     }
 
-    /// Waits until the client has disconnected. Closing only the sending side looks the same, so this waits a while
-    /// longer.
+    /// Waits until the client has disconnected. A half-closed connection looks the same, so this waits longer.
     pub(crate) async fn left(&self) {
         self.connection.ended().await;
         tokio::time::sleep(HALF_CLOSED_WAIT).await;

@@ -22,16 +22,12 @@ use crate::http::jsonapi::document::HEAD;
 use crate::http::jsonapi::json::{Members, write_list, write_object};
 use crate::http::jsonapi::query::{Fields, Fieldset};
 
-/// The resource type of events.
 pub(crate) const EVENT: &str = "collection-event";
 
-/// The resource type of differences.
 pub(crate) const DIFFERENCE: &str = "collection-difference";
 
-/// The resource type of blame.
 pub(crate) const BLAME: &str = "attribute-blame";
 
-/// The resource type of changes.
 pub(crate) const CHANGE: &str = "change-summary";
 
 /// The resource type of the polling token.

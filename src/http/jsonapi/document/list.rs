@@ -25,7 +25,6 @@ impl List {
         Self { out, first: true }
     }
 
-    /// Adds a collection.
     pub(crate) fn push(&mut self, entry: &Entry, base: &BasePath, fields: Option<&Fields>) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');

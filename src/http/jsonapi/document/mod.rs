@@ -42,7 +42,6 @@ const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 /// The path of the collection list, below the base path.
 pub(crate) const COLLECTIONS: &str = "/collections";
 
-/// Returns the resource type of a kind.
 pub(crate) const fn resource_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Document => "document-collection",
@@ -50,7 +49,6 @@ pub(crate) const fn resource_type(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns the kind of a resource type.
 pub(crate) fn kind_of(resource_type: &str) -> Option<Kind> {
     match resource_type {
         "document-collection" => Some(Kind::Document),
@@ -98,8 +96,7 @@ pub(crate) fn meta(meta: &serde_json::Value) -> Bytes {
     json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
 }
 
-/// Adds what a dry run would commit, in `meta`, to the document of the write. An empty document becomes one with only
-/// `meta`.
+/// Adds what a dry run would commit, in `meta`, to the document of the write; an empty document becomes only `meta`.
 pub(crate) fn with_preview(document: &[u8], preview: &[Preview], until: Instant) -> Bytes {
     let commits: Vec<_> = preview.iter().map(|commit| previewed(commit, until)).collect();
     let told = json!({ "commits": commits });

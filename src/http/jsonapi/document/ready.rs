@@ -56,7 +56,6 @@ impl Ready {
         HeaderValue::from_maybe_shared(self.0.slice(1..self.body_start())).expect("a tag is visible ASCII")
     }
 
-    /// Returns the document.
     pub(crate) fn body(&self) -> Bytes {
         self.0.slice(self.body_start()..)
     }

@@ -197,7 +197,6 @@ impl ApiError {
         self.errors.iter().map(|error| error.detail.to_string()).collect()
     }
 
-    /// Returns the headers to send with the errors.
     pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.headers
     }

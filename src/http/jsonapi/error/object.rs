@@ -59,11 +59,9 @@ pub(crate) enum ErrorSource {
     Pointer(String),
     /// A query parameter.
     Parameter(String),
-    /// A header.
     Header(&'static str),
 }
 
-/// One JSON:API error object.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorObject {
     pub(crate) status: StatusCode,

@@ -23,7 +23,6 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("writing text to memory can't fail");
 }
 
-/// Appends an array.
 pub(crate) fn write_list<T>(
     items: impl IntoIterator<Item = T>,
     out: &mut Vec<u8>,

@@ -14,7 +14,6 @@ use crate::http::header::fields;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate::media_type::MediaType;
 
-/// The media type of JSON:API.
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
 
 /// The media type of an answer with the results of a batch.

@@ -138,7 +138,6 @@ impl<'a> Listing<'a> {
 
 /// One page of a list.
 pub(crate) struct Cut<'a> {
-    /// The items on the page.
     pub(crate) items: Vec<&'a Arc<Entry>>,
     /// The number of items on all pages.
     pub(crate) total: usize,

@@ -50,21 +50,18 @@ pub(crate) enum PageQuery {
     Offset {
         /// How many items to skip.
         offset: usize,
-        /// The maximum number of items.
         limit: usize,
     },
     /// A numbered page, from 1.
     Number {
         /// The page number.
         number: usize,
-        /// The maximum number of items.
         size: usize,
     },
     /// The items next to a position, as the cursor pagination profile describes.
     Cursor {
         /// Where the page begins or ends.
         at: At<ItemCursor>,
-        /// The maximum number of items.
         size: usize,
     },
 }
@@ -106,7 +103,6 @@ const EVENTS_LEN_DEFAULT: usize = 20;
 /// The requested page of events. Events support only cursors, which the history itself decodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventPage {
-    /// The maximum number of events.
     pub(crate) size: usize,
     /// Where the page begins or ends, the newest event first.
     pub(crate) at: At<String>,

@@ -7,7 +7,6 @@ use crate::http::jsonapi::page;
 use crate::http::jsonapi::page::EventPage;
 use crate::http::jsonapi::query::{Fields, Query, fields_of, member, not_understood, repeated};
 
-/// The parsed query of an event list.
 #[derive(Debug, Default)]
 pub(crate) struct EventQuery {
     pub(crate) fields: Fields,

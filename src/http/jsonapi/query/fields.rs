@@ -51,8 +51,7 @@ pub(crate) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> 
     fields_beside(query, types, &[])
 }
 
-/// Parses the query of a path that answers with resources of these types; the caller reads the parameters in
-/// `others`.
+/// Parses the query of a path that answers with resources of these types; the caller reads the `others`.
 ///
 /// # Errors
 ///

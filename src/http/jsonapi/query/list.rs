@@ -15,7 +15,6 @@ const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor
 /// The parameters of the list, except `asOf` and those for attributes and pages.
 const KNOWN: [&str; 4] = ["sort", FILTER_TYPE, "filter[name]", "filter[directory]"];
 
-/// The parsed query of the collection list.
 #[derive(Debug, Default)]
 pub(crate) struct ListQuery {
     pub(crate) fields: Fields,
@@ -89,7 +88,6 @@ impl Filter {
         self.resource_type.is_none() && self.name.is_none() && self.directory.is_none()
     }
 
-    /// Whether this collection matches.
     pub(crate) fn matches(&self, collection: &Collection) -> bool {
         let kind = collection.kind();
         let is = |wanted: &Option<String>, attribute| {

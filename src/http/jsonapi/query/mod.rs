@@ -49,7 +49,6 @@ impl Query {
         Ok(Self { pairs })
     }
 
-    /// Whether there are no parameters.
     pub(crate) const fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }

@@ -79,7 +79,6 @@ pub(crate) fn data_of(document: Value) -> Result<ObjectMembers, ErrorObject> {
     }
 }
 
-/// Returns the value of a member.
 pub(crate) fn find<'m>(members: &'m [(String, Value)], name: &str) -> Option<&'m Value> {
     members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
@@ -248,7 +247,6 @@ impl UpdateRequest {
         self.faults.is_empty().then_some(&self.patch)
     }
 
-    /// Returns the id in the body.
     pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
