@@ -1,23 +1,22 @@
-//! Which names in the collections folder are those of collection files, of which key, and what their paths are: the one
-//! place that knows.
+//! The names and paths of collection files, and their keys. Only this module knows the naming rules.
 
 use crate::domain::Key;
 
-/// What a file name inside the collections folder means.
+/// The meaning of a file name in the collections folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileName {
     /// The file of the collection with this key.
     Collection(Key),
-    /// Looks like a collection file but its stem is no key: a problem, with the reason.
+    /// Looks like a collection file, but its stem is not a key: a problem, with the reason.
     BadKey(String),
     /// Not a collection file: ignored.
     Other,
 }
 
 impl FileName {
-    /// Reads a file name.
+    /// Parses a file name.
     ///
-    /// Endings are compared as they stand: `posts.YAML` is not a collection file.
+    /// Endings are case-sensitive: `posts.YAML` is not a collection file.
     #[must_use]
     pub fn parse(name: &str) -> Self {
         let Some((stem, _)) = split(name) else { return Self::Other };
@@ -28,17 +27,17 @@ impl FileName {
     }
 }
 
-/// How the name of a collection's file ends.
+/// The ending of a collection file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// `.yaml`, which is written and wins.
+    /// `.yaml`: used for new files, and preferred if both files exist.
     Yaml,
-    /// `.yml`, which is read and kept.
+    /// `.yml`: read, and kept for a file that has it.
     Yml,
 }
 
 impl Ending {
-    /// The ending of a collection's file.
+    /// Returns the ending of a collection file.
     #[must_use]
     pub fn of(name: &str) -> Self {
         if name.ends_with(".yml") { Self::Yml } else { Self::Yaml }
@@ -53,21 +52,21 @@ impl Ending {
         }
     }
 
-    /// The name of the file of a key that ends so.
+    /// The file name of a key with this ending.
     #[must_use]
     pub fn file_of(self, key: &Key) -> String {
         format!("{key}{}", self.as_str())
     }
 }
 
-/// The key of a collection's file; `None` of every other name.
+/// Returns the key of a collection file; `None` for any other name.
 #[must_use]
 pub fn key_of(name: &str) -> Option<Key> {
     split(name).and_then(|(stem, _)| Key::parse(stem).ok())
 }
 
-/// The stem and the ending of a name that is a collection file's if its stem is a key; `None` of
-/// every other name.
+/// Splits the name of a collection file into stem and ending; `None` for any other name. The stem
+/// need not be a key.
 #[must_use]
 pub fn split(name: &str) -> Option<(&str, Ending)> {
     if name.starts_with('.') { None } else { without_ending(name) }
@@ -78,7 +77,7 @@ fn without_ending(name: &str) -> Option<(&str, Ending)> {
     stem(Ending::Yaml).or_else(|| stem(Ending::Yml))
 }
 
-/// The other of the two names that the file of a collection can have, or a path of it.
+/// Returns the other of the two names that a collection file can have; also works for its path.
 #[must_use]
 pub fn twin(name: &str) -> Option<String> {
     let (stem, ending) = without_ending(name)?;
@@ -89,13 +88,13 @@ pub fn twin(name: &str) -> Option<String> {
     Some(format!("{stem}{}", other.as_str()))
 }
 
-/// Whether a name is that of a collection file, be its stem a key or not.
+/// Whether a name is that of a collection file, whether or not its stem is a key.
 #[must_use]
 pub fn is_collection_file(name: &str) -> bool {
     split(name).is_some()
 }
 
-/// Whether a file's name means this key, or one that differs from it in letter case only.
+/// Whether a file's name belongs to this key, or to one that differs in letter case only.
 #[must_use]
 pub fn is_of(name: &str, key: &Key) -> bool {
     let key = key.as_str().as_bytes();
@@ -116,7 +115,7 @@ pub fn of_new(key: &Key) -> String {
     Ending::Yaml.file_of(key)
 }
 
-/// A file of the collections folder as a path inside the repository; `.` is the repository's root.
+/// The path of a collections folder's file in the repository; the folder `.` is the repository's root.
 #[must_use]
 pub fn path_in(folder: &str, name: &str) -> String {
     match folder.trim_end_matches('/') {
@@ -125,7 +124,7 @@ pub fn path_in(folder: &str, name: &str) -> String {
     }
 }
 
-/// What a path inside the repository is called in the collections folder; `None` if it is not in there.
+/// The part of a repository path below the collections folder; `None` if the path is outside of it.
 #[must_use]
 pub fn name_in<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
     match folder.trim_end_matches('/') {

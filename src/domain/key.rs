@@ -1,16 +1,16 @@
-//! The key of a collection and its rule.
+//! The keys of collections.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a collection: the JSON:API `id` and the stem of its file.
+/// Identifies a collection: its JSON:API `id` and the stem of its file name.
 ///
-/// A key is a path segment of a URL and a file name on every disk that the repository may be
-/// checked out on, so it keeps to what all of them take: 1 to [`Key::BYTES_MAX`] bytes of
-/// `A-Z a-z 0-9 . _ -`, beginning with a letter, a digit or `_`, not ending in `.`, no device
-/// name of Windows (the list is git's own, `is_valid_win32_path` in `compat/mingw.c`), and not
-/// ending in `.yaml`, `.yml` or `.lock`.
+/// A key is a URL path segment, and a file name on every file system that the repository may be
+/// checked out on. It must be valid in all of them: 1 to [`Key::BYTES_MAX`] bytes of
+/// `A-Z a-z 0-9 . _ -`, beginning with a letter, a digit or `_`, not ending in `.`, not a Windows
+/// device name (the list is git's own, `is_valid_win32_path` in `compat/mingw.c`), and not ending
+/// in `.yaml`, `.yml` or `.lock`.
 ///
 /// ```
 /// use collectory::Key;
@@ -37,23 +37,23 @@ pub enum KeyError {
     /// A character outside `A-Z a-z 0-9 . _ -`.
     #[error("a key is made of `A-Z a-z 0-9 . _ -`, it can't hold {0:?}")]
     Character(char),
-    /// The key ends in a dot or in the ending of a file.
+    /// The key ends in a dot or in a reserved file extension.
     #[error("a key can't end in `{0}`")]
     Ending(&'static str),
-    /// The key is a device name of Windows, with or without an ending.
+    /// The key is a Windows device name, with or without an extension.
     #[error("`{0}` is a device name of Windows and can't be a file there")]
     Device(String),
 }
 
 impl Key {
-    /// The most bytes a key has.
+    /// Maximum length of a key, in bytes.
     pub const BYTES_MAX: usize = 128;
 
     /// Parses a key.
     ///
     /// # Errors
     ///
-    /// Says which part of the rule the text breaks.
+    /// Returns the first part of the rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let first = *text.as_bytes().first().ok_or(KeyError::Empty)?;
         if text.len() > Self::BYTES_MAX {
@@ -83,7 +83,7 @@ impl Key {
         &self.0
     }
 
-    /// The key as a disk without letter case sees it; two keys with the same folded form can't
+    /// The key as a case-insensitive file system sees it. Two keys with the same folded form can't
     /// both exist.
     #[must_use]
     pub fn folded(&self) -> Self {
@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-/// Which bytes a key is made of. Most requests name one, and a look into a table is the cheapest.
+/// The bytes that a key may contain: a table, because most requests have a key to check.
 static IS_KEY_BYTE: [bool; 256] = {
     let mut is = [false; 256];
     let mut byte = 0;
@@ -106,7 +106,7 @@ static IS_KEY_BYTE: [bool; 256] = {
     is
 };
 
-/// Whether a text ends so, in whatever letter case.
+/// Whether a text has this ending, ignoring letter case.
 fn ends_folded(text: &str, ending: &str) -> bool {
     let start = text.len().checked_sub(ending.len());
     start.is_some_and(|start| text.as_bytes()[start..].eq_ignore_ascii_case(ending.as_bytes()))

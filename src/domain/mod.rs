@@ -1,13 +1,12 @@
-//! The domain: what a collection is, what may be asked of it and what may happen to it.
+//! The domain model: collections, commands on them, and the events and refusals that result.
 //!
 //! ```text
 //! Command ──decide(&Catalog)──▶ Event ──apply──▶ Catalog
 //!                 └───────────▶ Refusal
 //! ```
 //!
-//! Everything here is pure: no clock, no disk, no lock, no serialisation. Whatever a decision
-//! needs from outside travels inside the [`Command`], so the same question can be asked again
-//! after a lost race and gets an honest second answer.
+//! Everything here is pure: no clock, no disk, no locks, no serialisation. A [`Command`] carries
+//! everything from outside that a decision needs, so it can be decided again after a lost race.
 //!
 //! | word | type |
 //! |---|---|
@@ -15,13 +14,13 @@
 //! | attribute | [`Attribute`] and its [`Value`] |
 //! | command, event, refusal | [`Command`], [`Event`], [`Refusal`] |
 //! | catalog | [`Catalog`]: all collections at one moment |
-//! | file name | [`file_name`]: which key a file is of |
+//! | file name | [`file_name`]: names of collection files and their keys |
 //! | revision | [`Revision`]: a commit of the served branch |
-//! | actor | [`Actor`]: on whose behalf a change is made |
+//! | actor | [`Actor`]: the person or program behind a change |
 //! | grant | [`Grant`]: what an actor with a token may do |
 //!
-//! What is not here: YAML (see [`format`](crate::format)), git (see [`store`](crate::store)) and
-//! HTTP (see [`http`](crate::http)).
+//! YAML is in [`format`](crate::format), git in [`store`](crate::store) and HTTP in
+//! [`http`](crate::http).
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

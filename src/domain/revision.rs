@@ -1,8 +1,8 @@
-//! The name of a commit.
+//! Commit ids.
 
 use std::str::FromStr;
 
-/// An id as git computes it, of objects of one kind.
+/// Defines a type for the git ids of one kind of object.
 macro_rules! object_id {
     ($(#[$about:meta])* $name:ident) => {
         $(#[$about])*
@@ -44,8 +44,8 @@ object_id! {
     Revision
 }
 
-/// The forty digits of an object's name: written for every answer and every log line, so without
-/// the detour of formatting each byte.
+/// Returns the 40 hexadecimal digits of an object id. A table is faster than formatting each byte,
+/// which matters because every response and every log line has an id.
 pub(crate) fn hex(name: &[u8; 20]) -> [u8; 40] {
     static DIGITS: [[u8; 2]; 256] = {
         let digits = b"0123456789abcdef";
@@ -64,7 +64,7 @@ pub(crate) fn hex(name: &[u8; 20]) -> [u8; 40] {
     text
 }
 
-/// The bytes that are written as these hexadecimal digits, if there are two for each.
+/// Parses hexadecimal digits; `None` unless there are exactly two for each byte.
 pub(crate) fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if digits.len() != 2 * N {
@@ -77,7 +77,7 @@ pub(crate) fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// A text that is not forty hexadecimal digits.
+/// The error for a text that is not 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a revision is written as 40 hexadecimal digits")]
 pub struct NotARevision;

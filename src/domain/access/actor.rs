@@ -1,13 +1,13 @@
-//! On whose behalf a change is made.
+//! Actors: the persons and programs behind changes.
 
 use std::borrow::Cow;
 
-/// The person or program behind a change, as git writes an author.
+/// The person or program behind a change, in the form of a git author.
 ///
-/// Git ends a name at `<` and a line at a line break, and has no way to escape either, so a name
-/// or an e-mail address is cleaned when the actor is made: control characters and line separators
-/// become blanks, `<` and `>` are left out, and blanks and punctuation at the edges are dropped
-/// as git does (`strbuf_addstr_without_crud` in `ident.c`). What is left empty is `anonymous`.
+/// Git ends a name at `<` and a line at a line break, and can't escape either. So a name or an
+/// e-mail address is cleaned when the actor is created: control characters and line separators
+/// become blanks, `<` and `>` are removed, and blanks and punctuation at both ends are removed as
+/// git does (`strbuf_addstr_without_crud` in `ident.c`). An empty result becomes `anonymous`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Actor {
     name: Cow<'static, str>,
@@ -15,10 +15,10 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// The most characters a name or an e-mail address keeps.
+    /// Maximum length of a name or an e-mail address, in characters; longer ones are cut.
     pub const TEXT_CHARS_MAX: usize = 256;
 
-    /// Makes an actor, cleaned as described above.
+    /// Creates an actor, cleaned as described above.
     #[must_use]
     pub fn new(name: &str, email: &str) -> Self {
         let or = |text: String, default| if text.is_empty() { default } else { Cow::Owned(text) };
@@ -26,11 +26,12 @@ impl Actor {
         Self { name: or(cleaned(name), no_name), email: or(cleaned(email).replace(' ', ""), no_email) }
     }
 
-    /// Takes a name that git can hold as it is, and that is not [`anonymous`](Self::anonymous)'s.
+    /// Checks that git can store a name unchanged, and that it is not the name of
+    /// [`anonymous`](Self::anonymous).
     ///
     /// # Errors
     ///
-    /// Says what a name may be.
+    /// Returns a message that describes a valid name.
     pub fn check_name(name: &str) -> Result<(), String> {
         if Self::new(name, "").name == name && name != Self::anonymous().name {
             return Ok(());
@@ -40,11 +41,11 @@ impl Actor {
         ))
     }
 
-    /// Takes an e-mail address that git can hold as it is.
+    /// Checks that git can store an e-mail address unchanged.
     ///
     /// # Errors
     ///
-    /// Says what an address may be.
+    /// Returns a message that describes a valid address.
     pub fn check_email(email: &str) -> Result<(), String> {
         if !email.is_empty() && Self::new("", email).email == email {
             return Ok(());
@@ -54,7 +55,7 @@ impl Actor {
         ))
     }
 
-    /// Whoever made a change when no authorizer named anybody.
+    /// The actor of a change for which no authorizer named one.
     #[must_use]
     pub const fn anonymous() -> Self {
         Self { name: Cow::Borrowed("anonymous"), email: Cow::Borrowed("anonymous@localhost") }

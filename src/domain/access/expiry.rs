@@ -1,10 +1,10 @@
-//! Until when something holds.
+//! Expiry dates and times.
 
 use std::fmt;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 
-/// Until when something holds: to the end of a day, or to a time; UTC.
+/// When something expires: at the end of a day, or at a time; UTC.
 ///
 /// ```
 /// use collectory::Expiry;
@@ -15,18 +15,18 @@ use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// To the end of this day.
+    /// At the end of this day.
     Day(NaiveDate),
-    /// To this time.
+    /// At this time.
     Time(DateTime<Utc>),
 }
 
 impl Expiry {
-    /// Reads a day or a time of RFC 3339.
+    /// Parses a date or a time of RFC 3339.
     ///
     /// # Errors
     ///
-    /// Says how to write one.
+    /// Returns a message that shows the expected forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let time = || DateTime::parse_from_rfc3339(text).ok().map(|time| Self::Time(time.to_utc()));
         day(text).map(Self::Day).or_else(time).ok_or_else(|| {
@@ -34,7 +34,7 @@ impl Expiry {
         })
     }
 
-    /// Whether it is over.
+    /// Whether the day is over, or the time reached.
     #[must_use]
     pub fn has_passed(&self, now: DateTime<Utc>) -> bool {
         match *self {
@@ -44,7 +44,7 @@ impl Expiry {
     }
 }
 
-/// A day as RFC 3339 writes it. The parser of dates takes `2026-3-1` and `+2026-03-1` too.
+/// Parses a date of RFC 3339. Chrono alone would also accept `2026-3-1` and `+2026-03-1`.
 pub(crate) fn day(text: &str) -> Option<NaiveDate> {
     let is_date = text.len() == "2026-03-01".len() && text.starts_with(|c: char| c.is_ascii_digit());
     NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_date)

@@ -1,4 +1,4 @@
-//! What a caller may do.
+//! Rights, grants and tokens: what a caller may do.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::domain::{Actor, Expiry, Key, KeyPattern, SecretHash};
 /// One right that a caller may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// List and read what is served, follow it, and learn what changed and what is wrong.
+    /// List, read and follow what is served, and see changes and problems.
     Read,
-    /// Create, update and delete collections. Answers and dry runs show the present of what is
-    /// written, never the past.
+    /// Create, update and delete collections. Responses and dry runs show the current state of a
+    /// collection, never its past.
     Write,
     /// Read the history: events and their streams, past states, differences, blame. Together with
     /// [`Write`](Self::Write): undo and restore, which show the past.
@@ -43,12 +43,12 @@ impl Right {
     }
 }
 
-/// Some rights for some keys; one without keys grants nothing.
+/// Some rights for some keys; a grant without keys grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// What may be done.
+    /// The granted rights.
     pub may: Vec<Right>,
-    /// To which collections.
+    /// The keys for which they are granted.
     pub keys: Vec<KeyPattern>,
 }
 
@@ -59,49 +59,48 @@ impl Grant {
         Self { may: Right::ALL.to_vec(), keys: vec![KeyPattern::every()] }
     }
 
-    /// Whether anything is granted at all.
+    /// Whether nothing is granted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.may.is_empty() || self.keys.is_empty()
     }
 }
 
-/// A bearer token, by the hash of its secret, and all that it allows; what is not granted is
-/// denied.
+/// A bearer token: the hash of its secret, and its grants. What is not granted is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Whom the token stands for: the author of the commits.
+    /// The actor behind the token: the author of the commits.
     pub actor: Actor,
-    /// What is kept of the secret.
+    /// The hash of the secret, which itself is not stored.
     pub secret_hash: SecretHash,
-    /// What it allows; the rights of all grants add up.
+    /// The grants of the token; their rights add up.
     pub grants: Arc<[Grant]>,
-    /// When it was made, if that is known.
+    /// When the token was created, if known.
     pub created: Option<DateTime<Utc>>,
-    /// Until when it is good; `None` for ever. After that it is as unknown as any.
+    /// When the token expires; `None` for never. An expired token is treated like an unknown one.
     pub expires: Option<Expiry>,
 }
 
 impl Token {
-    /// Whether this may be done to some key.
+    /// Whether the token has this right for any key.
     #[must_use]
     pub fn may(&self, right: Right) -> bool {
         self.granting(right).next().is_some()
     }
 
-    /// Whether this may be done to this key.
+    /// Whether the token has this right for this key.
     #[must_use]
     pub fn may_to(&self, right: Right, key: &Key) -> bool {
         self.granting(right).any(|pattern| pattern.matches(key))
     }
 
-    /// Whether this may be done to every key.
+    /// Whether the token has this right for every key.
     #[must_use]
     pub fn may_to_all(&self, right: Right) -> bool {
         self.granting(right).any(KeyPattern::is_every)
     }
 
-    /// The keys for which a right is granted.
+    /// The patterns of keys for which a right is granted.
     fn granting(&self, right: Right) -> impl Iterator<Item = &KeyPattern> {
         self.grants.iter().filter(move |grant| grant.may.contains(&right)).flat_map(|grant| &grant.keys)
     }

@@ -1,10 +1,10 @@
-//! A pattern of keys.
+//! Patterns of keys.
 
 use std::fmt;
 
 use crate::domain::Key;
 
-/// A pattern of keys: the characters of a key, and `*` for any run of them, also an empty one.
+/// A pattern of keys: the characters of a key, and `*` for any run of them, even an empty one.
 ///
 /// ```
 /// use collectory::{Key, KeyPattern};
@@ -21,7 +21,8 @@ impl KeyPattern {
     ///
     /// # Errors
     ///
-    /// Says what a pattern is made of; one that could match no key would be a mistake.
+    /// Returns a message with the syntax. A character that no key has is an error, because the pattern
+    /// could match no key.
     pub fn parse(text: &str) -> Result<Self, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '*');
         if text.is_empty() || text.len() > Key::BYTES_MAX || !text.chars().all(fits) {
@@ -33,7 +34,7 @@ impl KeyPattern {
         Ok(Self(text.to_owned()))
     }
 
-    /// The pattern of every key.
+    /// The pattern that matches every key.
     #[must_use]
     pub fn every() -> Self {
         Self("*".to_owned())
@@ -45,20 +46,20 @@ impl KeyPattern {
         &self.0
     }
 
-    /// Whether the pattern stands for every key there can be.
+    /// Whether the pattern matches every possible key.
     #[must_use]
     pub fn is_every(&self) -> bool {
         self.0.bytes().all(|byte| byte == b'*')
     }
 
-    /// Whether the pattern stands for this key; letter case counts.
+    /// Whether the pattern matches this key, which is case-sensitive.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         matches(self.0.as_bytes(), key.as_str().as_bytes())
     }
 }
 
-/// Goes back to the last `*` only, so the cost is bounded by the product of the lengths.
+/// Backtracks to the last `*` only, so the cost is bounded by the product of the lengths.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -1,7 +1,7 @@
-//! Who acts, and what they may: actors, and the grants of a token with their keys and their end.
+//! Actors, and tokens with their grants, key patterns and expiry.
 //!
-//! Nothing here asks for a secret or looks at the clock: a secret is known by its hash only, and the time is
-//! told by whoever asks. Who is asked, and when, is the business of [`http`](crate::http).
+//! Nothing here handles a secret or reads the clock: only the hash of a secret is known, and the caller passes
+//! the time. [`http`](crate::http) decides when an authorizer is asked, and which one.
 
 mod actor;
 mod expiry;

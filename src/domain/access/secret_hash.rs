@@ -1,10 +1,10 @@
-//! What is kept of a secret.
+//! Hashes of secrets.
 
 use std::fmt;
 
 use crate::domain::unhex;
 
-/// The SHA-256 of a token's secret, written `sha256:` and 64 hexadecimal digits.
+/// The SHA-256 of a token's secret, written as `sha256:` and 64 hexadecimal digits.
 ///
 /// ```
 /// use collectory::SecretHash;
@@ -17,22 +17,22 @@ use crate::domain::unhex;
 pub struct SecretHash([u8; 32]);
 
 impl SecretHash {
-    /// What stands before the digits.
+    /// The prefix before the digits.
     pub const PREFIX: &str = "sha256:";
 
-    /// Takes a hash.
+    /// Wraps a hash.
     #[must_use]
     pub const fn new(hash: [u8; 32]) -> Self {
         Self(hash)
     }
 
-    /// Reads a hash as it is written.
+    /// Parses a hash in its written form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.strip_prefix(Self::PREFIX).and_then(unhex).map(Self)
     }
 
-    /// The digits alone.
+    /// The hexadecimal digits without the prefix.
     #[must_use]
     pub fn digits(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -7,7 +7,7 @@ use imbl::ordmap::DiffItem;
 
 use crate::domain::{Collection, Key};
 
-/// Whatever a catalog can hold: something cheap to clone that carries a collection.
+/// An item of a catalog: cheap to clone, with a collection inside.
 pub trait HasCollection: Clone {
     /// The collection.
     fn collection(&self) -> &Arc<Collection>;
@@ -21,13 +21,13 @@ impl HasCollection for Arc<Collection> {
 
 /// All collections at one moment, in the order of their keys.
 ///
-/// Cloning shares everything and costs the same for ten collections as for a million (it is a
-/// persistent tree), so a snapshot can keep one and the writer can try a batch on another. `T` is
-/// whatever carries the collection: plain here, an entry with its ready-made answer in the engine.
+/// The catalog is a persistent tree: a clone shares its nodes and costs the same for ten
+/// collections as for a million. So a snapshot can keep one clone while the writer tries a batch
+/// on another. In the engine, `T` is an entry with its ready-made response.
 #[derive(Debug, Clone)]
 pub struct Catalog<T = Arc<Collection>> {
     by_key: OrdMap<Key, T>,
-    /// Keys that hold upper-case letters, by their folded form; the others are their own.
+    /// Keys with upper-case letters, by their folded form. Other keys are their own folded form.
     mixed_case: OrdMap<Key, Key>,
 }
 
@@ -52,7 +52,7 @@ impl<T: HasCollection> Catalog<T> {
         [lower, self.mixed_case.get(&folded)].into_iter().flatten().find(|existing| *existing != key)
     }
 
-    /// Adds a collection, or replaces the one with its key, which is returned.
+    /// Inserts a collection and returns the one that had the same key, if any.
     pub fn insert(&mut self, item: T) -> Option<T> {
         let key = item.collection().key().clone();
         let folded = key.folded();
@@ -62,7 +62,7 @@ impl<T: HasCollection> Catalog<T> {
         self.by_key.insert(key, item)
     }
 
-    /// Takes a collection away.
+    /// Removes a collection and returns it.
     pub fn remove(&mut self, key: &str) -> Option<T> {
         let (key, item) = self.by_key.remove_with_key(key)?;
         let folded = key.folded();
@@ -88,8 +88,8 @@ impl<T: HasCollection> Catalog<T> {
         self.by_key.range(..key.clone()).map(|(_, item)| item)
     }
 
-    /// What differs in `other`, in the order of the keys: what was here, and what is there. What both
-    /// share is not looked at, so that a step from one moment to the next costs what it changes.
+    /// Returns what differs in `other`, in the order of the keys: pairs of the item here and the item
+    /// there. Shared nodes are skipped, so the cost depends on the number of differences.
     pub fn differences<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (Option<&'a T>, Option<&'a T>)>
     where
         T: PartialEq,
@@ -101,13 +101,13 @@ impl<T: HasCollection> Catalog<T> {
         })
     }
 
-    /// How many collections there are.
+    /// The number of collections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Whether there is none.
+    /// Whether the catalog has no collections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()

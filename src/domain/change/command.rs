@@ -1,13 +1,13 @@
-//! What may be asked.
+//! Commands: requested changes to the catalog.
 
 use std::sync::Arc;
 
 use crate::domain::{Collection, Key, Kind, Patch, Revision};
 
-/// The most bytes of the reason for a change, in UTF-8.
+/// Maximum length of the reason for a change, in bytes of UTF-8.
 pub const REASON_BYTES_MAX: usize = 1024;
 
-/// A wish to change the catalog, not yet decided on.
+/// A requested change to the catalog, not yet decided.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Add a collection.
@@ -16,7 +16,7 @@ pub enum Command {
     Update {
         /// The collection.
         key: Key,
-        /// The kind that the caller takes it for, if it said so.
+        /// The kind that the caller expects, if it named one.
         kind: Option<Kind>,
         /// What to change.
         patch: Patch,
@@ -25,51 +25,50 @@ pub enum Command {
     Delete {
         /// The collection.
         key: Key,
-        /// The kind that the caller takes it for, if it said so.
+        /// The kind that the caller expects, if it named one.
         kind: Option<Kind>,
     },
-    /// Bring a collection back to what it was.
+    /// Restore an earlier state of a collection.
     Restore(Box<Restore>),
 }
 
-/// A wish to bring a collection back to what it was, as it was planned with the past in view.
+/// A request to restore an earlier state of a collection, planned from the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Restore {
     /// The collection.
     pub key: Key,
-    /// What the plan saw; it is good for nothing else.
+    /// The state that the plan was made for; the plan is invalid for any other state.
     pub seen: Option<Arc<Collection>>,
-    /// What the collection is to be; `None` to remove it.
+    /// The state to restore; `None` removes the collection.
     pub to: Option<Arc<Collection>>,
-    /// The file that comes back byte for byte; without it the values are changed in the file as it
-    /// is.
+    /// The file to restore byte for byte. If `None`, the values are changed in the current file.
     pub exact: Option<Exact>,
-    /// What is taken back, for the commit's message.
+    /// What the restore reverses, for the commit message.
     pub reverses: Reverses,
 }
 
-/// A file that comes back byte for byte.
+/// A file to restore byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exact {
     /// The name inside the collections folder.
     pub file: String,
-    /// The content, which reads as the collection that is to be.
+    /// The content, which parses as the collection to restore.
     pub bytes: Arc<[u8]>,
-    /// The id of the committed content that the plan saw, if there was a file.
+    /// The blob id of the committed file that the plan saw, if there was one.
     pub over: Option<[u8; 20]>,
 }
 
-/// What is taken back.
+/// What a restore reverses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reverses {
-    /// The event of this id.
+    /// The event with this id.
     Event(String),
-    /// Everything since this revision.
+    /// Every change since this revision.
     Since(Revision),
 }
 
 impl Command {
-    /// The collection that the command is about.
+    /// The key of the collection that the command is about.
     #[must_use]
     pub fn key(&self) -> &Key {
         match self {

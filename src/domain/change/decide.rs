@@ -1,23 +1,22 @@
-//! From a command to an event, or to a refusal.
+//! Deciding a command: the result is an event or a refusal.
 
 use std::sync::Arc;
 
 use crate::domain::change::catalog::HasCollection;
 use crate::domain::{Catalog, Collection, Command, Event, Key, Refusal};
 
-/// Decides what a command means for the catalog as it stands.
+/// Decides a command against the current catalog.
 ///
-/// Pure on purpose: no clock, no disk, no lock. Whatever a decision needs from outside travels
-/// inside the command, so the writer can ask again after it loses a race with a hand edit and get
-/// an honest second answer.
+/// Pure on purpose: no clock, no disk, no locks. The command carries everything from outside that
+/// the decision needs, so the writer can decide it again after it loses a race with a hand edit.
 ///
-/// `Ok(None)` means "already so": the caller answers success and no commit is made, because a
-/// commit that changes nothing would be noise in the audit.
+/// `Ok(None)` means that nothing would change. The caller reports success and makes no commit,
+/// because a commit without a change would be noise in the audit log.
 ///
 /// # Errors
 ///
-/// Returns the [`Refusal`] to show the client. Every refusal is about the command; trouble with
-/// the disk is a `StoreError` and belongs to the caller.
+/// Returns the [`Refusal`] to show the client. A refusal is always about the command; disk errors
+/// are `StoreError`s, which the caller handles.
 pub fn decide<T: HasCollection>(catalog: &Catalog<T>, command: &Command) -> Result<Option<Event>, Refusal> {
     let find = |key: &Key| -> Result<Arc<Collection>, Refusal> {
         let item = catalog.get(key.as_str()).ok_or_else(|| Refusal::UnknownKey(key.clone()))?;
@@ -33,14 +32,14 @@ pub fn decide<T: HasCollection>(catalog: &Catalog<T>, command: &Command) -> Resu
         Command::Delete { key, kind } => {
             let before = find(key)?;
             match kind.filter(|kind| *kind != before.kind()) {
-                // A resource is its type and its id: the one that was named is not there.
+                // A type and an id identify a resource: the one that was named does not exist.
                 Some(_) => Err(Refusal::UnknownKey(key.clone())),
                 None => Ok(Some(Event::Deleted(before))),
             }
         }
         Command::Restore(restore) => match (find(&restore.key), &restore.to) {
             (Ok(before), None) => Ok(Some(Event::Deleted(before))),
-            // Whether the same values stand in the same bytes is for the writer to see.
+            // The writer checks whether the file already has the exact bytes.
             (Ok(before), Some(after)) => Ok((before != *after || restore.exact.is_some())
                 .then(|| Event::Updated { before, after: Arc::clone(after) })),
             (Err(_), Some(after)) => create(catalog, after).map(Some),
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
     use crate::domain::{Kind, Patch, Value};
 
-    /// The catalog that a history of events leads to.
+    /// Returns the catalog that results from a history of events.
     fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Catalog {
         let mut catalog = Catalog::default();
         for event in events {

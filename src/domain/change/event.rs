@@ -1,4 +1,4 @@
-//! What may happen.
+//! Events: the changes that commands cause.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ pub enum Event {
     Created(Arc<Collection>),
     /// A collection was changed.
     Updated {
-        /// As it was.
+        /// The collection before the change.
         before: Arc<Collection>,
-        /// As it is.
+        /// The collection after the change.
         after: Arc<Collection>,
     },
     /// A collection was removed.
@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// What leads from one version to another, of which either may be none.
+    /// Returns the event between two versions, either of which may be missing.
     #[must_use]
     pub fn between(before: Option<Arc<Collection>>, after: Option<Arc<Collection>>) -> Option<Self> {
         match (before, after) {
@@ -32,7 +32,7 @@ impl Event {
         }
     }
 
-    /// The collection that the event is about.
+    /// The key of the collection that the event is about.
     #[must_use]
     pub fn key(&self) -> &Key {
         match self {

@@ -1,8 +1,8 @@
-//! What may be asked, what may happen and what is refused: [`decide()`] makes an [`Event`] or a [`Refusal`] of a
-//! [`Command`] and the [`Catalog`] of the moment.
+//! Commands, events and refusals: [`decide()`] turns a [`Command`] and the current [`Catalog`] into an [`Event`] or
+//! a [`Refusal`].
 //!
-//! Nothing here remembers: the same command against the same catalog has the same answer, so whoever loses a
-//! race asks again.
+//! Nothing here keeps state: the same command against the same catalog has the same result, so a caller that loses
+//! a race decides again.
 
 mod catalog;
 mod command;

@@ -1,19 +1,19 @@
-//! Every "no" of the domain.
+//! Refusals: why the domain rejects a command.
 
 use std::fmt;
 
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Key, Kind, shown};
 
-/// Why a command is not carried out.
+/// The reason why a command is rejected.
 ///
-/// Each is about the command; trouble with the disk is a
-/// [`StoreError`](crate::store::StoreError) and never stands here.
+/// A refusal is always about the command; disk errors are
+/// [`StoreError`](crate::store::StoreError)s.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No collection has this key.
     #[error("there is no collection with the key `{0}`")]
     UnknownKey(Key),
-    /// A collection with this key exists, of whichever kind.
+    /// A collection of either kind with this key exists.
     #[error("a collection with the key `{0}` exists already")]
     KeyTaken(Key),
     /// A collection exists whose key differs in letter case only.
@@ -21,7 +21,7 @@ pub enum Refusal {
         "the key `{key}` differs from the existing `{existing}` in letter case only, and some disks can't hold both"
     )]
     KeyTakenInOtherCase {
-        /// The key that was asked for.
+        /// The requested key.
         key: Key,
         /// The key that exists.
         existing: Key,
@@ -35,10 +35,10 @@ pub enum Refusal {
         key: Key,
         /// Its kind.
         stored: Kind,
-        /// The kind that was asked for.
+        /// The requested kind.
         asked: Kind,
     },
-    /// Attributes break their rules.
+    /// Attributes violate their rules.
     #[error("{}", listed(.0))]
     Invalid(Vec<Violation>),
     /// The collection would not fit into a file.
@@ -46,9 +46,9 @@ pub enum Refusal {
     TooLarge {
         /// The collection.
         key: Key,
-        /// What it would take.
+        /// The size that the file would have, in bytes.
         bytes: usize,
-        /// What a file may have.
+        /// The maximum size of a file, in bytes.
         bytes_max: usize,
     },
 }
@@ -56,13 +56,13 @@ pub enum Refusal {
 /// One rule that one value breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where the value stands, from the attributes down; empty for the attributes as a whole.
+    /// The path to the value, starting at its attribute; empty for the attributes as a whole.
     pub path: Vec<Segment>,
-    /// What was found and what would be right, one sentence without a full stop.
+    /// What was found and what is expected: one sentence without a full stop.
     pub message: String,
 }
 
-/// One step of the way to a value.
+/// One step of the path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// A member of a map.
@@ -78,38 +78,38 @@ impl Violation {
         Self { path: vec![Segment::Name(attribute.to_owned())], message: message.into() }
     }
 
-    /// The violation, told from one step further up: from the map in which its path begins under this name.
+    /// Returns the violation with this name prepended to its path, as the enclosing map reports it.
     #[must_use]
     pub(crate) fn within(mut self, name: &str) -> Self {
         self.path.insert(0, Segment::Name(name.to_owned()));
         self
     }
 
-    /// A violation of having more attributes than a collection may have.
+    /// The violation of a collection that has more attributes than allowed.
     pub(crate) fn too_many(count: usize) -> Self {
         let message =
             format!("{}, these are {count}; put some of them into one map", Self::too_many_begins());
         Self { path: Vec::new(), message }
     }
 
-    /// What a violation of having too many attributes begins with, and no other.
+    /// The start of the message for too many attributes. No other message starts like this.
     pub(crate) fn too_many_begins() -> String {
         format!("a collection has at most {ATTRIBUTES_MAX} attributes")
     }
 
-    /// Whether there are more attributes than a collection may have.
+    /// Whether this is the violation for too many attributes.
     pub(crate) fn is_of_too_many(&self) -> bool {
         self.message.starts_with(&Self::too_many_begins())
     }
 
-    /// A violation of an attribute that no collection of this kind has.
+    /// The violation of a name that is not an attribute of this kind.
     #[must_use]
     pub fn unknown(kind: Kind, name: &str) -> Self {
         Self::at(name, Attribute::unknown_message(kind, name))
     }
 }
 
-/// Shows where and what: `unpublishedStatuses.draft.directory: …`, `accept[1]: …`.
+/// Formats path and message: `unpublishedStatuses.draft.directory: …`, `accept[1]: …`.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, segment) in self.path.iter().enumerate() {

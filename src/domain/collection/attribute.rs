@@ -1,17 +1,17 @@
-//! The attributes of a collection: which there are, which kind has them, what each may hold.
+//! The attributes of collections: their names, the kinds that have them, and the rule for each.
 
 use std::fmt;
 
 use crate::domain::collection::rule::{Rule, directory};
 use crate::domain::{Kind, Value, Violation};
 
-/// The most bytes in the name of an `x-` attribute or of a status.
+/// Maximum length of the name of an `x-` attribute or a status, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 
-/// Names a setting of a collection, `type` aside.
+/// The name of a setting of a collection, except `type`.
 ///
-/// The order of the variants is the canonical order: new files are written in it and answers
-/// list attributes in it, extensions last and by name.
+/// The order of the variants is the canonical order of attributes in new files and in responses.
+/// Extensions come last, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attribute {
     /// What people call the collection.
@@ -38,13 +38,13 @@ pub enum Attribute {
     Url,
     /// How the path of a new medium is made.
     PathFormat,
-    /// A setting of the user's own, `x-` and all: kept and served, any JSON value.
+    /// A user-defined setting, `x-` included: any JSON value, kept and served.
     Extension(Extension),
 }
 
-/// The name of a setting of the user's own.
+/// The name of a user-defined setting.
 ///
-/// Boxed twice, since few collections have any: an attribute takes one word less so, and a hundred
+/// Boxed twice to make [`Attribute`] one word smaller: few collections have extensions, but a hundred
 /// thousand collections have many attributes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extension(Box<Box<str>>);
@@ -53,7 +53,7 @@ const BOTH: &[Kind] = &[Kind::Document, Kind::Media];
 const DOCUMENT: &[Kind] = &[Kind::Document];
 const MEDIA: &[Kind] = &[Kind::Media];
 
-/// The whole vocabulary: attribute, wire name, who has it, what it means.
+/// All attributes with a fixed name: attribute, wire name, kinds that have it, meaning.
 const KNOWN: &[(Attribute, &str, &[Kind], &str)] = &[
     (Attribute::Name, "name", BOTH, "What people call the collection."),
     (
@@ -142,7 +142,7 @@ impl Attribute {
             .map(|(attribute, ..)| attribute.clone())
     }
 
-    /// What it means, for whoever edits it.
+    /// What the attribute means, for a person who edits it.
     #[must_use]
     pub fn meaning(&self) -> &'static str {
         KNOWN
@@ -151,17 +151,17 @@ impl Attribute {
             .map_or("A setting of your own.", |(.., meaning)| meaning)
     }
 
-    /// Checks a value and brings it into its stored form (a directory without its trailing `/`).
+    /// Checks a value and converts it to its stored form (a directory without its trailing `/`).
     ///
     /// # Errors
     ///
-    /// Returns every rule that the value breaks, with the way to it.
+    /// Returns every rule that the value breaks, with its path.
     pub fn check(&self, value: Value) -> Result<Value, Vec<Violation>> {
         let here = |fault: Violation| fault.within(self.as_str());
         self.rule().check(value).map_err(|faults| faults.into_iter().map(here).collect())
     }
 
-    /// Whether it names a folder.
+    /// Whether the value is a directory.
     pub(crate) const fn is_directory(&self) -> bool {
         matches!(self, Self::Directory | Self::RevisionDirectory)
     }
@@ -183,7 +183,7 @@ impl Attribute {
         }
     }
 
-    /// Says why a name is no attribute of this kind, and which one may have been meant.
+    /// Returns why a name is not an attribute of this kind, and which one may have been meant.
     pub(crate) fn unknown_message(kind: Kind, name: &str) -> String {
         if name.starts_with("x-") {
             return format!(
@@ -220,7 +220,7 @@ impl fmt::Display for Attribute {
     }
 }
 
-/// A short way to write one entry of `unpublishedStatuses` on input.
+/// An input shorthand for one entry of `unpublishedStatuses`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shorthand {
     /// `draftDirectory`
@@ -277,7 +277,7 @@ impl Shorthand {
     }
 }
 
-/// `x-` and a rest that is a member name of JSON:API 1.1 ("Member Names").
+/// Whether a name is `x-` followed by a member name of JSON:API 1.1 ("Member Names").
 fn is_extension(name: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_control());
     let inner = |c: char| edge(c) || matches!(c, '-' | '_');
@@ -285,7 +285,7 @@ fn is_extension(name: &str) -> bool {
         && name.strip_prefix("x-").is_some_and(|rest| rest.chars().all(inner) && rest.ends_with(edge))
 }
 
-/// The number of edits between two names (Levenshtein), letter case aside.
+/// The Levenshtein distance between two names, ignoring letter case.
 fn distance(one: &str, two: &str) -> usize {
     let two: Vec<char> = two.to_ascii_lowercase().chars().take(NAME_BYTES_MAX).collect();
     let mut row: Vec<usize> = (0..=two.len()).collect();

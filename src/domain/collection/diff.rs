@@ -5,7 +5,7 @@ use crate::domain::{Collection, Value};
 /// One attribute that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The wire name, `type` included.
+    /// The wire name, or `type`.
     pub attribute: String,
     /// The value before, absent if there was none.
     pub from: Option<Value>,
@@ -13,9 +13,9 @@ pub struct Change {
     pub to: Option<Value>,
 }
 
-/// What differs between two versions, in canonical order.
+/// Returns the attributes that differ between two versions, in canonical order.
 ///
-/// A created or deleted collection differs in all its attributes, `type` among them.
+/// A created or deleted collection differs in all its attributes, including `type`.
 #[must_use]
 pub fn changes(before: Option<&Collection>, after: Option<&Collection>) -> Vec<Change> {
     let mut changes = Vec::new();

@@ -1,11 +1,11 @@
-//! A directory of the content store and its rule.
+//! Directories of the content store.
 
 use crate::domain::shown;
 
-/// A relative path with `/`, as every directory-like attribute holds it.
+/// A relative path with `/` separators: the value of the attributes that name a directory.
 ///
-/// The content store joins it to a folder of its own, so nothing in it may lead out of that
-/// folder on any system: no empty, `.` or `..` part, no `\`, no drive letter, no control
+/// The content store joins it to a folder of its own, so it must not lead out of that folder on
+/// any operating system: no empty, `.` or `..` part, no `\`, no drive letter, no control
 /// character, at most [`Directory::BYTES_MAX`] bytes. One trailing `/` is dropped.
 ///
 /// ```
@@ -18,14 +18,14 @@ use crate::domain::shown;
 pub struct Directory(String);
 
 impl Directory {
-    /// The most bytes a directory has.
+    /// Maximum length of a directory, in bytes.
     pub const BYTES_MAX: usize = 1024;
 
     /// Parses a directory.
     ///
     /// # Errors
     ///
-    /// Says what was found and what would be right, in one sentence for the caller.
+    /// Returns one sentence for the caller: what was found and what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let path = text.strip_suffix('/').unwrap_or(text);
         if path.len() > Self::BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Attributes as a request or a file writes them, checked one by one; whatever is wrong is told at once.
+//! Attributes as a request or a file writes them. All violations are reported at once.
 
 use crate::domain::Violation;
 use crate::domain::collection::attribute::{Attribute, Shorthand};
@@ -6,16 +6,16 @@ use crate::domain::collection::kind::Kind;
 use crate::domain::collection::statuses::nameless;
 use crate::domain::collection::value::Value;
 
-/// What to change in a collection: attributes by name, `null` to remove one.
+/// Changes to a collection: attributes by name, `null` to remove one.
 ///
-/// It is checked when it meets the collection, since the kind decides what is allowed.
+/// A patch is checked when it is applied, because the kind of the collection decides what is allowed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Patch {
     written: Vec<(String, Value)>,
 }
 
 impl Patch {
-    /// Makes a patch of attributes as they were written.
+    /// Creates a patch from attributes as they were written.
     #[must_use]
     pub fn new(written: impl IntoIterator<Item = (String, Value)>) -> Self {
         Self { written: written.into_iter().collect() }
@@ -28,12 +28,12 @@ impl Patch {
     }
 }
 
-/// Attributes from outside; a shorthand without a directory stands for `null`.
+/// Attributes from outside; a shorthand without a directory was `null`.
 pub(super) struct AttributeInput {
     pub(super) kind: Kind,
     pub(super) set: Vec<(Attribute, Value)>,
     pub(super) shorthands: Vec<(Shorthand, Option<Value>)>,
-    /// The rules that they break.
+    /// The rules that the attributes break.
     violations: Vec<Violation>,
 }
 
@@ -46,7 +46,7 @@ impl AttributeInput {
         Self::check(kind, patch.written.iter().cloned(), |_| true)
     }
 
-    /// Checks each attribute; `null` is a value only where `may_be_null` says so.
+    /// Checks each attribute. Where `may_be_null` returns true, `null` is accepted without a check.
     fn check(
         kind: Kind,
         written: impl IntoIterator<Item = (String, Value)>,
@@ -89,7 +89,7 @@ impl AttributeInput {
         }
     }
 
-    /// Demands a name of each status.
+    /// Also requires a name for each status.
     pub(super) fn named(mut self) -> Self {
         self.violations.extend(nameless(&self.set));
         self

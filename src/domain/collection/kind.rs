@@ -12,7 +12,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Finds the kind that the attribute `type` names.
+    /// Parses the value of the attribute `type`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {

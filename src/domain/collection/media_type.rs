@@ -5,7 +5,7 @@ use crate::domain::shown;
 /// One entry of `accept`: `image/png`, `image/*`, `*/*` or `.pdf`.
 ///
 /// The form is that of the `accept` attribute of HTML (WHATWG HTML, "File Upload state"): a media
-/// type without parameters whose names keep to RFC 6838 section 4.2, or a dot and an extension.
+/// type without parameters whose names follow RFC 6838 section 4.2, or a dot and an extension.
 ///
 /// ```
 /// use collectory::MediaType;
@@ -17,14 +17,14 @@ use crate::domain::shown;
 pub struct MediaType(String);
 
 impl MediaType {
-    /// The most bytes one name of a media type, or an extension, has (RFC 6838 section 4.2).
+    /// Maximum length of a type, a subtype or an extension, in bytes (RFC 6838 section 4.2).
     pub const NAME_BYTES_MAX: usize = 127;
 
     /// Parses one entry of `accept`.
     ///
     /// # Errors
     ///
-    /// Says what was found and what would be right, in one sentence for the caller.
+    /// Returns one sentence for the caller: what was found and what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let good = match (text.strip_prefix('.'), text.split_once('/')) {
             (Some(extension), _) => is_name(extension),
@@ -49,7 +49,7 @@ impl MediaType {
     }
 }
 
-/// RFC 6838 section 4.2, `restricted-name`.
+/// Whether a text is a `restricted-name` of RFC 6838 section 4.2.
 fn is_name(text: &str) -> bool {
     text.len() <= MediaType::NAME_BYTES_MAX
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

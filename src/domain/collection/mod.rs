@@ -1,7 +1,7 @@
-//! What a collection is: its kind, its attributes, what each may hold, and how two versions differ.
+//! Collections: kinds, attributes and their values, the rules for them, and differences between versions.
 //!
-//! A collection that exists is valid: every rule stands in a constructor. How one is written as JSON or YAML is
-//! not known here, nor whether it exists in any repository.
+//! The constructors enforce the rules. This module knows neither how a collection is written as JSON or YAML, nor
+//! whether it exists in a repository.
 
 mod attribute;
 mod diff;
@@ -28,15 +28,15 @@ pub use crate::domain::collection::value::{Number, Unfit, VALUE_DEPTH_MAX, Value
 
 use crate::domain::{Key, Refusal, Violation};
 
-/// The most attributes of a collection, `type` aside and those of the user's own (`x-`) included.
+/// Maximum number of attributes of a collection: user-defined ones (`x-`) count, `type` does not.
 ///
-/// Members of maps are no attributes.
+/// Members of maps are not attributes.
 pub const ATTRIBUTES_MAX: usize = 256;
 
 /// One named folder's settings.
 ///
-/// Made by [`Collection::new`] only, so whatever holds one knows that every rule is kept. Nothing
-/// is invented: an attribute that was not given is not there.
+/// Every constructor enforces the rules; only statuses without a name are accepted from a file (see
+/// [`lacking`](Self::lacking)). There are no defaults: an attribute that was not given is absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collection {
     key: Key,
@@ -46,9 +46,9 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Makes a collection from attributes as they were written, shorthands included.
+    /// Creates a collection from attributes as they were written, shorthands included.
     ///
-    /// `type` may stand among them and must then agree with `kind`.
+    /// `type` may be among them and must then match `kind`.
     ///
     /// # Errors
     ///
@@ -61,8 +61,8 @@ impl Collection {
         Self::with(key, AttributeInput::of_new(kind, written).named().valid()?)
     }
 
-    /// Makes a collection from what a file has, which need not name its statuses: [`lacking`](Self::lacking) tells what
-    /// it has not.
+    /// Creates a collection from the attributes of a file, which may have statuses without a name
+    /// ([`lacking`](Self::lacking) returns them).
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Collection {
         Self::with(key, AttributeInput::of_new(kind, written).valid()?)
     }
 
-    /// The rules that a file may break and a request may not: each status has a `name`.
+    /// Returns the violations that a file may have and a request may not: statuses without a `name`.
     #[must_use]
     pub fn lacking(&self) -> Vec<Violation> {
         nameless(&self.attributes)
@@ -90,7 +90,7 @@ impl Collection {
         Self::of(key, input.kind, input.set)
     }
 
-    /// Makes a collection of checked attributes in any order.
+    /// Creates a collection from checked attributes in any order.
     fn of(key: Key, kind: Kind, mut attributes: Vec<(Attribute, Value)>) -> Result<Self, Vec<Violation>> {
         if attributes.len() > ATTRIBUTES_MAX {
             return Err(vec![Violation::too_many(attributes.len())]);
@@ -117,7 +117,7 @@ impl Collection {
         &self.attributes
     }
 
-    /// What the collection takes in memory, about.
+    /// Approximate size of the collection in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let own = |name: &Attribute| size_of::<(Attribute, Value)>() + name.as_str().len();
         let attributes = self.attributes.iter().map(|(name, value)| own(name) + value.heap_bytes());
@@ -136,11 +136,11 @@ impl Collection {
         self.attributes.iter().find(|(present, _)| present.as_str() == name).map(|(_, value)| value)
     }
 
-    /// The collection as a patch leaves it.
+    /// Returns the collection with a patch applied.
     ///
-    /// Attributes merge one by one; a list or a map is replaced whole. A shorthand sets the
-    /// directory of its status and keeps the name that the status has; as `null` it takes the
-    /// status away.
+    /// Attributes merge one by one; a list or a map is replaced as a whole. A shorthand sets the
+    /// directory of its status and keeps the name that the status has. A shorthand of `null` removes
+    /// the status.
     ///
     /// # Errors
     ///
@@ -149,13 +149,11 @@ impl Collection {
         self.changed(AttributeInput::of_patch(self.kind, patch).named().valid()?)
     }
 
-    /// The collection as a patch leaves it that gives it values back which it had before, and which may come from a
-    /// file.
+    /// Returns the collection with a patch applied that restores earlier values, which may come from a file.
     ///
     /// # Errors
     ///
-    /// Returns every rule that the patch breaks, at least one, but for those of
-    /// [`lacking`](Self::lacking).
+    /// Returns every rule that the patch breaks, at least one, except those of [`lacking`](Self::lacking).
     pub fn reverted(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
         self.changed(AttributeInput::of_patch(self.kind, patch).valid()?)
     }
@@ -184,12 +182,12 @@ impl Collection {
         Self::of(self.key.clone(), self.kind, attributes)
     }
 
-    /// The collection as an update leaves it; `kind` is what the caller takes it for.
+    /// Returns the collection with an update applied; `kind` is the kind that the caller expects.
     ///
     /// # Errors
     ///
-    /// Returns every rule that the patch breaks, of the kind that the caller means; if it breaks
-    /// none, that the kind is another one.
+    /// Returns every rule of the expected kind that the patch breaks. If it breaks none, but the
+    /// collection is of the other kind, returns [`Refusal::KindFixed`].
     pub fn updated(&self, kind: Option<Kind>, patch: &Patch) -> Result<Self, Refusal> {
         let Some(asked) = kind.filter(|kind| *kind != self.kind) else {
             return self.patched(patch).map_err(Refusal::Invalid);

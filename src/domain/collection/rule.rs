@@ -1,12 +1,12 @@
-//! What an attribute may hold, and the words for what it holds instead.
+//! The rules for attribute values, and the messages for values that break them.
 
 use crate::domain::collection::attribute::NAME_BYTES_MAX;
 use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, Violation, shown};
 
-/// The most characters of a text attribute, the name among them.
+/// Maximum length of a text attribute or a status's name, in characters.
 pub const TEXT_CHARS_MAX: usize = 1000;
 
-/// What an attribute may hold.
+/// The rule for the value of an attribute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rule {
     Text,
@@ -18,7 +18,7 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// Takes a value, in its canonical form; the paths of violations begin below the attribute.
+    /// Checks a value and returns its canonical form. The paths of violations begin below the attribute.
     pub(crate) fn check(self, value: Value) -> Result<Value, Vec<Violation>> {
         match self {
             Self::Text => text(value).map_err(single),
@@ -121,7 +121,7 @@ fn status_entry(entry: Value) -> Result<Value, Vec<Violation>> {
     if faults.is_empty() { Ok(Value::Map(checked.into())) } else { Err(faults) }
 }
 
-/// Says what was found and how to write what was meant.
+/// Returns a message that says what was found, and how to write what was meant.
 fn expected(wanted: &str, found: &Value) -> String {
     let hint = match found {
         Value::Null => "; leave the attribute out to have none".to_owned(),

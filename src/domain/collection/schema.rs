@@ -1,8 +1,8 @@
-//! The JSON Schema of a collection file, made from the table of attributes and their rules.
+//! The JSON Schema of a collection file, generated from the table of attributes and their rules.
 //!
-//! What it can't say, the reader of files says alone: that a directory has at most 1,024 bytes and a name
-//! 128 (a schema counts characters), how deep values may be nested, that a file has at most 64 KiB, how
-//! plain scalars must be quoted, and that a shorthand and its status may not be more than a file holds.
+//! Only the reader of files checks what the schema can't express: that a directory has at most 1,024
+//! bytes and a name 128 (a schema counts characters), how deep values may be nested, that a file has at
+//! most 64 KiB, and how plain scalars must be quoted.
 
 use crate::domain::collection::ATTRIBUTES_MAX;
 use crate::domain::collection::attribute::{Attribute, NAME_BYTES_MAX, Shorthand};
@@ -10,10 +10,10 @@ use crate::domain::collection::directory::Directory;
 use crate::domain::collection::rule::{Rule, TEXT_CHARS_MAX};
 use crate::domain::collection::{Kind, Number, Value};
 
-/// Control characters, as a class of a regular expression has them.
+/// Control characters, for a character class of a regular expression.
 const CONTROLS: &str = r"\u0000-\u001F\u007F-\u009F";
 
-/// Which schema language it is.
+/// The JSON Schema dialect.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// The schema of a collection file, as JSON.
@@ -95,7 +95,7 @@ fn statuses() -> Value {
     let status = Value::from([
         ("type", "object".into()),
         ("properties", Value::from([("directory", directory), ("name", name)])),
-        // A file is served without the name, and that it lacks it is told as a problem all the same.
+        // A file without the name is served, but the missing name is reported as a problem.
         required(&["directory", "name"]),
         ("additionalProperties", Value::Bool(false)),
     ]);
@@ -107,25 +107,25 @@ fn statuses() -> Value {
     Value::from([("type", "object".into()), ("propertyNames", names), ("additionalProperties", status)])
 }
 
-/// See [`Directory`].
+/// The syntax of a [`Directory`].
 fn directory_pattern() -> String {
     let part = format!(r"(?!\.{{1,2}}(?:/|$))[^/\\{CONTROLS}]+");
     format!("^(?![A-Za-z]:){part}(?:/{part})*/?$")
 }
 
-/// See [`MediaType`](crate::domain::MediaType).
+/// The syntax of a [`MediaType`](crate::domain::MediaType).
 fn media_type_pattern() -> String {
     let name = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}";
     format!(r"^(?:\.{name}|\*/\*|{name}/(?:\*|{name}))$")
 }
 
-/// The names that are free: `x-` and a member name of JSON:API.
+/// The syntax of a user-defined name: `x-` followed by a member name of JSON:API.
 fn extension_pattern() -> String {
     let beyond_ascii = r"[^\u0000-\u009F]";
     format!("^x-(?:[A-Za-z0-9_-]|{beyond_ascii})*(?:[A-Za-z0-9]|{beyond_ascii})$")
 }
 
-/// What editors say of a text that does not fit the pattern; other readers pass over it.
+/// The message that editors show for a text that does not match the pattern; other readers ignore it.
 fn error_message(sentence: &str) -> (&'static str, Value) {
     ("patternErrorMessage", sentence.into())
 }

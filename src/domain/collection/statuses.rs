@@ -1,11 +1,11 @@
-//! `unpublishedStatuses`, whose entries have shorthands.
+//! The entries of `unpublishedStatuses` and their shorthands.
 
 use crate::domain::Violation;
 use crate::domain::collection::attribute::{Attribute, Shorthand};
 use crate::domain::collection::value::Value;
 use crate::domain::collection::value_of;
 
-/// The statuses that have no name.
+/// Returns a violation for each status without a name.
 pub(super) fn nameless(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
     let Some(Value::Map(statuses)) = value_of(attributes, &Attribute::UnpublishedStatuses) else {
         return Vec::new();
@@ -19,7 +19,8 @@ pub(super) fn nameless(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
 
 type Entries = Vec<(String, Value)>;
 
-/// Changes the entries of `unpublishedStatuses`, which are added when absent and go with the last.
+/// Changes the entries of `unpublishedStatuses`. The attribute is added if absent, and removed with
+/// its last entry.
 fn change_statuses(attributes: &mut Vec<(Attribute, Value)>, change: impl FnOnce(&mut Entries)) {
     let at = attributes.iter().position(|(present, _)| *present == Attribute::UnpublishedStatuses);
     let mut entries = match at.map(|at| attributes.swap_remove(at)) {
@@ -35,7 +36,7 @@ fn change_statuses(attributes: &mut Vec<(Attribute, Value)>, change: impl FnOnce
     }
 }
 
-/// Adds the status of a shorthand unless an explicit entry has won already.
+/// Adds the status of a shorthand, unless there is an explicit entry, which takes precedence.
 pub(super) fn add_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
     change_statuses(attributes, |entries| {
         if !entries.iter().any(|(status, _)| status == shorthand.status()) {
@@ -57,7 +58,7 @@ pub(super) fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Sh
     });
 }
 
-/// Takes the status of a shorthand away, and the whole attribute with the last one.
+/// Removes the status of a shorthand, and the whole attribute with the last one.
 pub(super) fn remove_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand) {
     change_statuses(attributes, |entries| entries.retain(|(status, _)| status != shorthand.status()));
 }

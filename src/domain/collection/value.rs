@@ -1,16 +1,16 @@
-//! The value of an attribute, as JSON and YAML share it.
+//! The values of attributes: what JSON and YAML have in common.
 
 use std::fmt;
 
 use compact_str::CompactString;
 
-/// How deep lists and maps may be nested in a value.
+/// Maximum nesting depth of lists and maps in a value.
 pub const VALUE_DEPTH_MAX: usize = 32;
 
-/// How much of a text that is wrong a message repeats.
+/// Maximum number of characters that a message quotes of an invalid text.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// A text for a message: cut where it is long.
+/// Shortens a text for a message.
 pub(crate) fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -18,10 +18,10 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-/// A value that JSON and YAML can both hold without loss.
+/// A value that JSON and YAML can both represent without loss.
 ///
-/// Maps keep the order in which they were written, since people read it, but two maps that differ
-/// only in order are equal, as RFC 8259 section 4 has it: reordering alone is no change.
+/// Maps keep the order in which they were written, for the people who read them. Two maps that
+/// differ only in order are equal (RFC 8259 section 4), so reordering alone is not a change.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// No value.
@@ -30,40 +30,40 @@ pub enum Value {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text; a short one takes no room but that of the value.
+    /// A text; a short one is stored inline.
     Text(CompactString),
     /// A list.
     List(Box<[Value]>),
-    /// A map with distinct names, in the order of writing.
+    /// A map with distinct names, in the order in which they were written.
     Map(Box<[(String, Value)]>),
 }
 
-/// A number that survives the way to a file and back.
+/// A number that survives a round trip through a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// A whole number that fits into 64 bits with a sign.
+    /// A whole number that fits into a signed 64-bit integer.
     Integer(i64),
-    /// A whole number above [`i64::MAX`] that fits into 64 bits.
+    /// A whole number above [`i64::MAX`] that fits into an unsigned 64-bit integer.
     Unsigned(u64),
     /// A finite number with a fraction or an exponent.
     Float(f64),
 }
 
-/// Why a number with a fraction or an exponent can't be kept as it is written.
+/// The reason why a number with a fraction or an exponent can't be represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is beyond what 64 bits hold.
+    /// It is beyond the range of a 64-bit float.
     TooLarge,
-    /// It is so close to zero that 64 bits hold nothing of it.
+    /// It is so close to zero that a 64-bit float would be zero.
     TooSmall,
 }
 
 impl Number {
-    /// Reads a number with a fraction or an exponent.
+    /// Parses a number with a fraction or an exponent.
     ///
     /// # Errors
     ///
-    /// Says why it would become another number altogether.
+    /// Returns why the result would be infinite, or zero although the text is not.
     pub fn float(text: &str) -> Result<Self, Unfit> {
         let float: f64 = text.parse().map_err(|_| Unfit::TooLarge)?;
         let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Number {
 }
 
 impl Value {
-    /// What the value is, in words for an error message, with its article.
+    /// The type of the value for an error message, with its article.
     #[must_use]
     pub fn described(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Value {
         }
     }
 
-    /// How deep lists and maps are nested; 0 for a plain value.
+    /// The nesting depth of lists and maps; 0 for a scalar.
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
@@ -99,7 +99,7 @@ impl Value {
         }
     }
 
-    /// What the value takes in memory beyond its own place, about.
+    /// Approximate size on the heap, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Null | Self::Bool(_) | Self::Number(_) => 0,
@@ -133,7 +133,7 @@ impl PartialEq for Value {
             (Self::Number(one), Self::Number(two)) => one == two,
             (Self::Text(one), Self::Text(two)) => one == two,
             (Self::List(one), Self::List(two)) => one == two,
-            // Mostly the order is the same. Values are compared once only, however deep they are nested.
+            // Usually the order is the same. Each value is compared only once, however deeply it is nested.
             (Self::Map(one), Self::Map(two)) => {
                 let in_order = one.iter().zip(two).all(|((one, _), (two, _))| one == two);
                 one.len() == two.len() && if in_order { one == two } else { by_name(one) == by_name(two) }
@@ -175,7 +175,7 @@ impl<const N: usize> From<[(&str, Self); N]> for Value {
     }
 }
 
-/// Shows the value as compact JSON, as messages for people quote it: `"Posts"`, `false`, `[1, 2]`.
+/// Formats the value as compact JSON for messages: `"Posts"`, `false`, `[1, 2]`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
