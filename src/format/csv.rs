@@ -8,7 +8,7 @@ pub fn cell(value: &Value) -> String {
     value.as_text().map_or_else(|| value.to_string(), text)
 }
 
-/// A text as a cell; what a spreadsheet would take for a formula stands behind an apostrophe
+/// A text as a cell, with an apostrophe before what a spreadsheet would take for a formula
 /// (OWASP, "CSV Injection").
 #[must_use]
 pub fn text(text: &str) -> String {

@@ -1,10 +1,10 @@
-//! What a person most likely did wrong where the parser of YAML gave up.
+//! The most likely mistake where the YAML parser gave up.
 //!
-//! The parser knows where it stumbled, which is often a line too late, and says so in words of its
-//! grammar. Here the lines between what it had understood and where it stumbled are looked at as
-//! their author sees them: a blank is missing behind a colon, a text needs quotes, a bracket was never
-//! closed. Each [`Mistake`] comes with a line that can be read in place of the faulty one, so that
-//! reading goes on and finds the next.
+//! The parser reports where it failed, which is often a line too late, and in terms of its grammar.
+//! This module looks at the lines between the end of what was understood and that place, as their
+//! author sees them: a blank is missing after a colon, a text needs quotes, a bracket was never
+//! closed. Each [`Mistake`] has a readable replacement for its lines, so that reading continues and
+//! finds the next mistake.
 
 mod line;
 mod stray;
@@ -19,29 +19,29 @@ use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Node, Parsed};
 use crate::format::{Fault, PROBLEMS_PER_FILE_MAX, scalar, tree};
 
-/// What is wrong in a text that is no YAML, and what can be read of the rest.
+/// The mistakes in a text that is not YAML, and what can be read of the rest.
 pub(crate) struct Diagnosis {
-    /// The text, with faulty lines replaced by others; it has as many lines as before.
+    /// The text with its faulty lines replaced; the number of lines is unchanged.
     pub(crate) text: String,
-    /// The text read as far as it can be.
+    /// The text with replacements, parsed as far as possible.
     pub(crate) parsed: Parsed,
-    /// What is wrong, by places in the text as it was then: lines hold, and columns of lines that are
-    /// not replaced.
+    /// The mistakes, with positions in the text at the time they were found. Lines stay valid, and so
+    /// do columns in lines that are not replaced.
     pub(crate) places: Vec<Fault>,
-    /// Which lines, from 1, were replaced.
+    /// The lines, from 1, that were replaced.
     mended: Vec<Range<usize>>,
 }
 
-/// A mistake, and lines that can be read in place of the faulty ones.
+/// A mistake, and a readable replacement for its lines.
 struct Mistake {
     found: FaultAt,
-    /// Whole lines, the last line end not included.
+    /// The range of whole lines, without the last line end.
     lines: Range<usize>,
-    /// What stands there instead; blank lines follow it.
+    /// The replacement, which is padded with blank lines.
     instead: String,
 }
 
-/// Reads a text, over its mistakes as far as they are understood.
+/// Reads a text and continues after mistakes that are understood.
 pub(crate) fn read(text: &str) -> Diagnosis {
     let mut it = Diagnosis {
         text: text.to_owned(),
@@ -66,20 +66,20 @@ pub(crate) fn read(text: &str) -> Diagnosis {
     it
 }
 
-/// The first mistake of a text that is no YAML; `None` of one that is.
+/// Returns the first mistake of a text that is not YAML, else `None`.
 pub(crate) fn first(text: &str) -> Option<Fault> {
     let mistake = foreign(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
     Some(place(text, mistake.found))
 }
 
 impl Diagnosis {
-    /// Whether another line stands in place of this one, from 1.
+    /// Whether this line, from 1, was replaced.
     pub(crate) fn is_mended(&self, line: usize) -> bool {
         self.mended.iter().any(|mended| mended.contains(&line))
     }
 
-    /// Notes a mistake and replaces its lines. Where another was mended already, what stands instead was no help:
-    /// nothing more is told, and nothing is read of the lines. False if that is so already.
+    /// Records a mistake and replaces its lines. If one of them was replaced before, the replacement was no help: the
+    /// mistake is not recorded, and all its lines become blank. Returns false if they are blank already.
     fn mend(&mut self, Mistake { found, lines, instead }: Mistake) -> bool {
         let first = self.text[..lines.start].matches('\n').count() + 1;
         let count = self.text[lines.clone()].matches('\n').count();
@@ -109,7 +109,7 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
         .unwrap_or_else(|| stray::mistake(text, failure))
 }
 
-/// One character in two escapes, as JSON writes it and YAML does not (RFC 8259 section 7).
+/// One character in two escapes, which JSON allows and YAML does not (RFC 8259 section 7).
 fn surrogate(text: &str, failure: &Failure) -> Option<Mistake> {
     let end = SourceLine::at(text, failure.at).span().end;
     let doubtful = text.get(failure.behind..end)?;
@@ -133,7 +133,7 @@ fn surrogate(text: &str, failure: &Failure) -> Option<Mistake> {
 }
 
 impl SourceLine<'_> {
-    /// A mistake for which nothing is read in place of the line.
+    /// A mistake that replaces the line by a blank one.
     fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
         self.fault(LineFault { at, message: message.into(), instead: String::new() })
     }
@@ -143,7 +143,7 @@ impl SourceLine<'_> {
     }
 }
 
-/// The first character that may not stand in a file, or a directive.
+/// The first directive, or the first character that is not allowed in a file, whichever comes first.
 fn foreign(text: &str) -> Option<Mistake> {
     let directive = text.strip_prefix('%').map(|_| 0).or_else(|| text.find("\n%").map(|at| at + 1));
     let stray = text.char_indices().find(|&(at, c)| {
@@ -169,7 +169,7 @@ fn foreign(text: &str) -> Option<Mistake> {
     Some(line.fault(LineFault { at, message, instead }))
 }
 
-/// Where git left a conflict for people to resolve (git-merge(1), "How conflicts are presented").
+/// A conflict that git left for people to resolve (git-merge(1), "How conflicts are presented").
 fn conflict(text: &str) -> Option<Mistake> {
     const BEGIN: &str = "<<<<<<< ";
     let at = if text.starts_with(BEGIN) { 0 } else { text.find(&format!("\n{BEGIN}"))? + 1 };
@@ -182,7 +182,7 @@ fn conflict(text: &str) -> Option<Mistake> {
     Some(Mistake { found: FaultAt { at, message }, lines: at..end, instead: String::new() })
 }
 
-/// The lines from behind what was understood to where the parser stumbled.
+/// The lines in doubt: from the end of what was understood to where the parser failed.
 fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = SourceLine<'t>> {
     let first = SourceLine::at(text, failure.behind).start;
     let last = SourceLine::at(text, last_line(text, failure.at)).start;
@@ -191,31 +191,31 @@ fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = SourceLi
     starts.take_while(move |start| *start <= last.max(first)).map(|start| SourceLine::at(text, start))
 }
 
-/// The first of the lines in doubt that has a mistake in itself.
+/// The first line in doubt that is wrong on its own.
 fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
     let bracket = failure.open.map(|open| SourceLine::at(text, open).start);
     window(text, failure)
         .find_map(|line| {
-            // What stands in brackets has no lines of its own, but what the first one begins with.
+            // A line below an open bracket is part of what the bracket holds, unless it begins an attribute.
             let is_inside = bracket.is_some_and(|bracket| line.start > bracket) && !line.begins_attribute();
             let fault = if is_inside { None } else { line.slipped(text) };
             fault.map(|fault| line.fault(fault))
         })
-        // Of a line that a tab indents the parser says that the one above has no value.
+        // If a tab indents a line, the parser reports that the line above has no value.
         .or_else(|| {
             let next = SourceLine::at(text, SourceLine::at(text, failure.at).span().end + 2);
             next.indented_oddly().map(|fault| next.fault(fault))
         })
 }
 
-/// The first mistake of lines that read as one text, since no blank follows a colon.
+/// The first mistake of lines that read as one text because no blank follows a colon.
 fn single(text: &str, root: &Node) -> Option<Mistake> {
     let (_, style) = root.as_scalar().filter(|(text, _)| text.contains(SIGNS))?;
     let Range { start: behind, end: at } = root.span;
     (style == Style::Plain).then(|| slipped(text, &Failure { at, behind, open: None })).flatten()
 }
 
-/// The brackets that were opened behind what was understood, and not closed where the parser stumbled.
+/// The brackets that open after what was understood and are not closed where the parser failed.
 fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
     let (mut open, mut quote, mut last) = (Vec::new(), None, '\n');
     for (at, c) in text.get(failure.behind..failure.at).unwrap_or_default().char_indices() {
@@ -235,13 +235,13 @@ fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
     open
 }
 
-/// The first bracket too many.
+/// The first bracket beyond the maximum depth.
 fn too_deep(text: &str, at: usize) -> Option<Mistake> {
     let line = SourceLine::at(text, at);
     Some(line.fault(LineFault { at, message: tree::too_deep(), instead: line.blank_value() }))
 }
 
-/// What is wrong behind an open bracket.
+/// The mistake after an open bracket.
 fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
     let first = SourceLine::at(text, open);
     let bracket = &text[open..=open];
@@ -272,7 +272,7 @@ fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
     Mistake { found: found(at, message), lines: lines(line.span().end), instead: first.blank_value() }
 }
 
-/// What is wrong with the item in brackets at which the parser stumbled.
+/// The mistake in the item in brackets at which the parser failed.
 fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
     let line = SourceLine::at(text, failure.at);
     let from = failure.behind.max(open + 1).max(line.start).min(failure.at);
@@ -283,7 +283,7 @@ fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
     })
 }
 
-/// A byte of the line that the parser was in: not behind the end of the text.
+/// Limits a byte offset to the last line that is not blank.
 fn last_line(text: &str, at: usize) -> usize {
     at.min(text.trim_end_matches([' ', '\t', '\r', '\n']).len())
 }

@@ -1,22 +1,22 @@
-//! Characters of text processors and web pages that look like those that YAML has a use for.
+//! Characters from text processors and web pages that look like those of YAML's syntax.
 //!
-//! They are allowed: a name may be `“Posts”`. Only where something can't be read are they told as
-//! the likely cause.
+//! They are allowed: a name may be `“Posts”`. They are reported as the likely cause only where
+//! something can't be read.
 
 use crate::domain::{Value, shown};
 
-/// What is taken for the colon between a name and its value.
+/// The signs that people type for the colon between a name and its value.
 pub(crate) const SIGNS: [char; 4] = [':', '：', '=', ';'];
 
-/// The quotes of a text processor.
+/// Typographic quotes.
 const QUOTES: [char; 9] = ['“', '”', '„', '‟', '«', '»', '‘', '’', '‚'];
 
-/// Whether a character looks like a blank and is none to YAML.
+/// Whether a character looks like a blank but is not one in YAML.
 pub(crate) fn is_odd_blank(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200b}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
-/// What to say of such a blank.
+/// The message for such a blank.
 pub(crate) fn odd_blank(c: char) -> String {
     match c {
         '\u{a0}' | '\u{202f}' => "a no-break space stands here; type a blank".to_owned(),
@@ -24,13 +24,13 @@ pub(crate) fn odd_blank(c: char) -> String {
     }
 }
 
-/// What to say of a text in the quotes of a text processor.
+/// The message for a text in typographic quotes.
 pub(crate) fn typographic(text: &str) -> Option<String> {
     let inner = text.strip_prefix(QUOTES)?.trim_end_matches(QUOTES).trim_end_matches(['"', '\'']);
     Some(format!("typographic quotes stand here; type `\"` in their place: {}", Value::from(shown(inner))))
 }
 
-/// Where such a quote stands at the end of a line, or of an item in brackets, and what to say of it.
+/// Finds such a quote at the end of a line, or of an item in brackets: its offset and the message.
 pub(crate) fn closing_quote(text: &str) -> Option<(usize, String)> {
     let ends = |rest: &str| rest.is_empty() || rest.starts_with([',', ']', '}']);
     let mut quotes = text.match_indices(QUOTES);
@@ -38,14 +38,15 @@ pub(crate) fn closing_quote(text: &str) -> Option<(usize, String)> {
     Some((at, "a typographic quote stands here; type `\"` in its place".to_owned()))
 }
 
-/// Whether something can be the name of an attribute, in quotes or not.
+/// Whether a text can be the name of an attribute, quoted or not.
 pub(crate) fn is_name(text: &str) -> bool {
     let text = text.trim_matches(['"', '\'']);
     let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty() && text.starts_with(char::is_alphabetic) && text.chars().all(inner)
 }
 
-/// Where a name and its value read as one text, for want of a colon or of a blank behind it, and what to type.
+/// Finds a name and a value that read as one text because a colon, or the blank after it, is missing: the offset
+/// of the sign and the message.
 pub(crate) fn glued(text: &str) -> Option<(usize, String)> {
     let (at, sign) = text.char_indices().find(|(_, c)| SIGNS.contains(c))?;
     let (name, rest) = (text[..at].trim_end(), &text[at + sign.len_utf8()..]);
@@ -62,13 +63,13 @@ pub(crate) fn glued(text: &str) -> Option<(usize, String)> {
     })
 }
 
-/// What follows the signs that stand for a colon.
+/// The text after the signs that were typed for a colon.
 pub(crate) fn behind_sign(text: &str) -> &str {
     let text = text.strip_prefix("=>").unwrap_or(text);
     text.trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace())
 }
 
-/// The first line of what reads as one text and was to be several lines: attributes, or items of a list.
+/// The first line of a text that was meant as several lines: attributes, or items of a list.
 pub(crate) fn first_line(text: &str) -> &str {
     let begins = |word: &str| word.starts_with('-') || word.contains([':', '：']);
     let mut blanks = text.match_indices(' ');
@@ -76,7 +77,7 @@ pub(crate) fn first_line(text: &str) -> &str {
     &text[..next.map_or(text.len(), |(at, _)| at)]
 }
 
-/// What in a text that is wrong was hardly meant: at which byte, and what to type instead.
+/// Finds a likely typing error in an invalid text: its byte offset and the message.
 pub(crate) fn suspect(text: &str) -> Option<(usize, String)> {
     let trimmed = text.trim_end_matches(is_odd_blank).len();
     match (text.chars().next()?, text[trimmed..].chars().next()) {
@@ -86,24 +87,24 @@ pub(crate) fn suspect(text: &str) -> Option<(usize, String)> {
     }
 }
 
-/// The character that a text begins with as JSON may write it: `\uD83D\uDE00`.
+/// Decodes the surrogate pair at the start of a text, as JSON may write a character: `\uD83D\uDE00`.
 pub(crate) fn surrogate_pair(text: &str) -> Option<char> {
     let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?, 16).ok();
     let units = [unit(text.get(..6)?)?, unit(text.get(6..12)?)?];
     char::decode_utf16(units).next()?.ok().filter(|c| c.len_utf16() == 2)
 }
 
-/// What to say of a merge key, which YAML 1.1 has and 1.2 has not.
+/// The message for a merge key, which YAML 1.1 has and 1.2 does not.
 pub(crate) const MERGE_KEY: &str =
     "`<<` would be a merge key, and those are not allowed; write in this place what it stands for";
 
-/// What to say of a text that begins with `{{` and has no quotes; it ends with the line.
+/// The message for an unquoted text that begins with `{{`; the text ends with the line.
 pub(crate) fn braces(text: &str) -> String {
     let quoted = Value::from(value_of(text.lines().next().unwrap_or_default()));
     format!("a text that begins with `{{{{` needs quotes; write {quoted}")
 }
 
-/// A value up to the end of its line, or to what ends it in brackets.
+/// The part of a line that is a value: up to a comment, a comma, a quote, or the brace that ends it.
 fn value_of(rest: &str) -> &str {
     let end = rest.find(" #").unwrap_or(rest.len());
     let end = rest[..end].find([',', '"', '\'']).unwrap_or(end);

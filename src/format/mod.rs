@@ -1,4 +1,4 @@
-//! Bytes to meaning and back: the file of a collection and the message of a commit.
+//! Reading and writing of collection files and commit messages: bytes to meaning and back.
 //!
 //! ```text
 //! bytes ──read──▶ Collection or Fault          Event ──compose──▶ message ──parse──▶ Message
@@ -18,7 +18,7 @@
 //! x-colour: [12, blue]
 //! ```
 //!
-//! Written anew, in canonical order and form, it is:
+//! The same file in canonical order and form:
 //!
 //! ```yaml
 //! type: document
@@ -32,23 +32,23 @@
 //!   - blue
 //! ```
 //!
-//! **Reading is strict**, so a file means the same to everyone who reads it. Allowed are UTF-8
+//! **Reading is strict**, so that a file means the same to every reader. Allowed are UTF-8
 //! (a byte order mark at the start is skipped and kept), lines that end in LF or CR LF, and at
 //! most [`FILE_BYTES_MAX`] bytes. Refused, with line and column, are: a second document,
-//! directives (`%YAML`), anchors, aliases, tags, duplicate names, names that are no strings, tabs
-//! outside of values and comments, control characters and line separators as they are, and values
+//! directives (`%YAML`), anchors, aliases, tags, duplicate names, names that are not strings, tabs
+//! outside of values and comments, unescaped control characters and line separators, and values
 //! nested deeper than [`VALUE_DEPTH_MAX`](crate::domain::VALUE_DEPTH_MAX).
 //!
 //! **Plain scalars** are read only where YAML 1.1 and 1.2 agree: `true` and `false` (also `True`,
-//! `TRUE`), `null`, `~` and nothing at all, and numbers as JSON writes them, with a fraction and a
-//! signed exponent if there is an exponent. Everything that some reader takes for a boolean, a
-//! number or a date and another for a string is refused with the way to write it:
+//! `TRUE`), `null`, `~` and the empty scalar, and numbers in the form of JSON; one with an exponent
+//! needs a fraction and a sign in the exponent. A scalar that is a boolean, a number or a date to
+//! some readers and a string to others is refused, with a hint how to write it:
 //!
 //! ```text
 //! posts.yaml:2:7: name: `yes` is a boolean to some YAML readers and a string to others; write "yes" in quotes
 //! ```
 //!
-//! **An edit** changes the bytes of the values that change, and nothing else:
+//! **An edit** changes only the bytes of the values that change:
 //!
 //! ```text
 //! type: document # not media      type: document # not media
@@ -57,8 +57,8 @@
 //!                                 recursive: true
 //! ```
 //!
-//! What is not here: where files and commits are kept ([`store`](crate::store)) and which
-//! attributes there are ([`domain`](crate::domain)).
+//! Files and commits are kept by [`store`](crate::store); attributes are defined in
+//! [`domain`](crate::domain).
 
 pub mod csv;
 mod diagnose;
@@ -83,13 +83,13 @@ pub use crate::format::read::{attribute_lines, lacking, read};
 pub(crate) use crate::format::scalar::turns_text;
 pub use crate::format::write::document as write_document;
 
-/// The most bytes a collection file has.
+/// Maximum size of a collection file, in bytes.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
 
-/// The most faults of one file that are told.
+/// Maximum number of faults reported for one file.
 pub const PROBLEMS_PER_FILE_MAX: usize = 20;
 
-/// What is wrong with a file, and where; it tells the place as editors and compilers do.
+/// A fault in a file and its position, counted as in editors and compilers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 pub struct Fault {
@@ -97,32 +97,32 @@ pub struct Fault {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What was found and what would be right.
+    /// What was found and what is expected.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of a file as a whole.
+    /// A fault of the file as a whole.
     #[must_use]
     pub fn at_start(message: impl Into<String>) -> Self {
         Self { line: 1, column: 1, message: message.into() }
     }
 
-    /// Whether a collection has more attributes than it may have.
+    /// Whether the fault is that a collection has too many attributes.
     #[must_use]
     pub fn is_of_too_many_attributes(&self) -> bool {
         self.message.starts_with(&Violation::too_many_begins())
     }
 }
 
-/// The new content of a file, and how it was made.
+/// The new content of an edited file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edited {
     /// The content.
     pub bytes: Vec<u8>,
-    /// What a reading of it gives: the members of its maps are in the order of the file.
+    /// The collection that the content reads as; members of maps are in the order of the file.
     pub collection: Collection,
-    /// Why more than the changed values had to be rewritten, if so: for the log and the count.
+    /// Why more than the changed values had to be rewritten, if so; for the log and a counter.
     pub fallback: Option<String>,
 }
 

@@ -1,9 +1,9 @@
-//! Bytes of a text to lines and columns.
+//! Conversion of byte offsets to lines and columns.
 
 use crate::format::Fault;
 use crate::format::tree::FaultAt;
 
-/// The most characters of a message: it may quote what somebody wrote, and is told in logs, answers and on screens.
+/// Maximum length of a message, in characters: it may quote a file, and appears in logs, responses and pages.
 const MESSAGE_CHARS_MAX: usize = 400;
 
 fn shortened(mut message: String) -> String {
@@ -14,12 +14,12 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// Where something was found.
+/// Converts the position of a fault.
 pub(crate) fn place(text: &str, found: FaultAt) -> Fault {
     places(text, vec![found]).swap_remove(0)
 }
 
-/// Where each was found, in the order of the text, which is walked through once.
+/// Converts the positions of faults in one pass over the text, and sorts them.
 pub(crate) fn places(text: &str, mut found: Vec<FaultAt>) -> Vec<Fault> {
     found.sort_by_key(|found| found.at);
     let (mut from, mut line, mut column) = (0, 1, 1);

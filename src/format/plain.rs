@@ -1,7 +1,7 @@
-//! The quick way to read what most files are: lines that can be read one by one.
+//! A fast reader for the form of most files: lines that can be read one by one.
 //!
-//! The strict reader ([`read`](fn@crate::format::read)) takes any YAML apart and knows where everything
-//! stands; that costs ten times what a file needs that holds nothing but
+//! The strict reader ([`read`](fn@crate::format::read)) parses any YAML and records all positions. That
+//! costs ten times as much as needed for a file with nothing but
 //!
 //! ```yaml
 //! # a comment
@@ -14,47 +14,47 @@
 //!   - image/png
 //! ```
 //!
-//! [`attributes`] reads such lines, and gives up at the first thing that is anything else: a fault
-//! among them, a text over several lines, brackets, escapes, tabs, a second way to indent. Whoever
-//! calls it then reads strictly, so it never decides that a file is wrong, and what it does read,
-//! the strict reader reads the same (`tests` prove it on random files).
+//! [`attributes`] reads such lines and gives up at anything else: a fault, a text over several lines,
+//! brackets, escapes, tabs, another indentation. The caller then falls back to the strict reader, so
+//! this reader never rejects a file. The strict reader reads the same from every text that this one
+//! accepts (`tests` check that on random files).
 
 use crate::domain::Value;
 use crate::format::scalar;
 
-/// How far each level is indented, as [`write`](fn@crate::format::write) does it.
+/// The indentation of each level, as [`write`](fn@crate::format::write) has it.
 const STEP: usize = 2;
 
-/// How deep maps may stand in maps here; statuses need two levels.
+/// Maximum nesting depth of maps; statuses need two levels.
 const DEPTH_MAX: usize = 4;
 
-/// The longest name that is taken, far below the limit of YAML's simple keys.
+/// Maximum length of a name, in bytes; far below the limit of YAML's simple keys.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Names and values as they are written, in their order; `None` where the text is not that plain.
+/// Returns names and values as they are written, in their order; `None` if the text is not plain.
 pub(crate) fn attributes(text: &str) -> Option<Vec<(String, Value)>> {
-    // A last line without an end is a case of its own in places; none of them is worth knowing.
+    // A last line without a line end is a special case in places, which is not worth the code.
     let mut lines = Lines { rest: text.strip_suffix('\n')?, next: None };
     lines.advance()?;
     let attributes = map(&mut lines, 0, 0)?;
     lines.next.is_none().then_some(attributes)
 }
 
-/// A line that says something: how far it is indented, and the rest of it.
+/// A line with content: its indentation and the rest.
 #[derive(Clone, Copy)]
 struct Line<'t> {
     indent: usize,
     text: &'t str,
 }
 
-/// Lines, of which one is looked at in advance; empty ones and comments are left out.
+/// The lines of a text with one line of lookahead, without empty lines and comments.
 struct Lines<'t> {
     rest: &'t str,
     next: Option<Line<'t>>,
 }
 
 impl<'t> Lines<'t> {
-    /// Goes to the next line; `None` if it is not plain.
+    /// Advances to the next line; `None` if it is not plain.
     fn advance(&mut self) -> Option<()> {
         self.next = None;
         while !self.rest.is_empty() {
@@ -72,18 +72,18 @@ impl<'t> Lines<'t> {
         Some(())
     }
 
-    /// The next line, if it stands at this indentation and its text is one that is wanted.
+    /// The text of the next line, if it has this indentation.
     fn at(&self, indent: usize) -> Option<&'t str> {
         self.next.filter(|line| line.indent == indent).map(|line| line.text)
     }
 }
 
-/// Whether a character stands for itself wherever it is, a blank included.
+/// Whether a plain line may contain a character: no blank but the space, no tab, no control character.
 fn is_plain(c: char) -> bool {
     matches!(c, ' '..='~') || (!c.is_ascii() && !c.is_whitespace() && !scalar::is_foreign(c))
 }
 
-/// Reads the entries at this indentation; there is at least one.
+/// Reads the entries at this indentation; there must be at least one.
 fn map(lines: &mut Lines<'_>, indent: usize, depth: usize) -> Option<Vec<(String, Value)>> {
     let mut members: Vec<(String, Value)> = Vec::new();
     while let Some(line) = lines.at(indent) {
@@ -101,7 +101,7 @@ fn map(lines: &mut Lines<'_>, indent: usize, depth: usize) -> Option<Vec<(String
         };
         members.push((name.to_owned(), value));
     }
-    // What is indented further belongs to the last value in some way that is not plain.
+    // A line that is indented further belongs to the last value in a way that is not plain.
     let ends = lines.next.is_none_or(|line| line.indent < indent);
     (ends && !members.is_empty() && are_distinct(&members)).then_some(members)
 }
@@ -112,7 +112,7 @@ fn are_distinct(members: &[(String, Value)]) -> bool {
     names.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// Reads the items at this indentation; there is at least one.
+/// Reads the items at this indentation.
 fn list(lines: &mut Lines<'_>, indent: usize) -> Option<Value> {
     let mut items = Vec::new();
     while let Some(line) = lines.at(indent) {
@@ -122,7 +122,7 @@ fn list(lines: &mut Lines<'_>, indent: usize) -> Option<Value> {
     lines.next.is_none_or(|line| line.indent < indent).then(|| Value::List(items.into()))
 }
 
-/// Whether a name needs no quotes and is a string to everybody.
+/// Whether a name needs no quotes and is a string to every reader.
 fn is_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -130,7 +130,7 @@ fn is_name(name: &str) -> bool {
         && matches!(scalar::resolve(name), Ok(Value::Text(_)))
 }
 
-/// Reads what follows a `:` or `-` on its line; the inner `None` is nothing.
+/// Reads what follows a `:` or `-` on its line; the inner `None` means that nothing does.
 #[expect(clippy::option_option, reason = "the outer one is for what is not plain")]
 fn value(behind: &str) -> Option<Option<Value>> {
     if behind.is_empty() {
@@ -153,7 +153,7 @@ fn quoted(text: &str, quote: char) -> Option<Value> {
     (ends && !(quote == '"' && content.contains('\\'))).then(|| Value::from(content))
 }
 
-/// Reads a plain scalar and drops the comment behind it.
+/// Reads a plain scalar and drops the comment after it.
 fn unquoted(text: &str) -> Option<Value> {
     let text = text.split_once(" #").map_or(text, |(text, _)| text).trim_end_matches(' ');
     let indicates = text.starts_with(scalar::INDICATORS) || text.ends_with(':') || text.contains(": ");
@@ -171,7 +171,7 @@ mod tests {
     use crate::format::read::strictly_written;
     use crate::random::cases;
 
-    /// What is read quickly must be what the strict reader reads, in the same order.
+    /// Checks that the strict reader reads the same, in the same order, if the fast one reads anything.
     fn agrees(text: &str) -> Result<(), TestCaseError> {
         if let Some(quick) = attributes(text) {
             let strict = strictly_written(text).map(|strict| format!("{strict:?}"));
@@ -262,7 +262,7 @@ mod tests {
         assert!(quick > 0, "some fixtures are plain");
     }
 
-    /// Pieces that lines are made of, as people and adversaries write them.
+    /// Pieces of lines, as people and attackers write them.
     fn piece() -> impl Strategy<Value = String> {
         let fixed = prop::sample::select(vec![
             "a",

@@ -4,7 +4,7 @@
 //! # policy.yaml
 //! tokens:
 //!   - name: Mara                   # the actor: author of the commits
-//!     email: mara@example.org      # optional; Mara@localhost without it
+//!     email: mara@example.org      # optional; default: Mara@localhost
 //!     hash: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 //!     created: 2026-11-22T09:30:00Z  # optional; when the token was made
 //!     expires: 2027-03-01          # optional; to the end of that day, or a time: 2027-03-01T12:00:00Z
@@ -14,12 +14,12 @@
 //!       - {may: [write], keys: ["blog-*"]}
 //! ```
 //!
-//! It is read strictly: an unknown member, right or pattern is a fault, so that a typing error never
-//! grants or takes anything in silence. Nothing is granted by what is left out, so a file that is cut
-//! short between two lines grants less than the whole one (which is why what ends a token is written
-//! before what it grants). A name may have several tokens (one of them is about to replace another),
-//! a secret stands in the file once. It is written by hand, or by [`add`] and [`revoke`], which leave
-//! every byte of the other tokens as it is.
+//! The file is read strictly: an unknown member, right or pattern is a fault, so that a typing error
+//! never grants or revokes anything silently. Omitted members grant nothing, so a file that is cut off
+//! between two lines never grants more than the whole one. For the same reason, the expiry of a token
+//! is written before its grants. A name may have several tokens (when one replaces another), but each
+//! hash is in the file only once. The file is written by hand, or by [`add`] and [`revoke`], which keep
+//! every byte of the other tokens.
 
 mod edit;
 mod entry;
@@ -40,7 +40,7 @@ pub use crate::format::policy::edit::{add, revoke};
 pub use crate::format::policy::entry::NewToken;
 use crate::format::{Fault, diagnose};
 
-/// The most bytes a policy file has.
+/// Maximum size of a policy file, in bytes.
 pub const POLICY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -73,7 +73,7 @@ struct Granted {
     keys: Vec<Checked<KeyPattern>>,
 }
 
-/// No member grants nothing; a member without a value is a mistake.
+/// Reads a list of keys. A missing list grants nothing; an empty one is a mistake.
 fn some_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Checked<KeyPattern>>, D::Error> {
     let keys = Vec::deserialize(deserializer)?;
     if keys.is_empty() {
@@ -82,10 +82,10 @@ fn some_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Checked<K
     Ok(keys)
 }
 
-/// A text that was checked while it was read, so that a fault has the place of the text.
+/// A text that was checked while it was read, so that a fault has the position of the text.
 struct Checked<T>(T);
 
-/// What a [`Checked`] text becomes.
+/// A type into which a [`Checked`] text is parsed.
 trait Check: Sized {
     fn check(text: &str) -> Result<Self, String>;
 }
@@ -166,7 +166,7 @@ impl Check for DateTime<Utc> {
 ///
 /// # Errors
 ///
-/// Returns the first fault; its place is the value's, or the token's where the value has none.
+/// Returns the first fault, at the position of the value, or of the token if the value has none.
 pub fn read(bytes: &[u8]) -> Result<Vec<Token>, Fault> {
     if bytes.len() > POLICY_BYTES_MAX {
         return Err(Fault::at_start(format!("a policy file has at most {POLICY_BYTES_MAX} bytes")));
@@ -186,10 +186,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Token>, Fault> {
 
 fn fault(text: &str, error: &serde_yaml::Error) -> Fault {
     let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
-    // What is missing is missed behind the last line, where no editor goes.
+    // A missing member may be reported after the last line, where no editor can go.
     let line = line.min(text.lines().count().max(1));
     let message = error.to_string();
-    // The place stands in the fault already.
+    // The fault has the position already.
     let end = message.rfind(" at line ").unwrap_or(message.len());
     Fault { line, column, message: message[..end].to_owned() }
 }
@@ -217,12 +217,12 @@ impl From<Granted> for Grant {
     }
 }
 
-/// What tests here and of the command line share.
+/// Helpers for the tests here and of the command line.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
 
-    /// A token to be added; its hash differs with the length of the name.
+    /// A token to add; its hash depends on the length of the name.
     pub(crate) fn token(name: &str) -> NewToken {
         NewToken {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! Strict reading: bytes to a collection, or to its faults.
+//! Strict reading of a collection file: the result is a collection or a list of faults.
 
 mod locate;
 
@@ -29,9 +29,9 @@ pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     read_plain(key, text).map_or_else(|| read_text(key, text), Ok)
 }
 
-/// The text of a file, without a byte order mark; else its first byte that is no text.
+/// Decodes a file as UTF-8 and skips its byte order mark; the fault is at the first invalid byte.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
-    // With its byte order mark, or with a zero beside the first letter.
+    // UTF-16 begins with a byte order mark, or has a zero beside the first letter.
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = bytes {
         return Err(Fault::at_start("the file is UTF-16; save it as UTF-8"));
     }
@@ -44,8 +44,8 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// Tells what the file of a collection lacks by the rules for requests
-/// ([`Collection::lacking`]), each at its place.
+/// Returns what the file of a collection lacks by the rules for requests ([`Collection::lacking`]),
+/// with positions.
 #[must_use]
 pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
     let lacking = collection.lacking();
@@ -62,7 +62,7 @@ fn text_and_tree(bytes: &[u8]) -> Option<(&str, Node)> {
     Some((text, tree::parse(text).root?))
 }
 
-/// The names that stand in a file's outermost map, each with its line, from 1; none where it is no YAML.
+/// Returns the names in a file's outermost map with their lines, from 1; none if it is not YAML.
 #[must_use]
 pub fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
     let Some((text, root)) = text_and_tree(bytes) else { return Vec::new() };
@@ -70,8 +70,7 @@ pub fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
     root.entries().iter().map(|entry| (entry.name().to_owned(), line(entry.start))).collect()
 }
 
-/// Reads a text that is plain and right; whatever is wrong with another one is told by
-/// [`read_text`].
+/// Reads a text that is plain and valid; [`read_text`] reads any other one and reports its faults.
 fn read_plain(key: &Key, text: &str) -> Option<Collection> {
     let attributes = plain::attributes(text)?;
     let (_, kind) = attributes.iter().find(|(name, _)| name == "type")?;
@@ -84,7 +83,7 @@ pub(crate) fn read_text(key: &Key, text: &str) -> Result<Collection, Vec<Fault>>
     read_with_tree(key, text).map(|(collection, _)| collection)
 }
 
-/// Reads a text of any length, without a byte order mark, and tells where everything in it stands.
+/// Reads a text of any length, without a byte order mark; returns its tree of nodes too.
 pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Vec<Fault>> {
     let diagnosis = diagnose::read(text);
     let mut reader = Reader { faults: Vec::new(), path: Vec::new() };
@@ -104,19 +103,19 @@ pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node)
     }
 }
 
-/// Whether the type may have stood in a line that could not be read, or under a name in the wrong quotes.
+/// Whether the type may be in an unreadable line, or under a name with wrong quotes or odd blanks.
 fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
     let is_suspect = |entry: &MapEntry| entry.name().contains("type") && suspected(&entry.key).is_some();
     (1..).zip(text.lines()).any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
         || diagnosis.parsed.root.iter().flat_map(Node::entries).any(is_suspect)
 }
 
-/// All that is wrong: in the lines that could not be read, in the form, and in the attributes.
+/// Collects the faults of unreadable lines, of the form, and of the attributes; returns the root too.
 fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<Fault>, Option<Node>) {
     let Diagnosis { text, parsed: Parsed { root, faults: form, .. }, .. } = &diagnosis;
     let is_block = root.as_ref().is_none_or(|root| root.layout() == Some(Layout::Block));
     let form = places(text, form.clone());
-    // Of a value that is wrong in itself it is not told what it would be.
+    // If the form of a line is wrong, faults of the attribute in it are not reported.
     let told: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
     let attributes = places(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
     let readable = attributes.chain(form).filter(|it| !diagnosis.is_mended(it.line));
@@ -125,14 +124,14 @@ fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<Fault>, Option<
     (wrong, diagnosis.parsed.root)
 }
 
-/// The attributes of a file as they are written there, shorthands and `type` included.
+/// Returns the attributes as they are written in a file, including shorthands and `type`.
 ///
-/// Only for text that reads without fault: what is wrong is not told.
+/// Only for a text without faults, because faults are not reported.
 pub(crate) fn written(root: &Node) -> Vec<(String, Value)> {
     Reader { faults: Vec::new(), path: Vec::new() }.attributes(root)
 }
 
-/// The attributes of a text that the strict reader finds no fault with, their values aside.
+/// Returns the attributes of a text in which the strict reader finds no fault before it checks values.
 #[cfg(test)]
 pub(crate) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
     let parsed = tree::parse(text);
@@ -143,7 +142,7 @@ pub(crate) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
     is_right.then_some(attributes)
 }
 
-/// Of entries with the same name the first: of the others it is told that they stand there twice.
+/// Returns the first entry of each name. The tree builder reports the others as duplicates.
 fn distinct(entries: &[MapEntry]) -> impl Iterator<Item = &MapEntry> {
     let mut names = HashSet::new();
     entries.iter().filter(move |entry| names.insert(entry.name()))
@@ -153,7 +152,7 @@ const TYPE_MISSING: &str = "`type` is missing; write `type: document` or `type: 
 
 const EMPTY: &str = "the file is empty; a collection needs at least `type: document` or `type: media`";
 
-/// What to say of a type that is none.
+/// The message for an invalid `type`.
 fn unknown_type(value: &Node) -> String {
     let found = match value.as_scalar() {
         Some((text, _)) => format!("{:?}", shown(text)),
@@ -163,7 +162,7 @@ fn unknown_type(value: &Node) -> String {
     format!("type: {}", message.unwrap_or_else(|| format!("expected `document` or `media`, found {found}")))
 }
 
-/// The first faults by position, one for each; that there is no type is a fault of no position.
+/// Returns the first faults by position, one for each position. A missing type has no position.
 fn faults(mut places: Vec<Fault>) -> Vec<Fault> {
     places.sort_by_key(|it| (it.line, it.column));
     let has_place = |it: &Fault| it.message != TYPE_MISSING;
@@ -174,7 +173,7 @@ fn faults(mut places: Vec<Fault>) -> Vec<Fault> {
     places
 }
 
-/// What an attribute wants in place of a plain scalar that readers disagree on.
+/// What an attribute expects instead of a plain scalar on which readers disagree.
 #[derive(Clone, Copy)]
 enum Wanted {
     Text,
@@ -182,10 +181,10 @@ enum Wanted {
     Anything,
 }
 
-/// Reads the attributes and notes what is wrong with them.
+/// Reads the attributes and records their faults.
 struct Reader {
     faults: Vec<FaultAt>,
-    /// The way to the value that is being read.
+    /// The path to the value that is being read.
     path: Vec<Segment>,
 }
 
@@ -215,7 +214,7 @@ impl Reader {
         let made = |kind| Collection::from_file(key.clone(), kind, attributes.iter().cloned());
         let (kind, made) = match kind {
             Some(kind) => (kind, made(kind)),
-            // What no kind would allow is told all the same: by the one that it breaks the fewest rules of.
+            // Without a valid type, report violations for the kind with the fewest of them.
             None => [Kind::Document, Kind::Media]
                 .map(|kind| (kind, made(kind)))
                 .into_iter()
@@ -326,7 +325,7 @@ impl Reader {
         })
     }
 
-    /// Notes a fault of the value that is being read.
+    /// Records a fault of the value that is being read.
     fn fault(&mut self, at: usize, message: String) {
         let message = Violation { path: self.path.clone(), message }.to_string();
         self.note(at, message);

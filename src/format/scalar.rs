@@ -1,8 +1,8 @@
-//! Scalars: what a plain one means, and how to write one so that every reader sees the same.
+//! Scalars: what a plain one means, and how to write one so that every reader reads the same value.
 //!
 //! YAML 1.1 (`PyYAML`, Ruby, Go's yaml.v2) and YAML 1.2 (the core schema) give many plain scalars
-//! different meanings: `no`, `010`, `12:30`, `2024-01-01`. Reading refuses what they do not agree
-//! on; writing quotes whatever looks as if they might not. The lists are those of the
+//! different meanings: `no`, `010`, `12:30`, `2024-01-01`. Reading refuses scalars on which they
+//! disagree; writing quotes all scalars on which they might. The lists are those of the
 //! [YAML 1.1 types](https://yaml.org/type/) and of
 //! [YAML 1.2.2, section 10.3](https://yaml.org/spec/1.2.2/#103-core-schema).
 
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use crate::domain::{Number, Unfit, Value};
 
-/// How a scalar stands in a file.
+/// How a scalar is written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Without quotes.
@@ -23,21 +23,21 @@ pub(crate) enum Style {
     Block,
 }
 
-/// Why a plain scalar has no meaning that all readers share.
+/// The reason why readers disagree on the meaning of a plain scalar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ambiguous {
-    /// What it is to whom.
+    /// What the scalar means to which readers; completes a sentence.
     pub(crate) what: &'static str,
-    /// How to write the value that it may have been meant for, other than as a string.
+    /// How to write the value that may have been meant, if that is not a string.
     pub(crate) instead: Option<&'static str>,
 }
 
-/// What a plain scalar does not begin with
+/// The characters with which a plain scalar can't begin
 /// ([YAML 1.2.2, section 5.3](https://yaml.org/spec/1.2.2/#53-indicator-characters)).
 pub(crate) const INDICATORS: [char; 19] =
     ['-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
 
-/// The value of a plain scalar that all readers agree on.
+/// Returns the value of a plain scalar if all readers agree on it.
 pub(crate) fn resolve(text: &str) -> Result<Value, Ambiguous> {
     let refused = |what, instead| Err(Ambiguous { what, instead });
     const SOME: &str = "is a boolean to some YAML readers and a string to others";
@@ -63,8 +63,8 @@ pub(crate) fn resolve(text: &str) -> Result<Value, Ambiguous> {
     Ok(Value::from(text))
 }
 
-/// A number in the form that JSON, YAML 1.1 and YAML 1.2 share: no sign but `-`, no leading zero,
-/// a fraction whenever there is an exponent, and a sign in the exponent.
+/// Whether a text is a number in the form that JSON, YAML 1.1 and YAML 1.2 share: no sign but `-`,
+/// no leading zero, a fraction whenever there is an exponent, and a sign in the exponent.
 fn is_decimal(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let whole = |text: &str| digits(text) && (text == "0" || !text.starts_with('0'));
@@ -99,7 +99,7 @@ fn number(text: &str) -> Result<Value, Ambiguous> {
     number.map(Value::Number)
 }
 
-/// Whether a reader of YAML 1.1 or 1.2 may take the text for a number, [`is_decimal`] aside.
+/// Whether a reader of YAML 1.1 or 1.2 may take the text for a number of another form than [`is_decimal`].
 fn is_number_to_some(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN") {
@@ -152,11 +152,11 @@ fn is_date_to_some(text: &str) -> bool {
     time.is_empty() || (clock.len() < time.len() && (1..=2).contains(&hour) && clock[hour..].starts_with(':'))
 }
 
-/// Writes a scalar in the style asked for, or in the plainest that keeps its meaning.
+/// Writes a scalar in the requested style, or in the plainest one that keeps its meaning.
 ///
 /// # Panics
 ///
-/// Lists and maps are no scalars.
+/// Panics if the value is a list or a map.
 pub(crate) fn written(value: &Value, style: Style, in_flow: bool) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -167,7 +167,7 @@ pub(crate) fn written(value: &Value, style: Style, in_flow: bool) -> String {
     }
 }
 
-/// Writes a text on one line in the style asked for, if it can stand so, else in double quotes.
+/// Writes a text on one line in the requested style if possible, else in double quotes.
 pub(crate) fn written_text(text: &str, style: Style, in_flow: bool) -> String {
     match style {
         Style::Plain | Style::Block if is_safe_plain(text, in_flow) => text.to_owned(),
@@ -212,33 +212,33 @@ fn double_quoted(text: &str) -> String {
     quoted
 }
 
-/// Whether a character shows itself and is no line break or escape to any reader.
+/// Whether a character is visible, and neither a line break nor to be escaped for any reader.
 ///
-/// The controls of writing direction are left out because a text that holds one unseen does not
-/// read as it looks (Unicode TR 36, section 2.6).
+/// Bidirectional controls are excluded because a text with an invisible one does not read as it
+/// looks (Unicode TR 36, section 2.6).
 fn is_readable(c: char) -> bool {
     !(c.is_control() || is_foreign(c) || turns_text(c) || matches!(c, '\u{200e}' | '\u{200f}'))
 }
 
-/// Whether a character has text behind it shown in another order than it stands in (Unicode's embeddings, overrides
-/// and isolates); marks of direction alone do not.
+/// Whether a character changes the display order of the text after it (Unicode's embeddings, overrides and
+/// isolates). Directional marks alone do not.
 pub(crate) fn turns_text(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a line shows itself to every reader as it is.
+/// Whether a line can be written without escapes.
 pub(crate) fn is_readable_line(line: &str) -> bool {
     line.chars().all(is_readable)
 }
 
-/// Whether a character may not stand in a file as it is: a line break to YAML 1.1 only, a byte
-/// order mark, or not printable to YAML.
+/// Whether a character is not allowed unescaped in a file: a line break in YAML 1.1 only, a byte
+/// order mark, or not printable in YAML.
 pub(crate) fn is_foreign(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')
         || (c < ' ' && !matches!(c, '\t' | '\n' | '\r'))
 }
 
-/// Whether a text without quotes is that same text to every reader; in doubt it is not.
+/// Whether every reader reads the unquoted text as that text; false in doubt.
 fn is_safe_plain(text: &str, in_flow: bool) -> bool {
     let Some(first) = text.chars().next() else {
         return false;
@@ -255,7 +255,7 @@ fn is_safe_plain(text: &str, in_flow: bool) -> bool {
         && !looks_special(text)
 }
 
-/// Whether a text is, or only resembles, what some reader takes for something else.
+/// Whether a text is or resembles a scalar that some reader does not take for a string.
 fn looks_special(text: &str) -> bool {
     let folded = text.to_ascii_lowercase();
     let word = matches!(

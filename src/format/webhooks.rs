@@ -1,16 +1,16 @@
-//! The file of webhooks: who is told of events.
+//! The webhooks file: the receivers of events.
 //!
 //! ```yaml
 //! # webhooks.yaml
-//! - name: search                  # optional; the URL up to its query without it
+//! - name: search                  # optional; default: the URL up to its query
 //!   url: https://search.example.org/settings
 //!   secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw    # Standard Webhooks: whsec_ and base64
-//!   keys: ["blog-*"]              # optional; every key without it
-//!   actions: [created, deleted]   # optional; created, updated and deleted without it
-//!   since: 9fceb02                # optional; a new receiver begins there and not at now
+//!   keys: ["blog-*"]              # optional; default: every key
+//!   actions: [created, deleted]   # optional; default: created, updated and deleted
+//!   since: 9fceb02                # optional; where a new receiver begins; default: now
 //! ```
 //!
-//! The list may stand below `webhooks:` as well. It is read strictly: an unknown member is a fault.
+//! The list may also be below `webhooks:`. It is read strictly: an unknown member is a fault.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,27 +21,27 @@ use serde::Deserialize;
 use crate::domain::KeyPattern;
 use crate::format::Fault;
 
-/// What stands before the bytes of a secret.
+/// The prefix of a secret.
 const SECRET_PREFIX: &str = "whsec_";
 
-/// Whom to tell of events, and of which.
+/// A receiver, and the events that it gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiver {
-    /// What it is called; no two have one name.
+    /// The unique name.
     pub name: String,
-    /// Where it is.
+    /// The URL to which deliveries are sent.
     pub url: String,
-    /// What deliveries are signed with.
+    /// The secret that signs deliveries.
     pub secret: Secret,
-    /// Of which collections it is told; all of them if there are none.
+    /// The keys whose events it gets; empty for all.
     pub keys: Vec<KeyPattern>,
-    /// Of which actions it is told; all of them if there are none.
+    /// The actions whose events it gets; empty for all.
     pub actions: Vec<String>,
-    /// Where a new receiver begins; at now if nothing is said.
+    /// Where a new receiver begins in the history; `None` for now.
     pub since: Option<String>,
 }
 
-/// A secret, which is shown to nobody.
+/// A secret, which is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
 
@@ -71,11 +71,11 @@ struct Entry {
     since: Option<String>,
 }
 
-/// The receivers that a file lists.
+/// Reads the receivers that a file lists.
 ///
 /// # Errors
 ///
-/// Returns the first fault; one of a value is told with the number of its receiver.
+/// Returns the first fault; the message for an invalid receiver has its number.
 pub fn read(bytes: &[u8]) -> Result<Vec<Receiver>, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::at_start("a file of webhooks is UTF-8 text"))?;
     let file: File = serde_yaml::from_str(text).map_err(|error| {
@@ -108,7 +108,7 @@ fn receiver(entry: Entry) -> Result<Receiver, String> {
     if authority.is_empty() || authority.contains('@') {
         return Err("`url` has a host, and no user: deliveries are signed with the secret".to_owned());
     }
-    // What follows may be a secret, and a name is shown.
+    // The query may contain a secret, and names are shown.
     let place = entry.url.split(['?', '#']).next().unwrap_or_default().to_owned();
     Ok(Receiver {
         name: entry.name.unwrap_or(place),
@@ -120,7 +120,7 @@ fn receiver(entry: Entry) -> Result<Receiver, String> {
     })
 }
 
-/// As Standard Webhooks writes it; padding may be missing.
+/// Parses a secret in the form of Standard Webhooks; padding may be missing.
 fn secret(text: &str) -> Result<Secret, String> {
     let wrong = || format!("`secret` is {SECRET_PREFIX} and 24 to 64 bytes of chance in base64");
     let encoded = text.strip_prefix(SECRET_PREFIX).ok_or_else(wrong)?;

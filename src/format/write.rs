@@ -1,15 +1,15 @@
-//! Canonical writing: a collection, or a single value, to lines of YAML.
+//! Canonical writing of a collection, or of a single value, as lines of YAML.
 //!
-//! Lines end in `\n` here; no text is ever folded, so each line holds whole values.
+//! Lines end in `\n` here. No text is ever folded, so no scalar spans several lines.
 
 use crate::domain::{Collection, Value};
 use crate::format::scalar;
 use crate::format::scalar::Style;
 
-/// How far each level is indented.
+/// The indentation of each level.
 const STEP: usize = 2;
 
-/// The most characters of a name before `: `, a little below the 1,024 of
+/// Maximum length of a name before `: `, in characters; a little below the 1,024 of
 /// [YAML 1.2.2, section 7.4.2](https://yaml.org/spec/1.2.2/#742-flow-mappings).
 const SIMPLE_NAME_CHARS_MAX: usize = 1000;
 
@@ -50,7 +50,7 @@ pub(crate) fn behind_colon(out: &mut String, indent: usize, value: &Value, style
     }
 }
 
-/// Writes a value that begins in a column of a line that is there already.
+/// Writes a value that begins in this column of an existing line.
 pub(crate) fn value(out: &mut String, column: usize, value: &Value) {
     if is_nested(value) {
         nested(out, column, value);

@@ -7,35 +7,35 @@ use crate::format::lookalike::{
     MERGE_KEY, SIGNS, behind_sign, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic,
 };
 
-/// A line and where it stands.
+/// A line and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceLine<'t> {
-    /// Its first byte in the text.
+    /// The offset of its first byte in the text.
     pub(crate) start: usize,
-    /// The line without its end.
+    /// The line without its line end.
     pub(crate) text: &'t str,
 }
 
-/// What is wrong in a line, and a line that can be read in its place.
+/// A fault in a line, and a readable replacement for the line.
 pub(crate) struct LineFault {
-    /// The byte in the whole text.
+    /// The byte offset in the whole text.
     pub(crate) at: usize,
     pub(crate) message: String,
     pub(crate) instead: String,
 }
 
-/// What to write for a text that needs quotes.
+/// A text in the quotes that it needs, for a message.
 fn quoted(text: &str) -> String {
     Value::from(shown(text)).to_string()
 }
 
-/// A text behind its leading blanks, and how many bytes those take.
+/// Splits off leading blanks: returns their number and the rest.
 fn skipped(text: &str) -> (usize, &str) {
     let rest = text.trim_start_matches(' ');
     (text.len() - rest.len(), rest)
 }
 
-/// Where a colon ends a name: before a blank or the end, not in quotes.
+/// Finds the colon that ends a name: before a blank or the end, not in quotes or a comment.
 fn colon(text: &str) -> Option<usize> {
     let from = match text.chars().next() {
         Some(quote @ ('"' | '\'')) => text[1..].find(quote)? + 1,
@@ -46,13 +46,13 @@ fn colon(text: &str) -> Option<usize> {
     text[from..].match_indices(':').map(|(at, _)| from + at).find(ends).filter(|at| *at < comment)
 }
 
-/// Whether what stands before a colon is a name with another sign behind it, and what follows that.
+/// Whether the text before a colon is itself a name and a value, joined by a sign.
 fn begins_glued(text: &str) -> bool {
     !is_name(text.trim_end()) && !text.starts_with(['"', '\'']) && glued(text).is_some()
 }
 
 impl<'t> SourceLine<'t> {
-    /// The line of a byte.
+    /// Returns the line of a byte.
     pub(crate) fn at(text: &'t str, at: usize) -> Self {
         let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -60,17 +60,17 @@ impl<'t> SourceLine<'t> {
         Self { start, text: line.strip_suffix('\r').unwrap_or(line) }
     }
 
-    /// Its bytes in the text; its line end follows.
+    /// Its byte range in the text, without the line end.
     pub(crate) fn span(&self) -> Range<usize> {
         self.start..self.start + self.text.len()
     }
 
-    /// How many blanks it begins with.
+    /// The number of blanks at its start.
     pub(crate) fn indent(&self) -> usize {
         skipped(self.text).0
     }
 
-    /// The byte of the first thing in it.
+    /// The byte offset of the first character that is not a blank.
     pub(crate) fn first(&self) -> usize {
         self.start + self.indent()
     }
@@ -87,12 +87,12 @@ impl<'t> SourceLine<'t> {
         colon(text).is_some_and(|at| is_name(text[..at].trim_end()))
     }
 
-    /// Whether it begins as an attribute or an item does.
+    /// Whether it begins like an attribute or an item.
     pub(crate) fn begins_part(&self) -> bool {
         self.begins_attribute() || self.split().0 > self.indent()
     }
 
-    /// Whether a value follows a name in it.
+    /// Whether it has a name and a value.
     pub(crate) fn has_value(&self) -> bool {
         let text = self.text.trim_start();
         colon(text).is_some_and(|at| {
@@ -101,7 +101,7 @@ impl<'t> SourceLine<'t> {
         })
     }
 
-    /// The lines above that say something, the nearest first.
+    /// The lines above that are neither empty nor comments, the nearest first.
     pub(crate) fn above(self, text: &'t str) -> impl Iterator<Item = SourceLine<'t>> {
         let mut start = self.start;
         std::iter::from_fn(move || {
@@ -111,7 +111,7 @@ impl<'t> SourceLine<'t> {
         .filter(|line| !line.says_nothing())
     }
 
-    /// The next line that says something.
+    /// The next line that is neither empty nor a comment.
     pub(crate) fn below(self, text: &'t str) -> Option<SourceLine<'t>> {
         let mut end = self.span().end;
         let lines = std::iter::from_fn(move || {
@@ -122,7 +122,7 @@ impl<'t> SourceLine<'t> {
         lines.into_iter().find(|line| !line.says_nothing())
     }
 
-    /// Up to the dash of an item, and the rest.
+    /// The length of indentation and dashes, and the rest of the line.
     fn split(&self) -> (usize, &'t str) {
         let mut at = self.indent();
         while let Some(rest) = self.text[at..].strip_prefix("- ") {
@@ -131,14 +131,14 @@ impl<'t> SourceLine<'t> {
         (at, &self.text[at..])
     }
 
-    /// The line with a value that can be read in place of what stands behind the name or the dash.
+    /// The line with a placeholder for what follows the name or the dash.
     pub(crate) fn blank_value(&self) -> String {
         let (at, rest) = self.split();
         let name = colon(rest).map_or("", |colon| &rest[..=colon]);
         format!("{}{name} x", &self.text[..at])
     }
 
-    /// What is wrong in this line alone.
+    /// The fault of this line on its own.
     pub(crate) fn slipped(&self, text: &str) -> Option<LineFault> {
         if self.says_nothing() {
             return None;
@@ -148,7 +148,7 @@ impl<'t> SourceLine<'t> {
             self.indented_oddly().or_else(|| self.dash(from, rest)).or_else(|| self.open_quote(from, rest));
         let begins = begins.or_else(|| self.merge_key(from, rest));
         begins.or_else(|| match colon(rest) {
-            // Brackets behind a name may have names of their own.
+            // Brackets after a name may contain names of their own.
             Some(at) if begins_glued(&rest[..at]) => self.colon(from, rest, text),
             Some(at) => {
                 let instead = self.blank_value();
@@ -156,7 +156,7 @@ impl<'t> SourceLine<'t> {
                 let value = from + if is_name { at + 1 } else { 0 };
                 self.value(value).map(|(at, message)| LineFault { at: self.start + at, message, instead })
             }
-            // An item is a text of its own, unless an attribute stands below it.
+            // An item is a text, unless the next line continues a map that begins in it.
             None if from > self.indent() && self.below(text).is_none_or(|below| below.indent() != from) => {
                 let instead = self.blank_value();
                 self.value(from).map(|(at, message)| LineFault { at: self.start + at, message, instead })
@@ -165,7 +165,7 @@ impl<'t> SourceLine<'t> {
         })
     }
 
-    /// A tab or another blank that is none where the line begins.
+    /// A tab or an odd blank in the indentation.
     pub(crate) fn indented_oddly(&self) -> Option<LineFault> {
         let rest = self.text.trim_start_matches(' ');
         let first = rest.chars().next()?;
@@ -178,7 +178,7 @@ impl<'t> SourceLine<'t> {
         Some(LineFault { at: self.first(), message, instead })
     }
 
-    /// A dash without a blank.
+    /// A dash without a blank after it.
     fn dash(&self, from: usize, rest: &str) -> Option<LineFault> {
         let item = rest.strip_prefix('-')?;
         let follows = item.chars().next().is_some_and(|c| !matches!(c, ' ' | '-'));
@@ -187,7 +187,7 @@ impl<'t> SourceLine<'t> {
         follows.then(|| LineFault { at: self.start + from, message: message(), instead })
     }
 
-    /// A quote before a name that is never closed.
+    /// A quote at the start of the line that is never closed.
     fn open_quote(&self, from: usize, rest: &str) -> Option<LineFault> {
         let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         if rest[1..].contains(quote) {
@@ -206,7 +206,7 @@ impl<'t> SourceLine<'t> {
         is_key.then_some(fault)
     }
 
-    /// A name that no colon follows as it should.
+    /// A name without a proper colon after it.
     fn colon(&self, from: usize, rest: &str, text: &str) -> Option<LineFault> {
         let at = rest.find(SIGNS);
         let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
@@ -232,7 +232,7 @@ impl<'t> SourceLine<'t> {
         LineFault { at: self.start + at, message, instead: self.named(name, value, text) }
     }
 
-    /// The line as it may have been meant.
+    /// The line as it was probably meant.
     fn named(&self, name: &str, value: &str, text: &str) -> String {
         let (from, _) = self.split();
         let has_below = self.below(text).is_some_and(|below| below.indent() > self.indent());
@@ -244,7 +244,7 @@ impl<'t> SourceLine<'t> {
         format!("{}{name}: {value}", &self.text[..from])
     }
 
-    /// What is wrong with an item in brackets at which reading ended; its text begins at `from`.
+    /// The fault of an item in brackets at which reading ended; its text begins at `from`.
     pub(crate) fn item(&self, from: usize, at: usize) -> Option<(usize, String)> {
         let rest = self.text.get(at..)?;
         let text = self.text.get(from..)?;
@@ -262,7 +262,7 @@ impl<'t> SourceLine<'t> {
         }
     }
 
-    /// What is wrong with a value that stands from a byte of the line on, and where in the line.
+    /// The fault of the value that begins at a byte of the line: its offset in the line and the message.
     fn value(&self, from: usize) -> Option<(usize, String)> {
         let (blanks, value) = skipped(&self.text[from..]);
         let at = from + blanks;
@@ -293,7 +293,7 @@ impl<'t> SourceLine<'t> {
         }
     }
 
-    /// A text in double quotes that is not closed, has a wrong escape, or goes on behind the quote.
+    /// A double-quoted text that is not closed, has an invalid escape, or is followed by more text.
     fn double_quoted(&self, at: usize) -> Option<(usize, String)> {
         let mut chars = self.text[at + 1..].char_indices();
         while let Some((offset, c)) = chars.next() {
@@ -326,7 +326,7 @@ impl<'t> SourceLine<'t> {
         Some((at, "this quote is never closed; write `'` at the end of the text".to_owned()))
     }
 
-    /// Something that stands behind the closing quote.
+    /// Text after the closing quote.
     fn behind_quote(&self, quote: usize, advice: &str) -> Option<(usize, String)> {
         let rest = &self.text[quote + 1..];
         let trimmed = rest.trim_start();
@@ -335,7 +335,7 @@ impl<'t> SourceLine<'t> {
         (!ends).then(|| (quote, format!("this quote ends the text, and more follows; {advice}")))
     }
 
-    /// A text without quotes that has a `: ` in it.
+    /// An unquoted text that contains `: `.
     fn unquoted(&self, at: usize) -> Option<(usize, String)> {
         let value = &self.text[at..];
         let text = value.split(" #").next().unwrap_or_default().trim_end();
@@ -357,13 +357,13 @@ impl<'t> SourceLine<'t> {
     }
 }
 
-/// Where a merge key stands whose value follows.
+/// Finds a merge key at the end of a text, where its value follows.
 fn merge_key_before(text: &str) -> Option<usize> {
     let before = text.trim_end_matches([' ', '[']).strip_suffix(':')?.trim_end().strip_suffix("<<")?;
     before.ends_with(['{', ',', ' ']).then_some(before.len())
 }
 
-/// Whether more stands behind brackets that close in the line.
+/// Whether text follows brackets that are closed on the same line.
 fn behind_brackets(value: &str) -> bool {
     let mut depth = 0_usize;
     let mut quote = None;

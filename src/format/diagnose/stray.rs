@@ -1,14 +1,14 @@
-//! A line that belongs to nothing where it stands.
+//! A line that does not fit in its place.
 
 use crate::format::diagnose::line::{LineFault, SourceLine};
 use crate::format::diagnose::{Mistake, last_line};
 use crate::format::tree;
 use crate::format::tree::Failure;
 
-/// The mistake of the line for whose sake the parser gave up, whatever stands in the others.
+/// The mistake of the line that made the parser give up.
 pub(super) fn mistake(text: &str, failure: &Failure) -> Mistake {
     let here = SourceLine::at(text, last_line(text, failure.at.max(failure.behind)));
-    // However many there are: without the line above all of them could be read, and yet it is right.
+    // Checked first: if the line above is removed, any number of such lines can be read, but it is right.
     let mut near = [Some(here), here.below(text)].into_iter().flatten().filter(SourceLine::begins_attribute);
     if let Some(mistake) = near.find_map(|line| too_far(text, line)) {
         return mistake;
@@ -20,9 +20,9 @@ pub(super) fn mistake(text: &str, failure: &Failure) -> Mistake {
         .unwrap_or_else(|| line.mistake(line.first(), not_understood(line)))
 }
 
-/// The line without which reading gets furthest: the one where the parser stumbled, or a neighbour, since
-/// it may notice late, behind the lines that a text goes on over, and may name the beginning of what it was in.
-/// Of two, one that is no attribute or item.
+/// Returns the line without which parsing gets furthest: the one where the parser failed, or a neighbour. The
+/// parser may notice a mistake only after the continuation lines of a text, and may report the start of what it
+/// was in. In a tie, a line that is not an attribute or item is preferred.
 fn stray<'t>(text: &'t str, here: SourceLine<'t>) -> SourceLine<'t> {
     let reach = |line: &SourceLine<'_>| {
         let mut rest = text.to_owned();
@@ -35,7 +35,7 @@ fn stray<'t>(text: &'t str, here: SourceLine<'t>) -> SourceLine<'t> {
     lines.max_by_key(|line| (reach(line), !line.begins_part())).unwrap_or(here)
 }
 
-/// A comma or bracket at the end of a line that belongs to nothing.
+/// A superfluous comma or bracket at the end of a line.
 fn surplus(line: SourceLine<'_>) -> Option<Mistake> {
     let text = line.text.split(" #").next().unwrap_or_default().trim_end();
     let before = &text[..text.len().checked_sub(1).filter(|at| text.is_char_boundary(*at))?];
@@ -60,7 +60,7 @@ fn too_far(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
     Some(indented(line, message, last.indent()))
 }
 
-/// A line that is indented as nothing around it.
+/// A line that is indented like no line above it.
 fn misplaced(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
     let fits = line.above(text).any(|other| other.indent() == line.indent());
     let deeper = line.above(text).map(|other| other.indent()).filter(|indent| *indent > line.indent());
@@ -72,13 +72,13 @@ fn misplaced(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
     Some(indented(line, message, nearest))
 }
 
-/// What is wrong with the indentation of a line, which is read with another one.
+/// A mistake in the indentation of a line, which is replaced by this one.
 fn indented(line: SourceLine<'_>, message: String, indent: usize) -> Mistake {
     let instead = format!("{:indent$}{}", "", line.text.trim_start());
     line.fault(LineFault { at: line.first(), message, instead })
 }
 
-/// What to say of a line that can't stand where it does.
+/// The message for a line that does not fit in its place.
 fn not_understood(line: SourceLine<'_>) -> &'static str {
     let text = line.text.trim();
     if text == "=======" || [">>>>>>> ", "||||||| "].iter().any(|marker| text.starts_with(marker)) {

@@ -1,4 +1,4 @@
-//! What editors type, and what they are told: where, and what to type instead.
+//! Mistakes that editors make, and the faults that they get: the position, and what to type instead.
 
 use crate::format::tests::key;
 use crate::format::{Fault, read};
@@ -7,7 +7,7 @@ fn faults(text: &str) -> Vec<Fault> {
     read(&key(), text.as_bytes()).map_or_else(|faults| faults, |_| Vec::new())
 }
 
-/// All that is told of a text, as `line:column: message`.
+/// Checks all faults of a text, as `line:column: message`.
 #[track_caller]
 fn assert_diagnosed(text: &str, expected: &[&str]) {
     let told: Vec<String> =
@@ -15,7 +15,7 @@ fn assert_diagnosed(text: &str, expected: &[&str]) {
     assert_eq!(told, expected, "{text}");
 }
 
-/// Checks what is told of a line below `type: document`: above another one, with line ends of Windows, and without one.
+/// Checks the fault of a line below `type: document`: with another line below, with CR LF, and without a line end.
 #[track_caller]
 fn line(line: &str, expected: &str) {
     assert_diagnosed(&format!("type: document\n{line}\nrecursive: true\n"), &[expected]);

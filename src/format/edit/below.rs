@@ -1,4 +1,4 @@
-//! What stands below lines that are taken out, when a text behind `|` or `>` comes to stand above.
+//! What to do with the lines below removed lines, when a block scalar (`|` or `>`) is then above them.
 //!
 //! ```yaml
 //! format: |
@@ -7,8 +7,8 @@
 //!   # a comment
 //! ```
 //!
-//! Without the third line the comment would be a line of the text. It stays a comment where the
-//! names stand.
+//! Without the third line, the comment would become a line of the text. It stays a comment if it
+//! is moved to the column of the names.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::format::tree::{Node, NodeContent};
 /// How an item or a member ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ending {
-    /// In a text behind `|` or `>`; whether blank lines below belong to it (`|+`).
+    /// In a block scalar; whether blank lines below belong to it (`|+`).
     Text { keeps_blank_lines: bool },
     /// In anything else.
     Plain,
@@ -41,7 +41,7 @@ impl Ending {
         }
     }
 
-    /// Whether blank lines belong to the text that stands at the end, if one does.
+    /// Whether blank lines below belong to the block scalar at the end, if there is one.
     pub(crate) fn text(self) -> Option<bool> {
         match self {
             Self::Text { keeps_blank_lines } => Some(keeps_blank_lines),
@@ -50,14 +50,14 @@ impl Ending {
     }
 }
 
-/// What a text begins with that stands on lines of its own, such as `|` or `>2-`.
+/// The start of a block scalar's header, such as `|` or `>2-`.
 fn indicators<'t>(text: &'t str, span: &Range<usize>) -> &'t str {
     let header = text[span.clone()].lines().next().unwrap_or_default();
     header.split([' ', '\t']).next().unwrap_or_default()
 }
 
-/// Ends the last line of a file that has no end, where it belongs to a text behind `|` or `>`: to read on as it did,
-/// the text no longer keeps its line ends (`|-`).
+/// Adds the missing line end to a file that ends in a block scalar. To keep its value, the scalar gets the indicator
+/// that strips last line ends (`|-`).
 pub(crate) fn ended(text: &str) -> Option<String> {
     let mut last = 0..0;
     tree::parse(text).root?.scalars(&mut |span| last = span.clone());
@@ -70,10 +70,10 @@ pub(crate) fn ended(text: &str) -> Option<String> {
     Some(format!("{before}{stripped}{after}{}", SourceText::new(text).line_end))
 }
 
-/// Keeps the blank lines and the comment from a byte on out of a text that ends above: the blank
-/// lines lose their blanks, or go if the text would take even empty ones (`keeps`), and each line
-/// of the comment moves to the column, if it stands further in. A comment ends the text, so what
-/// follows it may stay.
+/// Keeps the blank lines and the comment from a byte on out of a block scalar that ends above. Blank
+/// lines lose their blanks, or are removed if the scalar would keep even empty ones (`keeps`). Each
+/// line of the comment moves to the column if it is indented further. A comment ends the scalar, so
+/// what follows it need not change.
 pub(crate) fn set_apart(source: SourceText<'_>, from: usize, column: usize, keeps: bool) -> Vec<Splice> {
     let mut splices = Vec::new();
     let mut at = from;

@@ -1,17 +1,17 @@
-//! Edits that leave a hand-written file as its author wrote it.
+//! Edits that keep a hand-written file as its author wrote it.
 //!
-//! All that differs is changed in one pass over one parsed tree, in the smallest way that is proven
-//! right:
+//! All changes are made in one pass over one parsed tree, by the smallest of these steps that is
+//! proven right:
 //!
-//! 1. **splice**: replace the bytes of the values that differ, down to one scalar; add or take
-//!    out single items, members and attributes ([`value`], [`parts`]);
-//! 2. **re-emit**: write the attributes that differ anew where they stand;
+//! 1. **splice**: replace the bytes of the values that differ, down to one scalar; add or remove
+//!    single items, members and attributes ([`value`], [`parts`]);
+//! 2. **re-emit**: rewrite the attributes that differ in their places;
 //! 3. **rewrite**: write the whole file in canonical form under its leading comment.
 //!
-//! The proof of a step is reading its result back, once: it must be the collection that was asked
-//! for, every other attribute must stand there byte for byte and in its order, no comment outside of
-//! what was replaced may be gone, and an independent reader must see what we see.
-//! Whatever falls back says so in [`Edited::fallback`].
+//! A step is proven by reading its result back, once. It must be the requested collection, every
+//! other attribute must be unchanged byte for byte and in its order, no comment outside of what was
+//! replaced may be missing, and an independent reader must read the same values.
+//! [`Edited::fallback`] says whether a later step was needed, and why.
 
 mod below;
 mod parts;
@@ -31,7 +31,7 @@ use crate::format::read::BYTE_ORDER_MARK;
 use crate::format::tree::Node;
 use crate::format::{Edited, read, write};
 
-/// How many attributes a reason names.
+/// Maximum number of attributes that a reason names.
 const NAMES_SHOWN_MAX: usize = 5;
 
 /// Turns the file of `before` into a file of `after`, changing only the bytes of what changed.
@@ -44,7 +44,7 @@ pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
         Some(rest) => (BYTE_ORDER_MARK, rest),
         None => ("", text),
     };
-    // A line that is added behind a text without a last line end would give it one.
+    // A line that is added after a block scalar without a last line end would give it one.
     let attempt = edited(text, before, after)
         .or_else(|reason| edited(&below::ended(text).ok_or(reason)?, before, after));
     let mut edited = attempt.unwrap_or_else(|reason| Edited {
@@ -56,7 +56,7 @@ pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
     edited
 }
 
-/// The text after all changes, or why they can't be made in it.
+/// Returns the text with all changes, or why they can't be made in it.
 fn edited(text: &str, before: &Collection, after: &Collection) -> Result<Edited, String> {
     if before.kind() != after.kind() || before.key() != after.key() {
         return Err("the kind changed".to_owned());
@@ -73,7 +73,7 @@ fn edited(text: &str, before: &Collection, after: &Collection) -> Result<Edited,
         .ok_or_else(|| format!("{} could not be changed in place", listed(&whole())))
 }
 
-/// The first of some names, and how many more there are.
+/// The first names of a list, and the number of the others.
 fn listed(names: &[&str]) -> String {
     let shown: Vec<_> = names.iter().take(NAMES_SHOWN_MAX).map(|name| format!("`{name}`")).collect();
     match names.len() - shown.len() {
@@ -82,7 +82,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The whole file anew, with the comment at its top and its line ends.
+/// Rewrites the whole file, but keeps the comment at its top and its line ends.
 fn rewritten(text: &str, after: &Collection) -> String {
     let source = SourceText::new(text);
     let is_leading = |line: &&str| line.starts_with('#') || line.trim().is_empty();
@@ -107,8 +107,8 @@ struct Edit<'a> {
 }
 
 impl Edit<'_> {
-    /// The text with all changes made, if it is right, and which attributes had to be written anew: those that can't be
-    /// changed in place.
+    /// Returns the text with all changes, if it is proven right. Attributes that can't be changed in place are
+    /// rewritten, and named in the fallback.
     fn taken(&self, in_place: impl Fn(&Change) -> Option<RootEdit>) -> Option<Edited> {
         let mut whole = RootEdit::default();
         let mut anew = Vec::new();
@@ -142,7 +142,7 @@ impl Edit<'_> {
         Some(step)
     }
 
-    /// The attribute written anew where its first part stands.
+    /// Rewrites an attribute at the position of its first part.
     fn anew(&self, Change { attribute, from: _, to }: &Change) -> RootEdit {
         let mut step = RootEdit::default();
         let mut present = names(attribute).filter_map(|name| self.root.entry(name)).collect::<Vec<_>>();
@@ -184,7 +184,7 @@ impl Edit<'_> {
         Some(splices)
     }
 
-    /// Where a name stands in canonical order; `type` is first.
+    /// The rank of a name in canonical order; `type` is first.
     fn rank(&self, name: &str) -> Option<Attribute> {
         match Shorthand::parse(name).filter(|_| self.after.kind() == Kind::Document) {
             Some(_) => Some(Attribute::UnpublishedStatuses),
@@ -192,7 +192,7 @@ impl Edit<'_> {
         }
     }
 
-    /// The text with these splices made, if it is right, and what it reads as.
+    /// Applies splices; returns the text and the collection that it reads as, if that is proven right.
     fn proven(&self, splices: Vec<Splice>) -> Option<(String, Collection)> {
         let names = self.changes.iter().flat_map(|change| names(&change.attribute)).collect();
         let proof = Proof { text: self.source.text, root: self.root, after: self.after, names };
@@ -203,8 +203,8 @@ impl Edit<'_> {
         })
     }
 
-    /// The text with the last line end that it should have, best first: none if there was none,
-    /// unless a text behind `|` has come to stand last and needs it.
+    /// The text with and without a last line end, best first: without one if there was none before,
+    /// unless the last value now is a block scalar that needs it.
     fn endings(&self, text: String) -> Vec<String> {
         let end = self.source.line_end;
         match text.strip_suffix(end) {

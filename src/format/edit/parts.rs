@@ -1,4 +1,4 @@
-//! The items of a list or the members of a map, to add some and to take some out.
+//! Adding and removing items of a list or members of a map.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ pub(crate) enum NewPart<'v> {
     Member(&'v str, &'v Value),
 }
 
-/// New items or members, and where they come.
+/// New items or members, and their position.
 #[derive(Debug)]
 pub(crate) struct Insertion<'v> {
-    /// Behind which part; `None` is before the first.
+    /// The part after which they are inserted; `None` for before the first.
     pub(crate) behind: Option<usize>,
-    /// What comes.
+    /// The new parts.
     pub(crate) parts: Vec<NewPart<'v>>,
     /// How texts are quoted.
     pub(crate) style: Style,
@@ -34,17 +34,17 @@ pub(crate) struct Insertion<'v> {
 #[derive(Debug)]
 pub(crate) struct Parts<'t> {
     source: SourceText<'t>,
-    /// Each part; in a block list from its dash.
+    /// The range of each part; in a block list from its dash.
     spans: Vec<Range<usize>>,
     /// How each part ends.
     endings: Vec<Ending>,
-    /// The list or map.
+    /// The range of the list or map.
     whole: Range<usize>,
     block: bool,
 }
 
 impl<'t> Parts<'t> {
-    /// Finds the parts, if they stand in a way that is understood.
+    /// Finds the parts, if they are written in a form that is understood.
     pub(crate) fn of(source: SourceText<'t>, node: &Node) -> Option<Self> {
         let block = match node.layout()? {
             Layout::Block => true,
@@ -69,9 +69,9 @@ impl<'t> Parts<'t> {
         Some(Self { source, spans: spans?, endings, whole: node.span.clone(), block })
     }
 
-    /// Takes parts out, not all of them, and adds others.
+    /// Removes parts, but not all of them, and adds others.
     ///
-    /// `gone` is in order; nothing is added behind what goes.
+    /// `gone` is in order; nothing is added after a removed part.
     pub(crate) fn changed(&self, gone: &[usize], added: &[Insertion<'_>]) -> Option<Vec<Splice>> {
         let mut splices = match gone {
             [] => Vec::new(),
@@ -97,8 +97,8 @@ impl<'t> Parts<'t> {
         Some(runs.flat_map(|run| self.run_removed(run)).collect())
     }
 
-    /// Takes the lines of parts that follow each other out of a block list or map, and keeps what
-    /// stands below them out of a text behind `|` that now stands above.
+    /// Removes the lines of consecutive parts from a block list or map. What is below them must not
+    /// become part of a block scalar that is now above.
     fn run_removed(&self, run: &[usize]) -> Vec<Splice> {
         let lines = run.iter().map(|&at| self.source.without_lines(&self.spans[at]));
         let mut splices: Vec<Splice> = lines.collect();
@@ -162,12 +162,12 @@ impl<'t> Parts<'t> {
         let is_last = self.is_last_kept(anchor, gone);
         let last = if is_last && self.comma(self.spans.len() - 1).is_none() { "" } else { "," };
         let lines = format!("{}{indent}{}{last}", self.source.line_end, new.join(&between));
-        // Where the line ends with the part, the comma comes first.
+        // If the line ends with the part, the comma comes before the new lines.
         let comma = self.comma(anchor).is_none().then(|| self.source.replace(span.end..span.end, ","));
         Some(comma.into_iter().chain([self.source.replace(stop..stop, lines)]).collect())
     }
 
-    /// Whether all parts behind this one go.
+    /// Whether all parts after this one are removed.
     fn is_last_kept(&self, at: usize, gone: &[usize]) -> bool {
         let behind = gone.partition_point(|gone| *gone <= at);
         gone.len() - behind == self.spans.len() - 1 - at
@@ -196,8 +196,8 @@ impl<'t> Parts<'t> {
         Some(splices)
     }
 
-    /// Whether a part of a list or map in brackets shares its lines with no other and with no
-    /// bracket, and the comma behind it stands there too.
+    /// Whether a part of a list or map in brackets shares its lines with no other part and no
+    /// bracket, and is followed by its comma.
     fn has_own_lines(&self, at: usize) -> bool {
         if at + 1 < self.spans.len() && self.comma(at).is_none() {
             return false;
@@ -208,7 +208,7 @@ impl<'t> Parts<'t> {
         self.source.begins_line(span.start) && (rest.is_empty() || rest.starts_with('#'))
     }
 
-    /// Where the comma behind a part stands, if it follows in the same line.
+    /// The position of the comma after a part, if it is on the same line.
     fn comma(&self, at: usize) -> Option<usize> {
         let from = self.spans[at].end;
         let to = self.spans.get(at + 1).map_or(self.whole.end, |next| next.start);
@@ -219,7 +219,7 @@ impl<'t> Parts<'t> {
 }
 
 impl Insertion<'_> {
-    /// Each part as it stands in brackets or braces.
+    /// Each part as it is written in brackets or braces.
     fn flow(&self) -> Vec<String> {
         let flow = |part: &NewPart<'_>| match part {
             NewPart::Item(value) => write::flow(value, self.style),
@@ -229,7 +229,7 @@ impl Insertion<'_> {
     }
 }
 
-/// The dash of a block list's item: before it in its line, or in one above, with comments between.
+/// Finds the dash of a block list's item: on its line, or on one above with comments between.
 fn dash(text: &str, item: &Node) -> Option<usize> {
     let mut end = item.span.start;
     loop {

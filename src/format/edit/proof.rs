@@ -7,21 +7,21 @@ use crate::format::edit::splice::Splice;
 use crate::format::tree::Node;
 use crate::format::{plain, read, tree};
 
-/// What an edit started from, and what it should come to.
+/// The start of an edit and its expected result.
 pub(crate) struct Proof<'a> {
     /// The text before.
     pub(crate) text: &'a str,
-    /// Its nodes.
+    /// The root of its nodes.
     pub(crate) root: &'a Node,
-    /// What the text should read as afterwards.
+    /// The collection that the text should read as afterwards.
     pub(crate) after: &'a Collection,
     /// The names in the file that may change.
     pub(crate) names: HashSet<&'a str>,
 }
 
 impl Proof<'_> {
-    /// What a text reads as, if it is right. Comments may be gone only from what the splices, in the order of
-    /// the text, replace.
+    /// Returns the collection that a text reads as, if it is right. Comments may be missing only from what the
+    /// splices replace, which are in the order of the text.
     pub(crate) fn read(&self, text: &str, splices: &[Splice]) -> Option<Collection> {
         let (read, root) = read::read_with_tree(self.after.key(), text).ok()?;
         let holds = read == *self.after
@@ -31,13 +31,13 @@ impl Proof<'_> {
         holds.then_some(read)
     }
 
-    /// The bytes of the attributes that may not change.
+    /// The bytes of the attributes that must not change.
     fn others<'t>(&self, text: &'t str, root: &Node) -> Vec<&'t str> {
         let others = root.entries().iter().filter(|entry| !self.names.contains(entry.name()));
         others.map(|entry| &text[entry.span()]).collect()
     }
 
-    /// Whether the comments before are still there, in their order.
+    /// Whether the comments that were not replaced are still there, in their order.
     fn keeps_comments(&self, text: &str, root: &Node, splices: &[Splice]) -> bool {
         let is_replaced = |at: usize| {
             let first = splices.partition_point(|splice| splice.at.end <= at);
@@ -56,8 +56,8 @@ fn comments<'t>(text: &'t str, root: &Node) -> Vec<(usize, &'t str)> {
     comments.map(|comment| (comment.start, text[comment].trim_end())).collect()
 }
 
-/// Whether another reader sees the same values: for plain lines our own, which reads nothing otherwise than
-/// that of others does, and costs a tenth of it.
+/// Whether another reader reads the same values. For plain lines this is our own fast reader, which reads them as
+/// other readers do, at a tenth of the cost.
 fn agrees(text: &str, root: &Node) -> bool {
     let written = read::written(root);
     match plain::attributes(text) {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::random::cases;
 
-    /// What may stand for something else in another version of YAML, and whatever looks like it.
+    /// Scalars that may mean something else in another version of YAML, and those that look like them.
     fn scalar() -> impl Strategy<Value = String> {
         let known = prop::sample::select(vec![
             "yes",

@@ -1,4 +1,4 @@
-//! A text, its lines, and replacing pieces of it.
+//! The lines of a text, and replacements in it.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use crate::domain::Value;
 use crate::format::scalar::Style;
 use crate::format::write;
 
-/// Replaces some bytes of a text.
+/// A replacement of some bytes of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Splice {
-    /// The bytes that go.
+    /// The range that is replaced.
     pub(crate) at: Range<usize>,
-    /// The text that comes.
+    /// The new text.
     pub(crate) with: String,
 }
 
-/// The text with all splices made, which come in the order of the text, unless two of them overlap.
+/// Applies splices, which are in the order of the text; `None` if two of them overlap.
 pub(crate) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
     let mut new = String::with_capacity(text.len());
     let mut from = 0;
@@ -33,7 +33,7 @@ pub(crate) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
 pub(crate) struct SourceText<'t> {
     /// The text.
     pub(crate) text: &'t str,
-    /// How its lines end: as the first one does.
+    /// The line end of its first line, which new lines get too.
     pub(crate) line_end: &'static str,
 }
 
@@ -43,33 +43,33 @@ impl<'t> SourceText<'t> {
         Self { text, line_end: if first.ends_with("\r\n") { "\r\n" } else { "\n" } }
     }
 
-    /// Lines that end in `\n`, with the ends that the file has.
+    /// Converts lines that end in `\n` to the line ends of the file.
     pub(crate) fn lines(&self, text: &str) -> String {
         text.replace('\n', self.line_end)
     }
 
-    /// Where the line of a byte begins.
+    /// The start of the line of a byte.
     pub(crate) fn line_start(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |end| end + 1)
     }
 
-    /// Where the line of a byte ends, its line end not included.
+    /// The end of the line of a byte, without the line end.
     pub(crate) fn line_stop(&self, at: usize) -> usize {
         let stop = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end);
         if self.text[at..stop].ends_with('\r') { stop - 1 } else { stop }
     }
 
-    /// Where the next line begins.
+    /// The start of the next line.
     pub(crate) fn next_line(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
     }
 
-    /// How many bytes stand before a byte in its line.
+    /// The number of bytes before a byte in its line.
     pub(crate) fn column(&self, at: usize) -> usize {
         at - self.line_start(at)
     }
 
-    /// Whether only blanks stand before a byte in its line.
+    /// Whether only blanks are before a byte in its line.
     pub(crate) fn begins_line(&self, at: usize) -> bool {
         self.text[self.line_start(at)..at].trim_matches(' ').is_empty()
     }
@@ -79,12 +79,12 @@ impl<'t> SourceText<'t> {
         Splice { at, with: with.into() }
     }
 
-    /// Takes out the lines of these bytes.
+    /// Removes the lines of these bytes.
     pub(crate) fn without_lines(&self, at: &Range<usize>) -> Splice {
         self.replace(self.line_start(at.start)..self.next_line(at.end), "")
     }
 
-    /// Adds lines, each of which ends in `\n`, behind the line of a byte.
+    /// Adds lines, each of which ends in `\n`, after the line of a byte.
     pub(crate) fn lines_behind(&self, at: usize, lines: &str) -> Splice {
         let next = self.next_line(at);
         let lines = self.lines(lines);

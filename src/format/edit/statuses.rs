@@ -1,5 +1,5 @@
-//! Changing `unpublishedStatuses`, which a file may hold in two ways at once: as a map, and as
-//! shorthands (`draftDirectory`) that each stand for one of its entries.
+//! Changing `unpublishedStatuses`, which a file may contain in two forms at once: as a map, and as
+//! shorthands (`draftDirectory`) for one of its entries each.
 
 use crate::domain::{Attribute, Shorthand, Value};
 use crate::format::edit::splice::SourceText;
@@ -7,10 +7,10 @@ use crate::format::edit::step::RootEdit;
 use crate::format::read;
 use crate::format::tree::{MapEntry, Node};
 
-/// Changes the statuses to `to`, or takes them away.
+/// Changes the statuses to `to`, or removes them.
 ///
-/// A shorthand stays as long as its status is just what the shorthand says; only its directory
-/// changes then. A status that needs more goes into the map.
+/// A shorthand is kept if it can express all of its status; then only its directory changes. Any
+/// other status is written into the map.
 pub(crate) fn changed(source: SourceText<'_>, root: &Node, to: Option<&Value>) -> Option<RootEdit> {
     let name = Attribute::UnpublishedStatuses;
     let explicit = root.entry(name.as_str());
@@ -64,7 +64,7 @@ fn normal(value: &Value) -> Value {
     Value::from(text.strip_suffix('/').unwrap_or(text))
 }
 
-/// The directory of a status, if the shorthand says everything about it.
+/// The directory of a status, if the shorthand can express all of it.
 fn directory(shorthand: Shorthand, status: &Value) -> Option<Value> {
     let Value::Map(members) = status else {
         return None;

@@ -1,4 +1,4 @@
-//! What becomes of the entries of the root.
+//! Changes to the entries of the root.
 
 use crate::domain::Value;
 use crate::format::edit::splice::{SourceText, Splice};
@@ -13,9 +13,9 @@ use crate::format::write;
 pub(crate) struct RootEdit {
     /// Changes inside entries that stay.
     pub(crate) splices: Vec<Splice>,
-    /// The first bytes of the entries that go.
+    /// The first bytes of the entries that are removed.
     pub(crate) gone: Vec<usize>,
-    /// The attributes that come.
+    /// The attributes that are added.
     pub(crate) added: Vec<(String, Value)>,
 }
 
@@ -34,7 +34,7 @@ impl RootEdit {
         Some(())
     }
 
-    /// Writes an entry anew where it stands.
+    /// Rewrites an entry in place.
     pub(crate) fn write(
         &mut self,
         source: SourceText<'_>,
@@ -50,7 +50,7 @@ impl RootEdit {
         self.splices.push(Splice { at: entry.span(), with });
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, entry: &MapEntry) {
         self.gone.push(entry.start);
     }
@@ -60,7 +60,7 @@ impl RootEdit {
         self.added.push((name.to_owned(), value.clone()));
     }
 
-    /// Does what another step does as well.
+    /// Adds the changes of another step.
     pub(crate) fn extend(&mut self, other: Self) {
         self.splices.extend(other.splices);
         self.gone.extend(other.gone);

@@ -23,7 +23,7 @@ fn int(n: i64) -> Value {
     Value::Number(Number::Integer(n))
 }
 
-/// Edits `old` by a patch, checks that the result reads right, and shows it.
+/// Edits `old` by a patch, checks that the result reads right, and returns it with the fallback.
 #[track_caller]
 fn patched(old: &str, patch: &[(&str, Value)]) -> (String, Option<String>) {
     let before = read(&key(), old.as_bytes()).unwrap_or_else(|fault| panic!("{old}\n{fault:?}"));
@@ -33,7 +33,7 @@ fn patched(old: &str, patch: &[(&str, Value)]) -> (String, Option<String>) {
     let text = String::from_utf8(edited.bytes).unwrap();
     let back = read(&key(), text.as_bytes()).unwrap_or_else(|fault| panic!("{text}\n{fault:?}"));
     assert_eq!(back, after, "{text}");
-    // Equal maps may differ in their order, which is shown.
+    // Equal maps may differ in their order, which the debug form includes.
     assert_eq!(format!("{:?}", edited.collection), format!("{back:?}"), "{text}");
     (text, edited.fallback)
 }
@@ -447,7 +447,7 @@ fn a_comment_below_removed_items_and_members_does_not_become_text_either() {
     );
 }
 
-/// Small choices in a row, all from one number.
+/// A sequence of small random choices from one seed.
 struct Dice(u64);
 
 impl Dice {
@@ -461,13 +461,13 @@ impl Dice {
     }
 }
 
-/// A person who writes files in a style of their own.
+/// Writes files in the random style of one person.
 struct Hand {
     dice: Dice,
     comments: usize,
     step: usize,
     dash: usize,
-    /// Whether what was written last is a text behind `|`.
+    /// Whether the last value is a text after `|`.
     in_text: bool,
 }
 
@@ -526,7 +526,7 @@ impl Hand {
         }
     }
 
-    /// What follows a colon or a dash, with the line end.
+    /// Writes what follows a colon or a dash, with the line end.
     fn behind(&mut self, out: &mut String, indent: usize, value: &Value) {
         self.in_text = false;
         match value {
@@ -586,7 +586,7 @@ impl Hand {
 }
 
 /// A file as a person might write it: the lines of each attribute, in the order of the file, and
-/// whether the file ends in a text behind `|`.
+/// whether the file ends in a text after `|`.
 fn by_hand(seed: u64, attributes: &[(String, Value)]) -> (Vec<(String, String)>, bool) {
     let mut dice = Dice(seed);
     let (step, dash) = ([2, 4, 3][dice.roll(3) as usize], [0, 2, 4][dice.roll(3) as usize]);
@@ -672,7 +672,7 @@ fn check_edit(seed: u64, before: &[(String, Value)], after: &Collection) -> Resu
         old.insert_str(0, &ends("--- # c0\n"));
     }
     let kept = old.trim_end_matches(['\r', '\n']);
-    // The last line end behind `|` belongs to the value.
+    // The last line end of a text after `|` belongs to the value.
     if cut && !in_text {
         old.truncate(kept.len());
     }
@@ -776,7 +776,7 @@ proptest! {
     }
 }
 
-/// The quickest of some runs.
+/// The time of the fastest of several runs.
 fn quickest(mut work: impl FnMut()) -> Duration {
     let runs = (0..5).map(|_| {
         let start = Instant::now();

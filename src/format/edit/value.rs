@@ -1,4 +1,4 @@
-//! Changing one value where it stands.
+//! Changing one value in place.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,31 +10,31 @@ use crate::format::scalar::Style;
 use crate::format::tree::{Layout, MapEntry, Node, NodeContent};
 use crate::format::{scalar, write};
 
-/// The most cells of the table that aligns two lists; larger ones are compared from both ends.
+/// Maximum number of cells in the table that aligns two lists; larger ones are compared from both ends.
 const ALIGNMENT_CELLS_MAX: usize = 250_000;
 
-/// The likeness of equal items: more than all others of a list have together, and within 32 bits for the
-/// longest list that is aligned.
+/// The likeness of equal items: more than that of all other items of a list together, and small enough that
+/// the sum for the longest aligned list fits into 32 bits.
 const EQUAL: u32 = 1000;
 
-/// Where a value stands.
+/// The place of a value in a list or map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ValuePlace<'n> {
-    /// Behind the name of a block map.
+    /// After a name in a block map.
     Entry {
         /// The name and the value.
         entry: &'n MapEntry,
         /// The column of the name.
         column: usize,
     },
-    /// Behind the dash of a block list.
+    /// After a dash in a block list.
     Item,
     /// In brackets or braces.
     Flow,
 }
 
 impl<'n> ValuePlace<'n> {
-    /// Where the value of a map's entry stands.
+    /// The place of the value of a map's entry.
     pub(crate) fn of(source: SourceText<'_>, map: &Node, entry: &'n MapEntry) -> Self {
         match map.layout() {
             Some(Layout::Block) => Self::Entry { entry, column: source.column(entry.start) },
@@ -86,7 +86,7 @@ fn inside(
     }
 }
 
-/// A scalar in the style of the one that it replaces; the comment behind `|` or `>` stays.
+/// Writes a scalar in the style of the one that it replaces; a comment after `|` or `>` is kept.
 fn scalar(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, style: Style, to: &Value) -> String {
     let in_flow = matches!(place, ValuePlace::Flow);
     if style != Style::Block {
@@ -98,7 +98,7 @@ fn scalar(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, style: Sty
         .unwrap_or_else(|| format!("{}{comment}", scalar::written(to, style, in_flow)))
 }
 
-/// A text of several lines behind a `|`, indented as the one that it replaces.
+/// Writes a text of several lines after a `|`, indented like the one that it replaces.
 fn literal(source: SourceText<'_>, node: &Node, to: &Value, comment: &str) -> Option<String> {
     let text = to.as_text()?;
     let body = text.strip_suffix('\n').unwrap_or(text);
@@ -153,7 +153,7 @@ fn members(
     Some(splices)
 }
 
-/// The style of what is added behind an entry: in braces that of its name.
+/// The style of what is added after an entry: in braces, that of its name.
 pub(crate) fn style_behind(node: &Node, entry: &MapEntry) -> Style {
     match (node.layout(), entry.key.as_scalar()) {
         (Some(Layout::Flow), Some((_, style))) => style,
@@ -200,8 +200,8 @@ fn items(
     Some(splices)
 }
 
-/// How much two items speak for being versions of one: equal ones far more than maps with the same first member,
-/// which mostly is the name.
+/// How likely two items are versions of the same one. Equal items count far more than maps with the same first
+/// member, which usually is the name.
 fn likeness(old: &Value, new: &Value) -> u32 {
     match old {
         _ if old == new => EQUAL,
@@ -212,7 +212,7 @@ fn likeness(old: &Value, new: &Value) -> u32 {
     }
 }
 
-/// The items that stay, as pairs of positions: those of the greatest likeness together (longest common
+/// Returns the items that are kept, as pairs of positions with the greatest total likeness (longest common
 /// subsequence, with weights).
 fn aligned(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     let (rows, columns) = (old.len(), new.len());
@@ -251,7 +251,7 @@ fn aligned_at_ends(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     (0..same).map(|at| (at, at)).chain(tail).collect()
 }
 
-/// Writes the whole value anew.
+/// Rewrites the whole value.
 fn replaced(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, to: &Value) -> Option<Splice> {
     let in_brackets = node.layout() == Some(Layout::Flow);
     match place {
@@ -284,9 +284,9 @@ fn replaced(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, to: &Val
     }
 }
 
-/// The comment of an entry whose value is written anew, with the blanks before it, and where what is
-/// replaced ends. It stands in the line of the name; the comment behind the last item of a list goes with
-/// the item.
+/// Returns the comment of an entry whose value is rewritten, with the blanks before it, and the end of the
+/// replaced range. The comment is on the line of the name; one after the last item of a list is removed
+/// with the item.
 fn comment<'t>(source: SourceText<'t>, node: &Node, colon: usize) -> (&'t str, usize) {
     let Range { start, end } = node.span.start.max(colon)..node.span.end.max(colon);
     let name_stop = source.line_stop(colon);

@@ -1,4 +1,4 @@
-//! Events to nodes: aliases and merge keys put in place, within bounds.
+//! Building nodes from events, with aliases and merge keys expanded within limits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{EXPANDED_NODES_MAX, ForeignContent, ForeignNode, Position, SOURCE_DE
 use crate::domain::shown;
 use crate::format::Fault;
 
-/// A list or map whose end has not come yet.
+/// A list or map that has not ended yet.
 struct Open {
     node: ForeignNode,
     size: Size,
@@ -18,7 +18,7 @@ struct Open {
     key: Option<Arc<ForeignNode>>,
 }
 
-/// How much a node takes when it stands somewhere again.
+/// The size of a node, which counts again for each of its aliases.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     nodes: usize,
@@ -27,7 +27,7 @@ struct Size {
 
 const LEAF: Size = Size { nodes: 1, depth: 0 };
 
-/// Makes nodes of events; none of its steps calls itself, so no input exhausts the stack.
+/// Builds nodes from events without recursion, so no input exhausts the stack.
 #[derive(Default)]
 pub(super) struct ForeignBuilder {
     stack: Vec<Open>,
@@ -38,7 +38,7 @@ pub(super) struct ForeignBuilder {
 }
 
 impl ForeignBuilder {
-    /// Takes the next event.
+    /// Handles the next event.
     pub(super) fn take(&mut self, event: Event<'_>, start: Marker) -> Result<(), Fault> {
         let at = Position { line: start.line(), column: start.col() + 1 };
         match event {
@@ -99,7 +99,7 @@ impl ForeignBuilder {
         self.place(node, size, 0)
     }
 
-    /// Puts a finished node where it belongs.
+    /// Adds a finished node to its parent, or makes it the root.
     fn place(&mut self, node: Arc<ForeignNode>, size: Size, anchor: usize) -> Result<(), Fault> {
         if anchor != 0 {
             self.anchors.insert(anchor, (Arc::clone(&node), size));
@@ -129,14 +129,14 @@ fn too_deep(at: Position) -> Fault {
     at.fault(format!("lists and maps may be nested {SOURCE_DEPTH_MAX} deep"))
 }
 
-/// Whether a tag makes a text of whatever it stands before.
+/// Whether a tag makes a text of any scalar.
 fn is_string(tag: Option<&Tag>) -> bool {
     tag.is_some_and(|tag| tag.suffix == "str")
 }
 
 type Entries = Vec<(Arc<ForeignNode>, Arc<ForeignNode>)>;
 
-/// Refuses a name that stands twice: which one counts, readers don't agree on.
+/// Refuses a duplicate name, because readers disagree on which one counts.
 fn distinct(entries: &Entries) -> Result<(), Fault> {
     let mut seen = HashSet::new();
     let mut names = entries.iter().map(|(name, _)| name).filter(|name| !is_merge(name));
@@ -153,7 +153,7 @@ fn is_merge(name: &ForeignNode) -> bool {
     matches!(&name.content, ForeignContent::Plain(text) if text == "<<")
 }
 
-/// The entries with those of other maps in place of `<<`: what is written wins, then the first
+/// Replaces `<<` by the entries of other maps. A name in the map itself wins, then the first one
 /// ([YAML 1.1, merge key](https://yaml.org/type/merge.html)).
 fn merged(entries: Entries) -> Result<Entries, Fault> {
     if !entries.iter().any(|(name, _)| is_merge(name)) {
@@ -183,7 +183,7 @@ fn borrowed(map: &ForeignNode, mut fresh: impl FnMut(&ForeignNode) -> bool) -> E
     }
 }
 
-/// The maps that a merge key names.
+/// The maps to which a merge key refers.
 fn maps(value: &Arc<ForeignNode>) -> Result<Vec<Arc<ForeignNode>>, Fault> {
     let maps = value.items().map_or_else(|| vec![Arc::clone(value)], <[_]>::to_vec);
     match maps.iter().find(|map| !map.is_map()) {

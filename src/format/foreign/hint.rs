@@ -1,4 +1,4 @@
-//! What a file that can't be read looks like, and what to do about it.
+//! Hints for files that can't be read: what they look like, and what to do.
 
 use saphyr_parser::Marker;
 
@@ -7,7 +7,7 @@ use crate::format::foreign::{ForeignContent, ForeignNode};
 use crate::format::lookalike::{self, first_line};
 use crate::format::{Fault, diagnose};
 
-/// The fault of a text that is no YAML, and where the parser gave up.
+/// The fault of a text that is not YAML; `at` is where the parser gave up.
 pub(super) fn unreadable(text: &str, at: Marker) -> Fault {
     let line = at.line();
     template(text, line)
@@ -17,13 +17,13 @@ pub(super) fn unreadable(text: &str, at: Marker) -> Fault {
         .unwrap_or_else(|| Fault { line, column: 1, message: "this can't be understood here".to_owned() })
 }
 
-/// A fault in what the YAML says, told of a template as what it is.
+/// Replaces a fault if the text is a template, or if a text with `{{` has no quotes.
 pub(super) fn closer(text: &str, fault: Fault) -> Fault {
     template(text, fault.line).or_else(|| unquoted(text, fault.line)).unwrap_or(fault)
 }
 
-/// The blank that is missing behind a colon in a text that was to be a map, or in a name of a map in brackets that
-/// has no value.
+/// The fault of a missing blank after a colon, in a text that was meant as a map, or in a name without a value in
+/// a map in brackets.
 pub(crate) fn glued(node: &ForeignNode) -> Option<Fault> {
     let bare = node.entries().filter(|(_, value)| value.is_null());
     bare.map(|(name, _)| name).chain([node]).find_map(|node| {
@@ -34,7 +34,7 @@ pub(crate) fn glued(node: &ForeignNode) -> Option<Fault> {
     })
 }
 
-/// An alias that stands for nothing.
+/// An alias without an anchor.
 fn stray_alias(text: &str, at: Marker) -> Option<Fault> {
     let start = text.char_indices().nth(at.index()).map(|(start, _)| start)?;
     let alias = text[start..].split([' ', '\t', '\r', '\n', ',', '[', ']', '{', '}']).next()?;
@@ -47,7 +47,7 @@ fn stray_alias(text: &str, at: Marker) -> Option<Fault> {
     Some(Fault { line: at.line(), column: at.col() + 1, message })
 }
 
-/// What a static site generator makes the configuration of.
+/// A template from which a static site generator makes the configuration.
 fn template(text: &str, line: usize) -> Option<Fault> {
     const REMEDY: &str = "import what the site makes of it, such as _site/admin/config.yml";
     for (number, content) in text.lines().enumerate().take(line) {
@@ -75,7 +75,7 @@ fn template(text: &str, line: usize) -> Option<Fault> {
     })
 }
 
-/// A text that begins with `{{` and has no quotes, in the line where reading ended or the one before.
+/// An unquoted text that begins with `{{`, in the line where reading ended or the one before.
 fn unquoted(text: &str, line: usize) -> Option<Fault> {
     let near = text.lines().enumerate().take(line).skip(line.saturating_sub(2));
     near.collect::<Vec<_>>().into_iter().rev().find_map(|(number, content)| {

@@ -1,10 +1,10 @@
 //! Settings files of other programs: YAML 1.2 and JSON, read as those programs read them.
 //!
-//! A collection file is read strictly (see [`read`](fn@crate::format::read)); a file that comes from elsewhere is
-//! read as its author's program reads it: with anchors, aliases and merge keys, with the scalars of the
-//! [core schema](https://yaml.org/spec/1.2.2/#103-core-schema), and with JSON, which is YAML 1.2 but for
-//! its surrogate pairs. What that program refuses is refused here too: a name that stands twice in a
-//! map, a second document. Every node knows where it stands, so that a fault can say so.
+//! A collection file is read strictly (see [`read`](fn@crate::format::read)). A file of another program is
+//! read as that program reads it: with anchors, aliases and merge keys, with the scalars of the
+//! [core schema](https://yaml.org/spec/1.2.2/#103-core-schema), and as JSON, which is YAML 1.2 except for
+//! surrogate pairs. What that program refuses is refused here too: a duplicate name in a map, a second
+//! document. Every node has its position, for faults.
 
 mod build;
 pub(crate) mod hint;
@@ -20,20 +20,20 @@ use super::Fault;
 use super::lookalike::surrogate_pair;
 use super::read::utf8;
 
-/// The most bytes of a file that comes from elsewhere.
+/// Maximum size of a file, in bytes.
 pub const SOURCE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The most nodes that aliases may add to those that are written.
+/// Maximum number of nodes that aliases may add to those that are written.
 pub const EXPANDED_NODES_MAX: usize = 200_000;
 
-/// How deep lists and maps of such a file may be nested, aliases expanded.
+/// Maximum nesting depth of lists and maps, with aliases expanded.
 pub const SOURCE_DEPTH_MAX: usize = 100;
 
-/// Reads a file of another program; `None` of one that holds nothing.
+/// Reads a file of another program; `None` if it is empty.
 ///
 /// # Errors
 ///
-/// Says what can't be read, where, and what it looks like.
+/// Returns what can't be read, its position, and what it looks like.
 pub fn read(bytes: &[u8]) -> Result<Option<ForeignNode>, Fault> {
     if bytes.len() > SOURCE_BYTES_MAX {
         return Err(Fault::at_start(format!(
@@ -64,7 +64,8 @@ fn parse(text: &str) -> Result<Option<ForeignNode>, Fault> {
     Ok(builder.root.map(|node| (*node).clone()).filter(|root| !root.is_null()))
 }
 
-/// JSON writes a character beyond U+FFFF as two `\u` escapes (RFC 8259 section 7), YAML as one `\U`.
+/// Converts surrogate pairs: JSON writes a character beyond U+FFFF as two `\u` escapes (RFC 8259
+/// section 7), YAML as one `\U`.
 fn without_surrogates(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,11 +1,11 @@
-//! What a file of another program says, and where.
+//! The nodes of another program's file.
 
 use std::sync::Arc;
 
 use crate::domain::{Number, Segment, Value};
 use crate::format::Fault;
 
-/// A place in a file: line and column in characters, both from 1.
+/// A position in a file: line, and column in characters, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The line.
@@ -14,16 +14,16 @@ pub struct Position {
     pub column: usize,
 }
 
-/// A value and where it stands; of an alias, where its anchor stands.
+/// A value and its position; for an alias, the position of its anchor.
 #[derive(Debug, Clone)]
 pub struct ForeignNode {
-    /// Its first character.
+    /// The position of its first character.
     pub at: Position,
-    /// What it is.
+    /// The content.
     pub content: ForeignContent,
 }
 
-/// What a node is. Aliases share what they stand for.
+/// The content of a node. Aliases share the nodes of their anchors.
 #[derive(Debug, Clone)]
 pub enum ForeignContent {
     /// A scalar without quotes.
@@ -32,7 +32,7 @@ pub enum ForeignContent {
     Text(String),
     /// A list.
     List(Vec<Arc<ForeignNode>>),
-    /// A map: distinct names and their values, in the order of writing.
+    /// A map: distinct names and their values, in the order in which they were written.
     Map(Vec<(Arc<ForeignNode>, Arc<ForeignNode>)>),
 }
 
@@ -45,18 +45,18 @@ impl Position {
 }
 
 impl ForeignNode {
-    /// What is JSON and no YAML: with names beyond 1,024 characters, for one. Its places are not known.
+    /// Reads JSON that is not YAML, for instance with names beyond 1,024 characters. Positions are not known.
     pub(super) fn of_json(text: &str) -> Option<Self> {
         text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten().map(json)
     }
 
-    /// The value of a map's entry.
+    /// The value of a map's entry with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.entries().find(|(entry, _)| entry.as_text() == Some(name)).map(|(_, value)| value)
     }
 
-    /// The value of a map's entry, unless it is null.
+    /// The value of a map's entry with this name, unless it is null.
     #[must_use]
     pub fn given(&self, name: &str) -> Option<&Self> {
         self.get(name).filter(|value| !value.is_null())
@@ -86,7 +86,7 @@ impl ForeignNode {
         matches!(self.content, ForeignContent::Map(_))
     }
 
-    /// A scalar as it is written.
+    /// The text of a scalar.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {
@@ -95,13 +95,13 @@ impl ForeignNode {
         }
     }
 
-    /// Whether nothing is said.
+    /// Whether the value is null.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.content, ForeignContent::Plain(text) if resolved(text) == Value::Null)
     }
 
-    /// Whether JavaScript takes the value for true.
+    /// Whether the value is truthy in JavaScript.
     #[must_use]
     pub fn is_truthy(&self) -> bool {
         match &self.content {
@@ -113,7 +113,7 @@ impl ForeignNode {
         }
     }
 
-    /// The value by the core schema of YAML 1.2; a number that JSON has no form for is a text.
+    /// The value by the core schema of YAML 1.2; a number that JSON can't represent is a text.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match &self.content {
@@ -129,7 +129,7 @@ impl ForeignNode {
         }
     }
 
-    /// Where the way leads, as far as it goes.
+    /// The position of the last existing node on a path.
     #[must_use]
     pub fn locate(&self, path: &[Segment]) -> Position {
         let mut node = self;
@@ -159,7 +159,7 @@ fn json(value: serde_json::Value) -> ForeignNode {
     ForeignNode { at: Position { line: 1, column: 1 }, content }
 }
 
-/// What a scalar without quotes is ([YAML 1.2.2, section 10.3.2](https://yaml.org/spec/1.2.2/#1032-tag-resolution)).
+/// The value of an unquoted scalar ([YAML 1.2.2, section 10.3.2](https://yaml.org/spec/1.2.2/#1032-tag-resolution)).
 fn resolved(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

@@ -1,4 +1,4 @@
-//! The message of a merge that the service makes, and what it tells of conflicts.
+//! The messages of merges that the service makes, and the conflicts in them.
 //!
 //! ```text
 //! Merge 3 commits made here with what the remote has
@@ -17,7 +17,7 @@ use std::fmt;
 use crate::domain::{Attribute, Key, Kind, Revision};
 use crate::format::message::{CONFLICT, MERGE, ORIGIN, one_line, parse};
 
-/// What both sides of a merge changed in different ways; one of the two stays.
+/// Something that both sides of a merge changed in different ways; one of the two values is kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Conflict {
     /// An attribute of a collection.
@@ -27,11 +27,11 @@ pub enum Conflict {
         /// The wire name, `type` included.
         attribute: String,
     },
-    /// A file that counts as one value, by its path inside the repository.
+    /// A file that is merged as one value, by its path in the repository.
     File(String),
 }
 
-/// As the trailer has it: `KEY ATTRIBUTE` or `PATH`.
+/// Formats the conflict as in its trailer: `KEY ATTRIBUTE` or `PATH`.
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -42,7 +42,7 @@ impl fmt::Display for Conflict {
 }
 
 impl Conflict {
-    /// Reads what a trailer has.
+    /// Parses the value of a trailer.
     fn parse(text: &str) -> Self {
         let pair = text.split_once(' ').and_then(|(key, attribute)| Some((Key::parse(key).ok()?, attribute)));
         match pair.filter(|(_, attribute)| is_attribute(attribute)) {
@@ -57,14 +57,14 @@ fn is_attribute(name: &str) -> bool {
     name == "type" || [Kind::Document, Kind::Media].into_iter().any(is_known)
 }
 
-/// What a merge brings together.
+/// The side that a merge adds to the remote's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joined {
     /// The second parent, which has the other values.
     pub revision: Revision,
-    /// How many commits came with it.
+    /// The number of commits that come with it.
     pub commits: usize,
-    /// Whether the remote had had them and lost them.
+    /// Whether the remote once had these commits and lost them.
     pub is_restored: bool,
 }
 
@@ -98,16 +98,16 @@ pub fn compose_merge(joined: Joined, conflicts: &[Conflict]) -> String {
     message
 }
 
-/// Whether a message is that of a merge which the service made.
+/// Whether a message is that of a merge by the service.
 #[must_use]
 pub fn is_merge(message: &str) -> bool {
     message.contains(ORIGIN) && parse::value_in(message, ORIGIN).is_some_and(|value| value == MERGE)
 }
 
-/// The conflicts that the message of a merge tells of.
+/// Returns the conflicts in the message of a merge.
 #[must_use]
 pub fn conflicts(message: &str) -> Vec<Conflict> {
-    // Hardly any message has one, and a history may be long.
+    // Checked first because hardly any message has a conflict, and a history may be long.
     if !message.contains(CONFLICT) || !is_merge(message) {
         return Vec::new();
     }

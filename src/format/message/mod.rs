@@ -1,34 +1,34 @@
-//! The message of a commit: for people first, then trailers for machines.
+//! Commit messages: a text for people, then trailers for machines.
 //!
 //! ```text
-//! Update posts: name, recursive                 the subject, at most 72 characters if it can be
+//! Update posts: name, recursive                 the subject, at most 72 characters if possible
 //!
 //! The old name confused everybody.              the reason, if the caller gave one: one line
 //!
 //! name: "Posts" -> "All posts"                  the changes: one paragraph, values as JSON
 //! recursive: (none) -> true
 //!
-//! Collectory-Action: collection.updated         three trailers an event
+//! Collectory-Action: collection.updated         three trailers for each event
 //! Collectory-Key: posts
 //! Collectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e
 //! Request-Id: 7f1c
 //! ```
 //!
 //! A created or deleted collection lists its attributes as `name: "Posts"`; a batch puts
-//! `posts: updated` above the indented lines of each collection. A commit that holds a person's
-//! saved edit is `Edit posts by hand` (or `Create`, `Delete`) and carries `Collectory-Origin: work-tree`;
-//! if the file is broken there are no changes to tell, and the trailers say what became of the file. One
-//! that the command line makes carries `Collectory-Origin: command`, and a merge that the service makes
-//! `Collectory-Origin: merge` ([`compose_merge`]).
+//! `posts: updated` above the indented lines of each collection. A commit that contains a person's
+//! saved edit has the subject `Edit posts by hand` (or `Create`, `Delete`) and the trailer
+//! `Collectory-Origin: work-tree`. If the file is broken, no changes are listed, and the trailers say what
+//! happened to the file. A commit by the command line has `Collectory-Origin: command`, and a merge by the
+//! service `Collectory-Origin: merge` ([`compose_merge`]).
 //!
 //! # What a caller's text can't do
 //!
 //! Git finds trailers in the last paragraph, ends a message at a line `---`, drops lines that
 //! begin with `#` when a message is edited, and takes `From:` at the top of a body for an author
-//! when a commit travels by mail. So a text from outside is always one line (control characters,
-//! every line separator and what turns text around become blanks), never stands in the last paragraph unless behind a
-//! trailer's name, and a reason that may mean something to git or be taken for a line of ours is indented by one blank,
-//! which [`parse()`] takes off again.
+//! when a commit is sent by mail. So a text from outside is always one line: control characters, line
+//! separators and characters that reorder text become blanks. It is in the last paragraph only after a
+//! trailer's name. A reason that may mean something to git, or look like a line of the service, is
+//! indented by one blank, which [`parse()`] removes.
 
 mod merge;
 mod parse;
@@ -43,26 +43,26 @@ pub use crate::format::message::parse::{EventTrailers, Message, OriginTrailer, i
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
 use crate::format::turns_text;
 
-/// The most characters of a subject, if the key leaves room.
+/// Maximum length of a subject, in characters, if the key leaves room.
 pub const SUBJECT_CHARS_MAX: usize = 72;
 
-/// The most characters of a value in the body; longer ones end in `…`.
+/// Maximum length of a value in the body, in characters; longer ones end in `…`.
 pub const VALUE_CHARS_MAX: usize = 100;
 
-/// The most lines of changes in the body; how many more there are is told.
+/// Maximum number of lines of changes in the body, before a line with the number of the others.
 pub const LINES_MAX: usize = 200;
 
-/// The most characters of a request id that are kept.
+/// Maximum length of a request id, in characters; longer ones are cut.
 pub const REQUEST_ID_CHARS_MAX: usize = 200;
 
-/// Begins the line that says which event is taken back.
+/// Begins the line that names the event that is undone.
 const UNDOES_EVENT: &str = "Undoes";
 
-/// Begins the line that says which revision a collection is brought back to.
+/// Begins the line that names the revision to which a collection is restored.
 const AS_IT_WAS: &str = "As it was at";
 
-/// Stands for the changes where a reason is given and no attribute changes, so that reading back tells the
-/// reason from the changes.
+/// Replaces the list of changes if there is a reason but no changed attribute, so that parsing can
+/// distinguish the reason from the changes.
 const NO_CHANGES: &str = "(no attributes)\n";
 
 const ACTION: &str = "Collectory-Action";
@@ -79,27 +79,26 @@ const REQUEST_ID: &str = "Request-Id";
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 const FINGERPRINT: &str = "Collectory-Fingerprint";
 
-/// What a commit message tells besides its events.
+/// What a commit message contains besides its events.
 #[derive(Debug, Clone, Default)]
 pub struct About<'a> {
-    /// Why, in the caller's words; any text.
+    /// The reason in the caller's words; any text.
     pub reason: Option<&'a str>,
-    /// The request that asked; any text.
+    /// The id of the request; any text.
     pub request_id: Option<&'a str>,
-    /// The name that the caller gave to its request, and a digest of the request: the trailers
-    /// `Idempotency-Key` and `Collectory-Fingerprint`.
+    /// The caller's idempotency key and a digest of the request: the trailers `Idempotency-Key` and
+    /// `Collectory-Fingerprint`.
     pub idempotency: Option<(&'a str, String)>,
-    /// The collection whose file a person saved and what that did to it, if the commit holds such an edit
-    /// (`Collectory-Origin: work-tree`). What it means may be unknown, as the file may be broken: then this is the
-    /// event, and it has this id; none where the file stands beside the one that counts, and nothing has happened to
-    /// the collection.
+    /// The collection whose file a person saved, and what that did to the file, if the commit contains such an edit
+    /// (`Collectory-Origin: work-tree`). A broken file has no event; then the trailers report the edit as an event
+    /// with this id. The id is `None` if nothing happened to the collection, because another file of it counts.
     pub by_hand: Option<(&'a Key, ByHand, Option<Uuid>)>,
     /// Whether the command line makes the commit (`Collectory-Origin: command`).
     pub by_command: bool,
-    /// Collections that the commit deletes and whose files never were valid: there is no event
-    /// that could tell what they were. Each with the id of its deletion.
+    /// Collections that the commit deletes and whose files never were valid, so that no event can
+    /// describe them; each with the id of its deletion.
     pub unread: &'a [(Uuid, Key)],
-    /// What the commit takes back: a line of the body and the trailer `Collectory-Undoes`, or the
+    /// What the commit reverses: a line of the body, and the trailer `Collectory-Undoes`, or the
     /// subject `Restore posts to 9fceb02` and the trailer `Collectory-Restores`.
     pub reverses: Option<&'a Reverses>,
 }
@@ -111,7 +110,7 @@ pub enum ByHand {
     Create,
     /// There was a file before and there is one now.
     Edit,
-    /// There is no file any more.
+    /// The file was removed.
     Delete,
 }
 
@@ -133,16 +132,16 @@ impl ByHand {
     }
 }
 
-/// What the trailers call a creation.
+/// The action of a creation in the trailers.
 pub const CREATED: &str = "collection.created";
 
-/// What the trailers call an update.
+/// The action of an update in the trailers.
 pub const UPDATED: &str = "collection.updated";
 
-/// What the trailers call a deletion.
+/// The action of a deletion in the trailers.
 pub const DELETED: &str = "collection.deleted";
 
-/// The name of what happened, as trailers and subscribers have it: `collection.updated`.
+/// The action of an event, as trailers and subscribers have it: `collection.updated`.
 #[must_use]
 pub const fn action(event: &Event) -> &'static str {
     match event {
@@ -152,17 +151,17 @@ pub const fn action(event: &Event) -> &'static str {
     }
 }
 
-/// Composes the message of a commit that makes these events true.
+/// Composes the message of a commit with these events.
 ///
-/// The events are told in the order of their keys. A hand edit that the service commits may have
-/// no events that it can read; then [`About::by_hand`] alone tells of the collection.
+/// The events are listed in the order of their keys. A hand edit of a broken file has no events;
+/// then only [`About::by_hand`] names the collection.
 #[must_use]
 pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     let mut events = events.to_vec();
     events.sort_by(|(_, one), (_, two)| one.key().cmp(two.key()));
     let mut message = subject(&events, about);
     message.push('\n');
-    // Where only comments or order are other there is nothing to tell.
+    // Empty if only comments or the order differ.
     let mut told = undone(about) + &body(&events);
     if let Some(reason) = about.reason.map(one_line).filter(|reason| !reason.is_empty()) {
         let indent = if means_something(&reason) { " " } else { "" };
@@ -208,7 +207,7 @@ fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     }
 }
 
-/// Appends as many names as a subject has room for, and how many are left out.
+/// Appends as many names as a subject has room for, and the number of the others.
 fn listed(head: String, names: &[String]) -> String {
     let shown = |count: usize| {
         let rest = names.len() - count;
@@ -220,8 +219,8 @@ fn listed(head: String, names: &[String]) -> String {
     longest.unwrap_or(head)
 }
 
-/// The line that says for people what is taken back. It leads the paragraph of the changes, which
-/// is never empty then, so that reading back tells it from the reason.
+/// The line that says for people what is reversed. It begins the paragraph of the changes, which
+/// therefore is never empty, so that parsing can distinguish it from the reason.
 fn undone(about: &About<'_>) -> String {
     match about.reverses {
         Some(Reverses::Event(id)) => format!("{UNDOES_EVENT} {}\n", one_line(id)),
@@ -230,7 +229,7 @@ fn undone(about: &About<'_>) -> String {
     }
 }
 
-/// The changes, one a line.
+/// The changes, one per line.
 fn body(events: &[(Uuid, &Event)]) -> String {
     let mut lines = Vec::new();
     for (_, event) in events {
@@ -301,16 +300,17 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     lines.concat()
 }
 
-/// A text from outside as one line: control characters, line separators and what turns text around become blanks.
+/// A text from outside as one line: control characters, line separators and characters that reorder text become
+/// blanks.
 fn one_line(text: &str) -> String {
     let blank = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || turns_text(c);
     let line: String = text.chars().map(|c| if blank(c) { ' ' } else { c }).collect();
     line.trim().to_owned()
 }
 
-/// Whether some tool of git's may take a line for more than text: a comment, the end of the
-/// message, a note of `git cherry-pick`, a header or trailer, the start of a patch; or a person, for what the service
-/// says of a commit that takes something back.
+/// Whether a line may be taken for more than text: by a tool of git, for a comment, the end of the message, a note
+/// of `git cherry-pick`, a header, a trailer or the start of a patch; or by a person, for the line in which the
+/// service says what a commit reverses.
 fn means_something(line: &str) -> bool {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     line.starts_with(['#', '-', '('])

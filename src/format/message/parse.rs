@@ -1,4 +1,4 @@
-//! Reading a message back: what the trailers tell, and the reason.
+//! Parsing of messages: the trailers and the reason.
 
 use uuid::Uuid;
 
@@ -8,52 +8,52 @@ use crate::format::message::{
     WORK_TREE,
 };
 
-/// What a commit message tells.
+/// The content of a commit message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// The first line.
     pub subject: String,
-    /// Why, in the caller's words: what the service puts between subject and changes.
+    /// The reason in the caller's words, which the service puts between subject and changes.
     pub reason: Option<String>,
-    /// The whole message without its trailers, whoever wrote it: why, in a person's own commit.
+    /// The whole message without its trailers, in any commit: the reason, in a person's own commit.
     pub text: String,
-    /// What the trailers tell of each event, in their order; empty for a person's commit.
+    /// The events in the trailers, in their order; empty for a person's commit.
     pub events: Vec<EventTrailers>,
-    /// The request that asked.
+    /// The id of the request.
     pub request_id: Option<String>,
-    /// Where the trailers say that the change comes from; without one it is the API.
+    /// The origin of the change according to the trailers; without one it is the API.
     pub origin: Option<OriginTrailer>,
-    /// What the commit takes back.
+    /// What the commit reverses.
     pub reverses: Option<Reverses>,
 }
 
-/// Where a commit of the service comes from, as its trailer `Collectory-Origin` tells.
+/// The origin of a commit by the service, according to its trailer `Collectory-Origin`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginTrailer {
     /// A person's saved edit that the service committed.
     WorkTree,
     /// The command line.
     Command,
-    /// Nobody: the service merged what others had written.
+    /// The service itself, which merged what others had written.
     Merge,
 }
 
-/// What the trailers tell of one event.
+/// The trailers of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventTrailers {
     /// The collection.
     pub key: Key,
-    /// What happened, such as `collection.updated`; absent where the commit does not say.
+    /// What happened, such as `collection.updated`; absent if the commit does not say.
     pub action: Option<String>,
-    /// The event's id, if one that can be read is there.
+    /// The event's id, if there is a valid one.
     pub id: Option<Uuid>,
 }
 
-/// Reads a commit message, of the service or of anybody else.
+/// Parses a commit message, of the service or of any other author.
 ///
 /// Trailers are found as `git interpret-trailers` finds them: in the last paragraph, if all its
-/// lines are trailers, or if git made one of them and a quarter are. Nothing is taken on trust
-/// that matters: what a commit did is read from its trees.
+/// lines are trailers, or if git made one of them and a quarter are. Nothing that matters is
+/// trusted: what a commit did is read from its trees.
 #[must_use]
 pub fn parse(message: &str) -> Message {
     let mut paragraphs = paragraphs(message);
@@ -98,10 +98,10 @@ fn reverses(trailers: &[Trailer]) -> Option<Reverses> {
     event.map(|id| Reverses::Event(id.to_string())).or_else(|| since().map(Reverses::Since))
 }
 
-/// The name that a caller gave to the request behind a commit, and the digest of the request.
+/// Returns the idempotency key of the request behind a commit, and the digest of the request.
 #[must_use]
 pub fn idempotency(message: &str) -> Option<(String, String)> {
-    // Most messages have none, and a history may be long.
+    // Checked first because most messages have none, and a history may be long.
     if !message.contains(FINGERPRINT) {
         return None;
     }
@@ -110,12 +110,12 @@ pub fn idempotency(message: &str) -> Option<(String, String)> {
     Some((value(IDEMPOTENCY_KEY)?, value(FINGERPRINT)?))
 }
 
-/// The first trailer of a name in a message.
+/// Returns the value of the first trailer with this name.
 pub(super) fn value_in(message: &str, name: &str) -> Option<String> {
     value_of(&trailers_of(message), name).map(str::to_owned)
 }
 
-/// All trailers of a name in a message.
+/// Returns the values of all trailers with this name.
 pub(super) fn values_in(message: &str, name: &str) -> Vec<String> {
     let trailers = trailers_of(message).into_iter();
     trailers.filter(|trailer| is(trailer, name)).map(|(_, value)| value).collect()
@@ -138,8 +138,8 @@ fn value_of<'a>(trailers: &'a [Trailer], name: &str) -> Option<&'a str> {
     trailers.iter().find(|trailer| is(trailer, name)).map(|(_, value)| value.as_str())
 }
 
-/// The events that trailers tell: each begins with its action, or with its key where none is
-/// told. One whose key is none is left out.
+/// Groups trailers into events. Each begins with its action, or with its key if there is no action.
+/// An event without a valid key is left out.
 fn events(trailers: &[Trailer]) -> Vec<EventTrailers> {
     #[derive(Default)]
     struct Group<'a> {
@@ -171,7 +171,7 @@ fn events(trailers: &[Trailer]) -> Vec<EventTrailers> {
     told.collect()
 }
 
-/// The blocks of lines between blank lines.
+/// Splits a message at blank lines.
 fn paragraphs(message: &str) -> Vec<Vec<&str>> {
     let mut paragraphs: Vec<Vec<&str>> = vec![Vec::new()];
     for line in message.lines().map(str::trim_end) {
@@ -204,7 +204,7 @@ fn are_trailers(lines: &[&str]) -> bool {
     some > 0 && (others == 0 || (lines.iter().any(|line| is_by_git(line)) && some * 3 >= others))
 }
 
-/// The lines among trailers that are none.
+/// The lines in a paragraph of trailers that are not trailers.
 fn plain<'m>(lines: &[&'m str]) -> Vec<&'m str> {
     let mut continues = false;
     let is_plain = |line: &&str| {
@@ -218,12 +218,12 @@ fn is_trailer(line: &str) -> bool {
     split(line).is_some() || is_by_git(line)
 }
 
-/// Whether git has made a line.
+/// Whether git made a line.
 fn is_by_git(line: &str) -> bool {
     line.starts_with("Signed-off-by: ") || line.starts_with("(cherry picked from commit ")
 }
 
-/// The trailers of a paragraph, continued lines joined by a blank.
+/// The trailers of a paragraph, with continuation lines joined by a blank.
 fn pairs(lines: &[&str]) -> Vec<Trailer> {
     let mut pairs: Vec<Trailer> = Vec::new();
     for line in lines {
@@ -241,7 +241,7 @@ fn pairs(lines: &[&str]) -> Vec<Trailer> {
     pairs
 }
 
-/// A line as a trailer.
+/// Splits a line into the name and value of a trailer.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let name = name.trim_end();

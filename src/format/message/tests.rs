@@ -32,7 +32,7 @@ fn posts() -> Arc<Collection> {
     collection("posts", &[("name", "Posts".into())])
 }
 
-/// What `git interpret-trailers --parse` reads in a message.
+/// The output of `git interpret-trailers --parse` for a message.
 fn git_trailers(message: &str) -> String {
     let mut git = Command::new("git")
         .args(["interpret-trailers", "--parse"])

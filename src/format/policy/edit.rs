@@ -1,4 +1,4 @@
-//! Adding a token to a policy file, and taking some out.
+//! Adding a token to a policy file, and removing tokens.
 
 use crate::domain::{Actor, Token};
 use crate::format::policy::entry::{NewToken, actor};
@@ -15,21 +15,21 @@ pub enum EditError {
     /// The file is broken as it is.
     #[error("{0}")]
     Broken(Fault),
-    /// The name or the e-mail address can't be an author's.
+    /// The name or the e-mail address can't be that of a git author.
     #[error("{0}")]
     Author(String),
-    /// The list of tokens is written in a way that can't be added to at its end.
+    /// The list of tokens is written in a form to which no token can be added.
     #[error(
         "the list of tokens can't be added to as it is written; write it as `tokens:` and below it one `  - name: ...` a token, and try again"
     )]
     Shape,
-    /// A token is written in a way in which its beginning and end can't be told.
+    /// A token is written in a form in which its beginning and end can't be found.
     #[error("the entry of {0:?} can't be taken out as it is written; delete it by hand")]
     Entry(String),
 }
 
-/// The text of a policy file with one more token; every byte of `old` is kept, `None` makes a
-/// new file.
+/// Returns the text of a policy file with one more token. Every byte of `old` is kept, except the
+/// brackets of an empty list; `None` makes a new file.
 ///
 /// # Errors
 ///
@@ -47,15 +47,15 @@ pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, EditError> {
     }
     let before = read(old.as_bytes()).map_err(EditError::Broken)?;
     let token = &one_of(&before, token);
-    // Whatever the file looks like, the proof is in the reading.
+    // Each candidate is verified by reading it.
     let expected: Vec<Token> = before.into_iter().chain([token.granted()]).collect();
     let is_right = |text: &String| read(text.as_bytes()).as_ref() == Ok(&expected);
-    // What follows a running service's eye is whole only with an end to its last line.
+    // A running service accepts the file only if its last line has a line end.
     let whole = |text: String| if text.ends_with('\n') { text } else { text + "\n" };
     shape::with(old, token).map(whole).find(is_right).ok_or(EditError::Shape)
 }
 
-/// Another token of a name is for the same person, whose address need not be said again.
+/// Another token with the same name is for the same person, so it gets the same address by default.
 fn one_of(tokens: &[Token], new: &NewToken) -> NewToken {
     let same = tokens.iter().rev().find(|token| token.actor.name() == new.name);
     let email =
@@ -63,8 +63,8 @@ fn one_of(tokens: &[Token], new: &NewToken) -> NewToken {
     NewToken { email: new.email.clone().or(email.map(str::to_owned)), ..new.clone() }
 }
 
-/// The text of a policy file without some of its tokens, and those; every byte of the others is
-/// kept.
+/// Returns the text of a policy file without some of its tokens, and the removed tokens. Every byte
+/// of the others is kept.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! How a token is written into a policy file.
+//! The written form of a token in a policy file.
 
 use std::fmt::Write as _;
 
@@ -6,25 +6,25 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::domain::{Actor, Expiry, Grant, SecretHash, Token};
 
-/// A token to be added.
+/// A token to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
     /// The name of the actor.
     pub name: String,
     /// The e-mail address of the actor.
     pub email: Option<String>,
-    /// What is kept of the secret.
+    /// The hash of the secret.
     pub secret_hash: SecretHash,
-    /// What it allows; none of them is empty.
+    /// The grants, none of which is empty.
     pub grants: Vec<Grant>,
-    /// When it was made, to the second.
+    /// When the token was created, to the second.
     pub created: Option<DateTime<Utc>>,
-    /// Until when it is good.
+    /// When the token expires.
     pub expires: Option<Expiry>,
 }
 
 impl NewToken {
-    /// What the file will be read as.
+    /// The token as it will be read from the file.
     pub(crate) fn granted(&self) -> Token {
         Token {
             actor: actor(&self.name, self.email.as_deref()),
@@ -35,8 +35,7 @@ impl NewToken {
         }
     }
 
-    /// The members and their values, each as YAML that is a line long; what ends a token stands
-    /// before what it grants.
+    /// The members and their values, each as one line of YAML. The expiry is before the grants.
     fn members(&self) -> Vec<(&'static str, String)> {
         let mut members = vec![("name", scalar(&self.name))];
         members.extend(self.email.as_deref().map(|email| ("email", scalar(email))));
@@ -49,7 +48,7 @@ impl NewToken {
         members
     }
 
-    /// An item of a list below `tokens:`.
+    /// The token as an item of a list below `tokens:`.
     pub(crate) fn item(&self, indent: &str) -> String {
         let mut text = String::new();
         let mut mark = "- ";
@@ -67,7 +66,7 @@ impl NewToken {
         text
     }
 
-    /// An item as a value in braces, for a list of tokens in brackets.
+    /// The token in braces, as an item of a list in brackets.
     pub(crate) fn flow_item(&self) -> String {
         let mut members = self.members();
         if let Some(further) = self.grants.get(1..).filter(|further| !further.is_empty()) {
@@ -79,7 +78,7 @@ impl NewToken {
     }
 }
 
-/// The actor of a token; without an e-mail address it has one that leads nowhere.
+/// The actor of a token; the default for its e-mail address is one at `localhost`.
 pub(crate) fn actor(name: &str, email: Option<&str>) -> Actor {
     let local = || name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect::<String>();
     match email {
@@ -106,8 +105,8 @@ fn keys(grant: &Grant) -> String {
     format!("[{}]", keys.join(", "))
 }
 
-/// Plain where no reader of YAML could take it for anything but a text, else in double quotes:
-/// a string of JSON is one of YAML too.
+/// A plain scalar if every YAML reader takes it for a text, else one in double quotes: a JSON string
+/// is a YAML string too.
 fn scalar(text: &str) -> String {
     let is_word =
         |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '@' | '.' | '_'));

@@ -1,19 +1,18 @@
-//! Where in a policy file a token stands, or one more may, for each way in which a list can be
-//! written.
+//! Candidates for the text of an edited policy file, for each form in which a list can be written.
 //!
-//! Nothing here is sure to be right: whoever edits reads the result, and takes the first one that
-//! says what it should.
+//! No candidate is certain to be right: the caller reads them, and uses the first one with the
+//! expected tokens.
 
 use std::ops::Range;
 
 use crate::domain::SecretHash;
 use crate::format::policy::entry::NewToken;
 
-/// How many closing brackets are tried, from the end: a list may be followed by a comment with some.
+/// Maximum number of closing brackets that are tried, from the end: a comment after the list may have some.
 const BRACKETS_MAX: usize = 16;
 
-/// The texts that may be `old` with one more token, the likely ones first; every byte of `old` is
-/// in each but for the brackets of an empty list.
+/// Candidates for `old` with one more token, the likely ones first. Each has every byte of `old`,
+/// except the brackets of an empty list.
 pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item = String> + 'a {
     let block = move |above: &str, below: &str| {
         let line_end = if above.is_empty() || above.ends_with('\n') { "" } else { "\n" };
@@ -25,7 +24,7 @@ pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item 
         let item = token.flow_item();
         let close = above.trim_end();
         let gap = &above[close.len()..];
-        // Right behind the last item, or below a comment that stands there.
+        // Right after the last item, or below a comment after it.
         [(close, ", ", gap), (close, " ", gap), (above, "", ""), (above, ", ", "")]
             .map(|(above, comma, gap)| format!("{above}{comma}{item}{gap}{below}"))
     });
@@ -34,7 +33,7 @@ pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item 
         .chain(flow)
 }
 
-/// The texts that may be `old` without the token that has this hash.
+/// Candidates for `old` without the token that has this hash.
 pub(crate) fn without<'a>(old: &'a str, hash: &SecretHash) -> impl Iterator<Item = String> + 'a {
     let hash = hash.to_string();
     let found = old.to_ascii_lowercase().find(&hash);
@@ -46,8 +45,8 @@ pub(crate) fn without<'a>(old: &'a str, hash: &SecretHash) -> impl Iterator<Item
     spans.map(|span| format!("{}{}", &old[..span.start], &old[span.end..]))
 }
 
-/// The lines of the item of a block list in which this place stands: from its dash to the last line
-/// that is indented deeper.
+/// The lines of the block list's item around this byte: from its dash to the last line that is
+/// indented deeper.
 fn item_around(text: &str, at: usize) -> Option<Range<usize>> {
     let lines = || {
         text.split_inclusive('\n').scan(0, |end, line| {
@@ -66,7 +65,7 @@ fn item_around(text: &str, at: usize) -> Option<Range<usize>> {
     Some(start..last_start + last.len())
 }
 
-/// The mapping in braces in which this place stands.
+/// The map in braces around this byte.
 fn braces_around(text: &str, at: usize) -> Option<Range<usize>> {
     let start = text[..at].rfind('{')?;
     let mut depth = 0;
@@ -83,7 +82,7 @@ fn braces_around(text: &str, at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// An item of a list in brackets together with the comma behind it, or else the one before it.
+/// An item of a list in brackets with the comma after it, or else before it; and the item alone.
 fn with_comma(text: &str, item: Range<usize>) -> [Range<usize>; 2] {
     let before = text[..item.start].trim_end().strip_suffix(',').map_or(item.start, str::len);
     let with = match text[item.end..].trim_start().strip_prefix(',') {
@@ -102,7 +101,7 @@ fn item_indent(text: &str) -> &str {
         .unwrap_or("  ")
 }
 
-/// An empty list on a line of its own, `tokens: []`, is opened to be added to.
+/// Removes the brackets of an empty list, `tokens: []`, so that items can be added below.
 fn opened(text: &str) -> String {
     let open = |line: &str| {
         let is_empty = line.strip_prefix("tokens:").is_some_and(|rest| rest.trim_start().starts_with("[]"));

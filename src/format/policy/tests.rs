@@ -1,4 +1,4 @@
-//! What a policy file may say, and how it is edited.
+//! What a policy file may contain, and how it is edited.
 
 use crate::domain::Key;
 use crate::format::policy::edit::EditError;
@@ -50,7 +50,7 @@ fn further_grants_have_keys_of_their_own() {
     assert!(one("    grants: [{may: [write], keys: [a]}]\n").may(Right::Write), "`may` need not be there");
 }
 
-/// A file that is being written is seen as far as it has come.
+/// A reader may see a file that is only partly written.
 #[test]
 fn a_file_that_is_cut_short_between_two_lines_never_grants_more() {
     let grants = ["write", "audit"].map(|right| Grant {

@@ -1,4 +1,4 @@
-//! Where in a file a rule of the domain is broken, and how to say it of what is written there.
+//! Positions of violations of the domain's rules in a file, and messages that fit what is written there.
 
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, shown};
 use crate::format::lookalike::{first_line, glued, suspect};
@@ -6,7 +6,7 @@ use crate::format::scalar::Style;
 use crate::format::tree::{FaultAt, Node};
 use crate::format::{scalar, tree};
 
-/// Finds where a violation stands: at the name if that is what is wrong, else at the value.
+/// Finds the position of a violation: at the name if the name is wrong, else at the value.
 pub(crate) fn located(text: &str, root: &Node, kind: Kind, violation: &Violation) -> FaultAt {
     let (node, entry) = followed(root, &violation.path);
     if let Some(entry) = entry
@@ -24,7 +24,7 @@ pub(crate) fn located(text: &str, root: &Node, kind: Kind, violation: &Violation
     if let Some((at, message)) = commented(text, node) {
         return FaultAt { at, message: Violation { path: violation.path.clone(), message }.to_string() };
     }
-    // Of too many attributes the first one too many is shown.
+    // Too many attributes are reported at the first one beyond the limit.
     let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
     let surplus = violation.path.is_empty().then(|| attributes.nth(ATTRIBUTES_MAX)).flatten();
     let at = surplus.map_or_else(|| entry.map_or(node.span.start, start_of), |entry| entry.key.span.start);
@@ -35,7 +35,7 @@ pub(crate) fn located(text: &str, root: &Node, kind: Kind, violation: &Violation
     FaultAt { at: at + offset, message: Violation { path: violation.path.clone(), message }.to_string() }
 }
 
-/// The last node on a way that is there, and its entry if it is the value of a map.
+/// Returns the last existing node on a path, and its entry if it is a value in a map.
 fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree::MapEntry>) {
     let (mut node, mut entry) = (root, None);
     for segment in path {
@@ -49,19 +49,19 @@ fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree:
     (node, entry)
 }
 
-/// What in a text without quotes was hardly meant.
+/// Finds a likely typing error in an unquoted text: its offset and the message.
 pub(crate) fn suspected(node: &Node) -> Option<(usize, String)> {
     let (text, _) = node.as_scalar().filter(|(_, style)| *style == Style::Plain)?;
     suspect(text)
 }
 
-/// Where a value stands of which ` #` makes a comment, and what to say of it: `name: #channel`. A comment of words has a
-/// blank behind its sign.
+/// Finds a value that its `#` turns into a comment, as in `name: #channel`: its position and the message. A comment
+/// that was meant as one has a blank after the `#`.
 pub(crate) fn commented(text: &str, node: &Node) -> Option<(usize, String)> {
     node.as_scalar().filter(|(value, style)| value.is_empty() && *style == Style::Plain)?;
     let mut at = node.span.start;
     for line in text.get(at..)?.split_inclusive('\n') {
-        // Behind the colon of its name, or the dash of its item.
+        // After the colon of its name, or the dash of its item.
         let value = line.trim_start_matches([' ', ':', '-']);
         let sign = line[..line.len() - value.len()].trim_end();
         let value = value.trim_end();
@@ -83,7 +83,7 @@ pub(crate) fn commented(text: &str, node: &Node) -> Option<(usize, String)> {
     None
 }
 
-/// What to say of a text that was to be a list and has no blank behind its dash.
+/// The message for a text that was meant as a list but has no blank after its dash.
 fn dashed(violation: &Violation, node: &Node) -> Option<String> {
     let (text, style) = node.as_scalar()?;
     let item = first_line(text).strip_prefix('-').filter(|_| style == Style::Plain)?;
@@ -93,14 +93,14 @@ fn dashed(violation: &Violation, node: &Node) -> Option<String> {
         .then(|| format!("write a blank after the dash: `- {}`", shown(item)))
 }
 
-/// What to say of a text that was to be a map and has no blank behind a colon.
+/// The offset and message for a text that was meant as a map but has no blank after a colon.
 fn glued_text(violation: &Violation, node: &Node) -> Option<(usize, String)> {
     let (text, style) = node.as_scalar()?;
     let is_map = style == Style::Plain && violation.message.starts_with("expected a map");
     is_map.then(|| glued(first_line(text))).flatten()
 }
 
-/// What to say of `{name:value}`: a name in brackets that has no value, for want of a blank.
+/// The fault of `{name:value}`: without a blank after the colon, all of it is a name without a value.
 fn glued_name(entry: &tree::MapEntry) -> Option<FaultAt> {
     let (text, style) = entry.key.as_scalar()?;
     let has_none = style == Style::Plain && entry.value.span.is_empty();
@@ -108,14 +108,14 @@ fn glued_name(entry: &tree::MapEntry) -> Option<FaultAt> {
     Some(FaultAt { at: entry.key.span.start + at, message })
 }
 
-/// Where an entry's value begins; a value on lines of its own, or none, is shown at its name.
+/// The start of an entry's value, or of its name if the value is missing or on lines of its own.
 pub(crate) fn start_of(entry: &tree::MapEntry) -> usize {
     let value = &entry.value;
     let here = !value.span.is_empty() && value.layout() != Some(tree::Layout::Block);
     if here { value.span.start } else { entry.key.span.start }
 }
 
-/// Whether the last name on the way is one that can't stand there.
+/// Whether the last name of a path is not allowed there.
 fn is_wrong_name(kind: Kind, path: &[Segment]) -> bool {
     match path {
         [Segment::Name(name)] => {
@@ -127,7 +127,7 @@ fn is_wrong_name(kind: Kind, path: &[Segment]) -> bool {
     }
 }
 
-/// Quotes a number or boolean as the file has it: `1.10` is not to become "1.1".
+/// Quotes a number or a boolean as it is in the file, so that `1.10` does not become "1.1".
 fn as_written(message: &str, node: &Node) -> String {
     match node.as_scalar() {
         Some((text, Style::Plain)) => match scalar::resolve(text) {

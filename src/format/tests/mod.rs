@@ -1,4 +1,4 @@
-//! Reading and writing, against independent readers.
+//! Reading and writing, compared with independent readers.
 
 mod schema;
 
@@ -18,7 +18,7 @@ fn faulty(text: &str, line: usize, column: usize, message: &str) {
     assert_eq!((fault.line, fault.column, fault.message.as_str()), (line, column, message), "{text}");
 }
 
-/// The fault of an attribute `x-a` with this value, which begins in column 6.
+/// Checks the fault of an attribute `x-a` with this value, which begins in column 6.
 #[track_caller]
 fn faulty_value(value: &str, message: &str) {
     faulty(&format!("type: document\nx-a: {value}\n"), 2, 6, message);
@@ -29,7 +29,7 @@ fn good(text: &str) -> Collection {
     read(&key(), text.as_bytes()).unwrap_or_else(|fault| panic!("{text}\n{fault:?}"))
 }
 
-/// The value of `x-a` in a document collection.
+/// Reads the value of `x-a` in a document collection.
 #[track_caller]
 fn value(text: &str) -> Value {
     let collection = good(&format!("type: document\nx-a: {text}\n"));
@@ -129,7 +129,7 @@ fn what_the_format_leaves_out_is_refused() {
     faulty("%YAML 1.1\n---\ntype: document\n", 1, 1, "directives (lines that begin with %) are not allowed");
     faulty("type: document\n---\ntype: media\n", 2, 1, "only one document is allowed in a file");
     faulty("type: document\nname: a\nname: b\n", 3, 1, "`name` stands here twice; keep one");
-    // Of a second value nothing else is told, least of all where the first one stands.
+    // A duplicate attribute has no other fault, and none at the position of the first one.
     for second in ["12", "\"b\" c", "/b", "{}"] {
         let text = format!("type: document\ndirectory: a\nname: A\ndirectory: {second}\n");
         let faults = read(&key(), text.as_bytes()).unwrap_err();
@@ -421,12 +421,12 @@ prop_compose! {
     }
 }
 
-/// What an independent reader of YAML sees.
+/// The values that an independent YAML reader reads.
 fn seen_by_serde(text: &str) -> Result<serde_json::Value, serde_yaml::Error> {
     serde_yaml::from_str(text)
 }
 
-/// What a reader of YAML 1.2 sees that resolves scalars by the core schema.
+/// The values that a YAML 1.2 reader reads, which resolves scalars by the core schema.
 fn seen_by_saphyr(node: &saphyr::Yaml<'_>) -> serde_json::Value {
     use saphyr::{Scalar, Yaml};
     let name = |name: &Yaml<'_>| name.as_str().expect("a name is a string").to_owned();
@@ -446,7 +446,7 @@ fn seen_by_saphyr(node: &saphyr::Yaml<'_>) -> serde_json::Value {
     }
 }
 
-/// A value with whole numbers above 63 bits as saphyr has them: as floating point numbers.
+/// A value with whole numbers above 63 bits as floating point numbers, as saphyr has them.
 fn with_signed_numbers(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value as Json;
     match value {
@@ -459,7 +459,7 @@ fn with_signed_numbers(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// What a collection's file holds.
+/// The expected content of a collection's file.
 fn expected(collection: &Collection) -> serde_json::Value {
     let attributes = collection.attributes().iter().map(|(name, value)| (name.to_string(), json(value)));
     std::iter::once(("type".to_owned(), collection.kind().as_str().into())).chain(attributes).collect()
@@ -487,7 +487,7 @@ proptest! {
     }
 }
 
-/// Pieces of YAML, thrown together.
+/// Random sequences of pieces of YAML.
 fn mutated() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "type: document\n",
@@ -546,7 +546,7 @@ proptest! {
     #[test]
     fn what_is_read_is_what_an_independent_reader_reads(text in mutated()) {
         if let Ok(collection) = read(&key(), text.as_bytes()) {
-            // A reader that refuses the text harms nobody.
+            // A reader that refuses the text does no harm.
             if let Ok(seen) = seen_by_serde(&text) {
                 prop_assert_eq!(seen, expected(&collection), "{}", text);
             }

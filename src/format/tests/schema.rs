@@ -1,4 +1,4 @@
-//! The JSON Schema of a collection file: it says what the reader of files says.
+//! The JSON Schema of a collection file agrees with the reader of files.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -12,7 +12,7 @@ fn schema() -> serde_json::Value {
     serde_json::from_str(&domain::schema().to_string()).unwrap()
 }
 
-/// Names and values around the rules, right ones and wrong ones.
+/// Valid and invalid names and values near the limits of the rules.
 fn entry() -> impl Strategy<Value = (String, Value)> {
     let name = prop::sample::select(vec![
         "name",
@@ -43,7 +43,7 @@ fn entry() -> impl Strategy<Value = (String, Value)> {
     ]
 }
 
-/// Statuses that are nearly right: rules that stand below others are reached too.
+/// Statuses that are nearly valid, so that nested rules are reached too.
 fn statuses() -> impl Strategy<Value = Value> {
     let text = || prop::sample::select(vec!["", "a", "a/b", "../a", "a\nb"]);
     let member = prop::sample::select(vec!["directory", "directory", "name", "name", "x"]);
@@ -148,7 +148,7 @@ fn the_schema_and_the_reader_of_files_agree() {
     }
 }
 
-/// All that `collectory check` tells of a file: what can't be read, and what it lacks and is served without.
+/// All that `collectory check` reports of a file: what can't be read, and what it lacks although it is served.
 fn problems(text: &str) -> Vec<Fault> {
     let read = format::read(&key(), text.as_bytes());
     read.map_or_else(|faults| faults, |collection| format::lacking(&collection, text.as_bytes()))

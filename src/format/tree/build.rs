@@ -1,4 +1,4 @@
-//! Events to nodes, and where each node really stands.
+//! Building nodes from parser events, with the exact range of each.
 
 use std::ops::Range;
 
@@ -9,33 +9,33 @@ use crate::format::lookalike::{MERGE_KEY, braces};
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent};
 
-/// Blanks to YAML, line ends included.
+/// YAML's white space, line ends included.
 const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
 
 const ALIAS: &str =
     "a text that begins with `*` needs quotes; it would be an alias, and those are not allowed";
 
-/// A list or map whose end has not come yet.
+/// A list or map that has not ended yet.
 struct Open {
     node: Node,
     /// A name that waits for its value.
     key: Option<Node>,
 }
 
-/// Makes nodes of events.
+/// Builds nodes from events.
 pub(crate) struct TreeBuilder<'t> {
     text: &'t str,
-    /// Where each character begins, if they are not all one byte long.
+    /// The byte offset of each character, unless all are one byte long.
     bytes: Option<Vec<usize>>,
     stack: Vec<Open>,
     /// The root, once it is complete.
     pub(crate) root: Option<Node>,
     documents: usize,
-    /// Behind the last scalar, bracket or brace.
+    /// The end of the last scalar, bracket or brace.
     behind: usize,
-    /// Up to where the text is beyond doubt.
+    /// The end of the text that was parsed beyond doubt.
     understood: usize,
-    /// What is wrong so far.
+    /// The faults so far.
     pub(crate) faults: Vec<FaultAt>,
 }
 
@@ -64,7 +64,7 @@ impl<'t> TreeBuilder<'t> {
         at.min(self.text.len())
     }
 
-    /// Where the parser gives up that stumbles over a character.
+    /// Describes the failure of the parser at a character.
     pub(crate) fn failure(&self, character: usize) -> Failure {
         let mut open = self.stack.iter().rev().map(|open| &open.node);
         let open = open.find(|node| node.layout() == Some(Layout::Flow)).map(|node| node.span.start);
@@ -75,13 +75,13 @@ impl<'t> TreeBuilder<'t> {
         self.faults.push(FaultAt { at, message: message.into() });
     }
 
-    /// Notes a fault behind which nothing can be read.
+    /// Records a fault after which nothing can be read.
     fn fail(&mut self, at: usize, message: impl Into<String>) -> bool {
         self.note(at, message);
         false
     }
 
-    /// Takes the next event; false if reading can't go on.
+    /// Handles the next event; returns false if reading can't continue.
     pub(crate) fn take(&mut self, event: Event<'_>, span: Span) -> bool {
         let at = self.byte(span.start.index());
         match event {
@@ -109,7 +109,7 @@ impl<'t> TreeBuilder<'t> {
                 }
                 let scalar = self.scalar(at, self.byte(span.end.index()), text.into_owned(), style);
                 self.behind = scalar.span.end;
-                // A text without quotes may have gone on over lines that were not meant to belong to it.
+                // An unquoted text may have continued over lines that were not meant to belong to it.
                 self.understood = match style {
                     ScalarStyle::Plain => scalar.span.start,
                     _ => scalar.span.end,
@@ -133,7 +133,7 @@ impl<'t> TreeBuilder<'t> {
         }
     }
 
-    /// Notes an anchor or a tag.
+    /// Records an anchor or a tag as a fault.
     fn bare(&mut self, at: usize, anchor: usize, tagged: bool) {
         if anchor != 0 {
             self.note(
@@ -179,7 +179,7 @@ impl<'t> TreeBuilder<'t> {
         self.place(node);
     }
 
-    /// Puts a finished node where it belongs.
+    /// Adds a finished node to its parent, or makes it the root.
     fn place(&mut self, node: Node) {
         let Some(open) = self.stack.last_mut() else {
             self.root = Some(node);
@@ -192,7 +192,7 @@ impl<'t> TreeBuilder<'t> {
             }
             NodeContent::Map(entries, _) => match open.key.take() {
                 Some(key) => {
-                    // Of a merge key it is told that it is one, and not what its aliases would be as texts.
+                    // A merge key is reported as such, in place of the faults of its aliases.
                     let is_merge = matches!(key.as_scalar(), Some(("<<", Style::Plain)));
                     let aliases = |fault: &FaultAt| fault.message == ALIAS && node.span.contains(&fault.at);
                     if is_merge && self.faults.iter().any(aliases) {
@@ -227,11 +227,11 @@ impl<'t> TreeBuilder<'t> {
         open.is_some_and(|open| matches!(open.node.content, NodeContent::Map(..)) && open.key.is_none())
     }
 
-    /// Finds where a scalar really stands.
+    /// Finds the exact range of a scalar.
     fn scalar(&self, at: usize, end: usize, mut text: String, style: ScalarStyle) -> Node {
         let (span, style) = match style {
             ScalarStyle::Plain if text.is_empty() => {
-                // A name that is missing is missed at its colon.
+                // A missing name is reported at its colon.
                 let at = if self.wants_name() && self.text[at..].starts_with(':') { at } else { self.behind };
                 (at..at, Style::Plain)
             }
@@ -243,8 +243,8 @@ impl<'t> TreeBuilder<'t> {
                     ScalarStyle::Literal => self.literal(&text),
                     _ => self.folded(end, &text),
                 };
-                // A text keeps the line end of its last line, and at the end of a file there may be
-                // none (YAML 1.2, `b-chomped-last`); the parser takes the end of the file for one.
+                // A text keeps the line end of its last line, but at the end of a file there may be
+                // none (YAML 1.2, `b-chomped-last`). The parser takes the end of the file for one.
                 if end >= self.text.len() && !self.text.ends_with('\n') && text.ends_with('\n') {
                     text.pop();
                 }
@@ -254,7 +254,7 @@ impl<'t> TreeBuilder<'t> {
         Node { span, content: NodeContent::Scalar(text, style) }
     }
 
-    /// From the opening to behind the closing quote.
+    /// The range of a quoted scalar, quotes included.
     fn quoted(&self, at: usize, quote: char) -> Range<usize> {
         let open = self.text[at..].find(quote).map_or(at, |open| at + open);
         let mut rest = self.text[open..].char_indices().skip(1).peekable();
@@ -272,7 +272,7 @@ impl<'t> TreeBuilder<'t> {
         at..self.text.len()
     }
 
-    /// From the `|` to the end of the last line: the value has as many.
+    /// The range from the `|` to the end of the last line: there are as many lines as in the value.
     fn literal(&self, value: &str) -> Range<usize> {
         let start = self.next();
         let lines = self.text[start..].split_inclusive('\n').take(1 + value.lines().count());
@@ -282,7 +282,7 @@ impl<'t> TreeBuilder<'t> {
         start..start + text.strip_suffix('\r').unwrap_or(text).len()
     }
 
-    /// From the `>` to the end of the last line that counts: blank lines at the end do only where
+    /// The range from the `>` to the end of the last line. Blank lines at the end belong to it only if
     /// the value ends in one.
     fn folded(&self, end: usize, value: &str) -> Range<usize> {
         let start = self.next();
@@ -304,8 +304,8 @@ impl<'t> TreeBuilder<'t> {
         start..start + content.len().max(header.len())
     }
 
-    /// What follows the last scalar or bracket, indicators between them aside: a closing bracket,
-    /// or the `|` or `>` of a block scalar.
+    /// The position of what follows the last scalar or bracket, after any indicators and comments: a
+    /// closing bracket, or the `|` or `>` of a block scalar.
     fn next(&self) -> usize {
         let mut at = self.behind;
         loop {
@@ -321,20 +321,20 @@ impl<'t> TreeBuilder<'t> {
     }
 }
 
-/// What to say of a bracket too many.
+/// The message for nesting that is too deep.
 pub(crate) fn too_deep() -> String {
     format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep")
 }
 
-/// Whether readers disagree on the end of a block scalar that ends at `end`: they do on blanks
-/// at the end of a last line without line end.
+/// Whether readers disagree on the end of a block scalar that ends at `end`. They do if the last
+/// line of the file ends in blanks and has no line end.
 fn ends_unclear(file: &str, end: usize, style: ScalarStyle) -> bool {
     matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
         && file.ends_with([' ', '\t'])
         && end >= file.trim_end_matches(BLANK).len()
 }
 
-/// The `?` in front of a name, in the bytes between the name and what precedes it.
+/// Finds the `?` before a name, in the bytes between the name and what precedes it.
 fn mark(text: &str, before: Range<usize>) -> Option<usize> {
     let marks = text.get(before.clone())?.match_indices('?').map(|(at, _)| before.start + at);
     let mut marks = marks.peekable();
@@ -343,7 +343,7 @@ fn mark(text: &str, before: Range<usize>) -> Option<usize> {
     marks.find(|at| !comments.iter().any(|comment| comment.contains(at)))
 }
 
-/// The names that a map has before.
+/// Returns a fault for each repeated name of a map.
 fn repeated(entries: &[MapEntry]) -> Vec<FaultAt> {
     let mut order: Vec<&MapEntry> = entries.iter().collect();
     order.sort_by_key(|entry| entry.name());

@@ -1,12 +1,12 @@
-//! The nodes of a YAML document with the bytes that each of them takes.
+//! The nodes of a YAML document and their byte ranges.
 //!
-//! Built from the events of `saphyr-parser` without recursion, and only as deep as a collection
-//! may be, so no input can exhaust the stack. What the format forbids (anchors, tags, a second
-//! document, duplicate names) is noted where it stands and reading goes on, so that one look
-//! finds all of it.
+//! They are built from the events of `saphyr-parser` without recursion, and only as deep as a
+//! collection may be, so no input can exhaust the stack. What the format forbids (anchors, tags,
+//! a second document, duplicate names) is recorded, and reading continues where possible, so that
+//! one pass finds all faults.
 //!
-//! The parser's start of a node can be relied on, its end can't (a quoted scalar takes the
-//! comment that follows it along), so ends are found here, in the text.
+//! The parser reports the start of a node reliably, but not its end: the range of a quoted scalar
+//! includes a comment that follows it. So ends are found here, in the text.
 
 mod build;
 
@@ -18,18 +18,17 @@ use crate::format::scalar::Style;
 use crate::format::tree::build::TreeBuilder;
 pub(crate) use crate::format::tree::build::too_deep;
 
-/// One node and where it stands, in bytes.
+/// A node and its byte range.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    /// From its first to behind its last byte; empty, behind what precedes it, if nothing is
-    /// written. A block collection begins with its first name or item, `- ` aside, and ends with
-    /// its last.
+    /// The byte range. If nothing is written, it is empty and follows what precedes the node. A block
+    /// collection begins with its first name or item, without the `- `, and ends with its last.
     pub(crate) span: Range<usize>,
-    /// What it is.
+    /// The content.
     pub(crate) content: NodeContent,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeContent {
     /// A text and how it is quoted.
@@ -40,7 +39,7 @@ pub(crate) enum NodeContent {
     Map(Vec<MapEntry>, Layout),
 }
 
-/// How a list or map stands in a file.
+/// How a list or map is written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// On lines of its own.
@@ -62,34 +61,34 @@ pub(crate) struct MapEntry {
     pub(crate) value: Node,
 }
 
-/// Something wrong, and where.
+/// A fault at a byte of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FaultAt {
-    /// The first byte of it.
+    /// The byte offset.
     pub(crate) at: usize,
-    /// What was found and what would be right.
+    /// What was found and what is expected.
     pub(crate) message: String,
 }
 
-/// A document, read as far as it can be.
+/// A document, parsed as far as possible.
 #[derive(Debug)]
 pub(crate) struct Parsed {
-    /// The root, unless the text is no YAML or holds nothing.
+    /// The root, unless the text is empty or not YAML.
     pub(crate) root: Option<Node>,
-    /// What is wrong, in no order.
+    /// The faults, in no order.
     pub(crate) faults: Vec<FaultAt>,
-    /// Where reading ended, if the text is no YAML.
+    /// Where the parser gave up, if the text is not YAML.
     pub(crate) failure: Option<Failure>,
 }
 
 /// Where the parser gave up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The byte at which it noticed.
+    /// The byte at which the parser noticed the error.
     pub(crate) at: usize,
-    /// Up to where the text is beyond doubt.
+    /// The end of the text that was parsed beyond doubt.
     pub(crate) behind: usize,
-    /// The innermost bracket that is open there.
+    /// The innermost bracket that is open at that byte.
     pub(crate) open: Option<usize>,
 }
 
@@ -102,7 +101,7 @@ impl Node {
         }
     }
 
-    /// How a list or map stands in the file.
+    /// How a list or map is written in the file.
     pub(crate) fn layout(&self) -> Option<Layout> {
         match &self.content {
             NodeContent::Scalar(..) => None,
@@ -126,12 +125,12 @@ impl Node {
         }
     }
 
-    /// The value of a map's entry with this name.
+    /// The entry of a map with this name.
     pub(crate) fn entry(&self, name: &str) -> Option<&MapEntry> {
         self.entries().iter().find(|entry| entry.name() == name)
     }
 
-    /// Calls `visit` with the bytes of every scalar, in the order of the text.
+    /// Calls `visit` with the byte range of every scalar, in the order of the text.
     pub(crate) fn scalars(&self, visit: &mut impl FnMut(&Range<usize>)) {
         match &self.content {
             NodeContent::Scalar(..) => visit(&self.span),
@@ -156,7 +155,7 @@ impl MapEntry {
     }
 }
 
-/// Reads a document.
+/// Parses a document.
 pub(crate) fn parse(text: &str) -> Parsed {
     let mut builder = TreeBuilder::new(text);
     let mut parser = Parser::new_from_str(text);
@@ -201,7 +200,7 @@ pub(crate) fn comments(text: &str, gap: Range<usize>) -> Vec<Range<usize>> {
     found
 }
 
-/// A tab that readers may take for indentation or refuse: any between indicators and values.
+/// Finds a tab that readers may take for indentation or refuse: any between indicators and values.
 fn stray_tab(text: &str, gap: Range<usize>) -> Option<usize> {
     let comments = comments(text, gap.clone());
     text[gap.clone()].match_indices('\t').map(|(at, _)| gap.start + at).find(|&at| {
