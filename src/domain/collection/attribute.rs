@@ -271,7 +271,6 @@ impl Shorthand {
         }
     }
 
-    /// Checks the directory that a shorthand names.
     pub(crate) fn check(self, value: Value) -> Result<Value, Violation> {
         directory(value).map_err(|message| Violation::at(self.as_str(), message))
     }

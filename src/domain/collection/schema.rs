@@ -42,7 +42,6 @@ fn kinds() -> Value {
     Value::from([("enum", Value::List(names.into())), ("description", meaning.into())])
 }
 
-/// The attributes of a kind.
 fn attributes(kind: Kind) -> Value {
     let known = Attribute::known(kind).map(|attribute| {
         (attribute.as_str().to_owned(), described(rule(attribute.rule()), attribute.meaning()))

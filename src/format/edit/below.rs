@@ -27,7 +27,6 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// How a value ends.
     pub(crate) fn of(text: &str, value: &Node) -> Self {
         match &value.content {
             NodeContent::Scalar(_, Style::Block) => {

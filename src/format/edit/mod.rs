@@ -98,7 +98,6 @@ fn names(attribute: &str) -> impl Iterator<Item = &str> {
     std::iter::once(attribute).chain(shorthands)
 }
 
-/// All changes of a file.
 struct Edit<'a> {
     source: SourceText<'a>,
     root: &'a Node,
@@ -124,7 +123,7 @@ impl Edit<'_> {
         Some(Edited { bytes: text.into_bytes(), collection, fallback })
     }
 
-    /// The smallest change of an attribute.
+    /// Makes the smallest change of an attribute.
     fn in_place(&self, change: &Change) -> Option<RootEdit> {
         let Change { attribute, from, to } = change;
         if attribute == Attribute::UnpublishedStatuses.as_str() {

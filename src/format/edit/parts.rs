@@ -10,7 +10,6 @@ use crate::format::scalar::Style;
 use crate::format::tree::{Layout, Node, NodeContent};
 use crate::format::write;
 
-/// A new item or member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NewPart<'v> {
     /// An item of a list.
@@ -24,19 +23,16 @@ pub(crate) enum NewPart<'v> {
 pub(crate) struct Insertion<'v> {
     /// The part after which they are inserted; `None` for before the first.
     pub(crate) behind: Option<usize>,
-    /// The new parts.
     pub(crate) parts: Vec<NewPart<'v>>,
     /// How texts are quoted.
     pub(crate) style: Style,
 }
 
-/// The parts of one list or map.
 #[derive(Debug)]
 pub(crate) struct Parts<'t> {
     source: SourceText<'t>,
     /// The range of each part; in a block list from its dash.
     spans: Vec<Range<usize>>,
-    /// How each part ends.
     endings: Vec<Ending>,
     /// The range of the list or map.
     whole: Range<usize>,
@@ -123,7 +119,6 @@ impl<'t> Parts<'t> {
         Some(self.source.lines_behind(span.end, &self.lines(self.source.column(span.start), new)))
     }
 
-    /// Adds parts before the first.
     fn inserted_first(&self, new: &Insertion<'_>) -> Option<Splice> {
         let first = self.spans.first()?.start;
         if self.block {

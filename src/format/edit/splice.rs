@@ -11,7 +11,6 @@ use crate::format::write;
 pub(crate) struct Splice {
     /// The range that is replaced.
     pub(crate) at: Range<usize>,
-    /// The new text.
     pub(crate) with: String,
 }
 
@@ -31,7 +30,6 @@ pub(crate) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
 /// The text of a file as lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceText<'t> {
-    /// The text.
     pub(crate) text: &'t str,
     /// The line end of its first line, which new lines get too.
     pub(crate) line_end: &'static str,
@@ -74,7 +72,6 @@ impl<'t> SourceText<'t> {
         self.text[self.line_start(at)..at].trim_matches(' ').is_empty()
     }
 
-    /// Replaces bytes.
     pub(crate) fn replace(&self, at: Range<usize>, with: impl Into<String>) -> Splice {
         Splice { at, with: with.into() }
     }

@@ -50,12 +50,10 @@ impl RootEdit {
         self.splices.push(Splice { at: entry.span(), with });
     }
 
-    /// Removes an entry.
     pub(crate) fn remove(&mut self, entry: &MapEntry) {
         self.gone.push(entry.start);
     }
 
-    /// Adds an attribute.
     pub(crate) fn add(&mut self, name: &str, value: &Value) {
         self.added.push((name.to_owned(), value.clone()));
     }

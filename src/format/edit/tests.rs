@@ -660,7 +660,6 @@ fn comments_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Checks an edit of a hand-written file.
 fn check_edit(seed: u64, before: &[(String, Value)], after: &Collection) -> Result<(), TestCaseError> {
     let mut dice = Dice(seed ^ 7);
     let (crlf, cut, start) = (dice.one_in(3), dice.one_in(4), dice.one_in(4));

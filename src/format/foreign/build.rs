@@ -38,7 +38,6 @@ pub(super) struct ForeignBuilder {
 }
 
 impl ForeignBuilder {
-    /// Handles the next event.
     pub(super) fn take(&mut self, event: Event<'_>, start: Marker) -> Result<(), Fault> {
         let at = Position { line: start.line(), column: start.col() + 1 };
         match event {

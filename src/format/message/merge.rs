@@ -4,8 +4,8 @@
 //! Merge 3 commits made here with what the remote has
 //!
 //! Both sides changed these; the other value is in 41d7a3e:
-//! posts: name
-//! docs/notes.txt
+//!  posts: name
+//!  docs/notes.txt
 //!
 //! Collectory-Origin: merge
 //! Collectory-Conflict: posts name               an attribute that both sides changed
@@ -24,7 +24,7 @@ pub enum Conflict {
     Attribute {
         /// The collection.
         key: Key,
-        /// The wire name, `type` included.
+        /// The wire name, or `type`.
         attribute: String,
     },
     /// A file that is merged as one value, by its path in the repository.

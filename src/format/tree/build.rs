@@ -35,12 +35,10 @@ pub(crate) struct TreeBuilder<'t> {
     behind: usize,
     /// The end of the text that was parsed beyond doubt.
     understood: usize,
-    /// The faults so far.
     pub(crate) faults: Vec<FaultAt>,
 }
 
 impl<'t> TreeBuilder<'t> {
-    /// Begins a document.
     pub(crate) fn new(text: &'t str) -> Self {
         let bytes = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
         Self {

@@ -24,7 +24,6 @@ pub(crate) struct Node {
     /// The byte range. If nothing is written, it is empty and follows what precedes the node. A block
     /// collection begins with its first name or item, without the `- `, and ends with its last.
     pub(crate) span: Range<usize>,
-    /// The content.
     pub(crate) content: NodeContent,
 }
 
@@ -33,9 +32,7 @@ pub(crate) struct Node {
 pub(crate) enum NodeContent {
     /// A text and how it is quoted.
     Scalar(String, Style),
-    /// A list.
     List(Vec<Node>, Layout),
-    /// A map.
     Map(Vec<MapEntry>, Layout),
 }
 
@@ -57,7 +54,6 @@ pub(crate) struct MapEntry {
     pub(crate) start: usize,
     /// The name: a scalar.
     pub(crate) key: Node,
-    /// The value.
     pub(crate) value: Node,
 }
 
@@ -93,7 +89,6 @@ pub(crate) struct Failure {
 }
 
 impl Node {
-    /// The text and style of a scalar.
     pub(crate) fn as_scalar(&self) -> Option<(&str, Style)> {
         match &self.content {
             NodeContent::Scalar(text, style) => Some((text, *style)),
@@ -109,7 +104,6 @@ impl Node {
         }
     }
 
-    /// The entries of a map.
     pub(crate) fn entries(&self) -> &[MapEntry] {
         match &self.content {
             NodeContent::Map(entries, _) => entries,
@@ -117,7 +111,6 @@ impl Node {
         }
     }
 
-    /// The items of a list.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.content {
             NodeContent::List(items, _) => items,
@@ -144,7 +137,6 @@ impl Node {
 }
 
 impl MapEntry {
-    /// The name.
     pub(crate) fn name(&self) -> &str {
         self.key.as_scalar().map_or("", |(text, _)| text)
     }
