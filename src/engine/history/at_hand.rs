@@ -1,4 +1,4 @@
-//! How much of the past is kept at hand, so that it is not read twice.
+//! The size limits of the caches of past versions, events and catalogs.
 
 use crate::domain::Change;
 use crate::engine::history::event::{Effect, EventMessage, EventRecord, PastFault};
@@ -6,24 +6,23 @@ use crate::engine::history::{Lost, PastReading};
 use crate::engine::layers::Good;
 use crate::format::Fault;
 
-/// The number of bytes of what files hold that are kept at least; up to twice as many are: thousands of ordinary
-/// versions.
+/// The minimum number of bytes of cached contents; up to twice as many are kept: thousands of ordinary versions.
 pub(crate) const VERSIONS_BYTES_MIN: usize = 16 << 20;
 
-/// The number of bytes of events as they are shown that are kept at least; up to twice as many are.
+/// The minimum number of bytes of cached events, as they are shown; up to twice as many are kept.
 pub(crate) const RECORDS_BYTES_MIN: usize = 16 << 20;
 
-/// The number of past catalogs that are kept at least; up to twice as many are.
+/// The minimum number of cached past catalogs; up to twice as many are kept.
 pub(crate) const CATALOGS_LEN_MIN: usize = 4;
 
-/// What a reading takes beside what it says, with its place.
+/// The overhead in bytes of a reading and its cache entry, besides its content.
 const READING_BYTES: usize = 256;
 
-/// What an event takes beside what it says, with the answers that it stands in.
+/// The overhead in bytes of an event and of the responses made from it, besides its content.
 const RECORD_BYTES: usize = 2 << 10;
 
 impl PastReading {
-    /// What it takes in memory, about.
+    /// Estimates its size in memory.
     pub(crate) fn bytes(&self) -> usize {
         let lacking = |fault: &Fault| size_of::<Fault>() + fault.message.len();
         let said = match self {
@@ -37,7 +36,7 @@ impl PastReading {
 }
 
 impl EventRecord {
-    /// What it takes in memory, about, with what is made of it: an answer to who asks, and to who follows along.
+    /// Estimates its size in memory, with what is made from it: the event as JSON, and as the stream sends it.
     pub(crate) fn bytes(&self) -> usize {
         let EventMessage { subject, reason, .. } = &self.commit.message;
         let effect = match &self.effect {
@@ -77,7 +76,7 @@ mod tests {
         Version { ending: Ending::Yaml, entry: TreeEntry::File(BlobId::of(&n.to_be_bytes())) }
     }
 
-    /// Whether the first of `count` versions is at hand when the last one was read.
+    /// Reports whether the first of `count` versions is still cached after the last one was read.
     fn keeps_first(text: &str, count: u32) -> bool {
         let shared = SharedHistory::new(Repo::bare().archive(), Options::new("collections"));
         let key = Key::parse("posts").unwrap();

@@ -1,9 +1,8 @@
-//! The history: who changed what, when and why, and how it was.
+//! The history: who changed what, when and why, and the collections as they were.
 //!
-//! Git holds everything; this makes it answer. A thread of its own follows the head of the served
-//! branch and keeps an index of what every commit did to every collection. A reader takes a
-//! [`View`], which stays as it is, and asks; contents are read from the [`Archive`] when they are
-//! shown.
+//! Git stores all of it; this module makes it searchable. A dedicated thread follows the head of the served branch
+//! and maintains an index of what each commit did to each collection. A reader takes a [`View`], which never
+//! changes, and queries it. File contents are read from the [`Archive`] only when they are shown.
 //!
 //! ```text
 //! writer ──publish──▶ Projection ──head──▶ history thread ──▶ Index ──▶ View: events, as of,
@@ -11,27 +10,29 @@
 //!                                                               └─────▶ Subscription
 //! ```
 //!
-//! What is promised here:
+//! Guarantees:
 //!
 //! * Events are the difference of each commit to its first parent; trailers only add to it.
-//! * A view taken after a write was answered tells of that write ([`History::view`]).
-//! * Nobody waits for a reader: a subscriber reads from the index at its own pace.
-//! * The index is derived: it may be deleted, and is checked against the repository when opened.
+//! * A view taken after a write was acknowledged includes that write ([`History::view`]).
+//! * Nothing waits for a reader: a subscriber reads from the index at its own pace.
+//! * The index is derived data: it may be deleted, and is checked against the repository when opened.
 //!
 //! With a service, [`History::start`] follows a running engine; without one, [`History::read`]
 //! reads the repository once.
 //!
-//! # Merges of the service
+//! # Merges made by the service
 //!
-//! Where services answer before the remote has a commit, one of them merges what it has with what the remote has
-//! meanwhile. The first parent of such a merge is the remote's line; what it brings stands right before it, as
-//! itself (`index::forks`), and the merge has events only for what it decided (`event::decided`). Somebody who has heard
-//! of what it brings hears of the other side next, and then of the merge.
+//! Where instances acknowledge writes before the remote has the commit, one of them merges its own commits with
+//! those that the remote received in the meantime. The first parent of such a merge is the remote's line. The
+//! commits that it brings in are indexed right before it, with their own events (`index::forks`), and the merge has
+//! events only for what it decided (`event::decided`). A follower that has received the events of the merged-in
+//! commits receives those of the other side next, and then those of the merge.
 //!
-//! # Keys that differ in letter case only
+//! # Keys that differ only in letter case
 //!
-//! Of such keys the catalog serves the first in byte order, and so does [`View::as_of`]. Events are
-//! of files: both keys have theirs.
+//! Of such keys the catalog serves one: a committed one before an uncommitted one, then the one whose file has
+//! existed longest, then the first in byte order. [`View::as_of`] does the same. Events are about files, so both
+//! keys have their own.
 
 mod at_hand;
 mod error;
@@ -79,47 +80,47 @@ use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::seen::Seen;
 
-/// What all views share.
+/// The state shared by all views.
 #[derive(Debug)]
 pub(crate) struct SharedHistory {
     archive: Arc<dyn Archive>,
     options: Options,
     versions: SharedCache<(Key, Version), PastReading>,
-    /// By the oldest commit too: what a commit did is told from what came before it.
+    /// The oldest commit is part of the key because an event depends on the commits before it.
     records: SharedCache<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
-    /// By the oldest commit too: a broken file is shown as it was in an older one.
+    /// The oldest commit is part of the key because a broken file is shown as an older commit has it.
     catalogs: SharedCache<(Option<Revision>, Revision), Arc<AsOf>>,
-    /// How those who follow along are told.
+    /// Paces the subscribers.
     pacing: Arc<Pacing>,
-    /// Tells the thread that follows the head to look again though that is where it was.
+    /// Wakes the follower thread to check the repository again although the head has not moved.
     look_again: Notify,
 }
 
-/// What a file of the past holds.
+/// The result of reading a file of the past.
 #[derive(Debug, Clone)]
 pub(crate) enum PastReading {
     Good(Good),
     Broken(PastFault),
-    /// The repository can't read it, for now.
+    /// The repository can't read it at present.
     Lost(Lost),
 }
 
-/// A content that the repository does not have.
+/// A version whose content the repository does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Lost {
     pub(crate) version: Version,
     pub(crate) fault: PastFault,
-    /// Whether it was never here: a remote has promised it to this partial clone.
+    /// Whether it was never fetched: this is a partial clone, and a remote has promised the content.
     pub(crate) is_promised: bool,
 }
 
 impl PastReading {
-    /// Whether it is the same for good.
+    /// Reports whether the result is final.
     const fn stays(&self) -> bool {
         self.lost().is_none()
     }
 
-    /// Why the repository can't read it, if that is so.
+    /// Returns why the repository can't read the file, if it can't.
     const fn lost(&self) -> Option<&Lost> {
         match self {
             Self::Lost(lost) => Some(lost),
@@ -128,7 +129,7 @@ impl PastReading {
     }
 }
 
-/// A good version of a collection and the file that it stands in.
+/// A good version of a collection, and the file that contains it.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     version: Version,
@@ -152,12 +153,12 @@ impl SharedHistory {
         }
     }
 
-    /// The key that a text is, if it is one: the one that is in memory anyway where there is one.
+    /// Parses a key, reusing one that is already in memory where possible.
     fn key(&self, text: &str) -> Option<Key> {
         (self.options.known_key)(text).or_else(|| Key::parse(text).ok())
     }
 
-    /// What a file holds.
+    /// Reads the file of a key at a version.
     fn read(&self, key: &Key, version: Version) -> Result<PastReading, StoreError> {
         if let Some(reading) = self.versions.get(&(key.clone(), version)) {
             return Ok(reading);
@@ -173,7 +174,7 @@ impl SharedHistory {
         Ok(reading)
     }
 
-    /// Keeps a reading at hand, unless an intact copy may come back.
+    /// Caches a reading, unless an intact copy of a lost content may come back.
     fn keep(&self, key: &Key, version: Version, reading: &PastReading) {
         if reading.stays() {
             self.versions.put((key.clone(), version), reading.clone(), reading.bytes());
@@ -181,14 +182,14 @@ impl SharedHistory {
     }
 
     fn parse(&self, key: &Key, version: Version, blob: BlobId, bytes: &[u8]) -> PastReading {
-        // An event tells the first fault; whoever mends the file reads `/problems`.
+        // An event reports only the first fault; a person who fixes the file reads `/problems`.
         Good::read(key, blob, bytes).map_or_else(
             |faults| PastReading::Broken(self.first_fault(&version.name(key), faults)),
             PastReading::Good,
         )
     }
 
-    /// What a file holds whose content the repository has lost; an error about more stays one.
+    /// Turns an error about lost content into a reading; an error about more than this file stays an error.
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<PastReading, StoreError> {
         let stays = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
         let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
@@ -203,12 +204,12 @@ impl SharedHistory {
         self.first_fault(&version.name(key), vec![fault])
     }
 
-    /// The first of a file's faults, which is the one that the past tells.
+    /// Returns the first of a file's faults, the only one that the history reports.
     fn first_fault(&self, name: &str, mut faults: Vec<Fault>) -> PastFault {
         PastFault { path: self.path(name), fault: faults.swap_remove(0) }
     }
 
-    /// A file of the folder as a path inside the repository.
+    /// Returns the path inside the repository of a file of the collections folder.
     fn path(&self, name: &str) -> String {
         path_in(&self.options.folder, name)
     }
@@ -216,7 +217,7 @@ impl SharedHistory {
 
 /// The history as it was when the view was taken; cheap to clone.
 ///
-/// Questions read from the disk: ask them where waiting is no harm (`spawn_blocking`).
+/// Queries read from the disk, so run them where blocking is allowed (`spawn_blocking`).
 #[derive(Debug, Clone)]
 pub struct View {
     shared: Arc<SharedHistory>,
@@ -224,12 +225,12 @@ pub struct View {
     asker: Option<Asker>,
 }
 
-/// Whoever waits for the answer to a question, as long as somebody does.
+/// A client that waits for the result of a query, until it leaves.
 #[derive(Debug, Clone, Default)]
 pub struct Asker(Arc<AtomicBool>);
 
 impl Asker {
-    /// Says that nobody waits any more.
+    /// Signals that the client no longer waits.
     pub fn leave(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -240,13 +241,13 @@ impl View {
         Self { shared, index, asker: None }
     }
 
-    /// Has long questions end when this asker leaves.
+    /// Makes long queries end when this client leaves.
     #[must_use]
     pub fn asked_by(self, asker: Asker) -> Self {
         Self { asker: Some(asker), ..self }
     }
 
-    /// Ends a long question to which nobody waits for the answer.
+    /// Fails if the client no longer waits, to end a long query.
     fn check_asker(&self) -> Result<(), HistoryError> {
         match &self.asker {
             Some(Asker(has_left)) if has_left.load(Ordering::Relaxed) => Err(HistoryError::Left),
@@ -254,26 +255,26 @@ impl View {
         }
     }
 
-    /// The head of the served branch; `None` before its first commit.
+    /// Returns the head of the served branch; `None` before its first commit.
     #[must_use]
     pub fn head(&self) -> Option<Revision> {
         self.index.head()
     }
 
-    /// How many commits there are along first parents.
+    /// Returns the number of commits, those that the service's merges brought in included.
     #[must_use]
     pub fn commits_len(&self) -> usize {
         self.index.len() as usize
     }
 
-    /// How many events there are.
+    /// Returns the number of reported events.
     #[must_use]
     pub fn events_len(&self) -> usize {
         self.index.events_len() as usize - self.index.quiet(0..u32::MAX).count()
     }
 
-    /// How many events that a filter lets through came after a place; all of them after none. An event that can't be
-    /// looked at without waiting counts.
+    /// Returns the number of events after a position that match a filter; without a position, of all that match.
+    /// An event that can't be examined without waiting counts.
     #[must_use]
     pub fn events_after(&self, position: Option<Position>, filter: &Filter) -> usize {
         let position = position.filter(|position| self.index.find(position.revision).is_some());
@@ -288,7 +289,7 @@ impl View {
         (seen.until..end).filter(is_owed).count()
     }
 
-    /// Whether the served branch reaches a commit, by whatever parents.
+    /// Reports whether the served branch reaches a commit, through any parents.
     ///
     /// # Errors
     ///
@@ -301,19 +302,19 @@ impl View {
         }
     }
 
-    /// The commit nearest the head, along first parents, whose committer time is at or before
-    /// `time`; `None` when all are later. Times need not grow along a branch.
+    /// Returns the indexed commit nearest the head whose committer time is at or before `time`; `None` when all are
+    /// later. Times need not increase along a branch.
     #[must_use]
     pub fn at_time(&self, time: DateTime<Utc>) -> Option<Revision> {
         self.index.commits().rev().find(|row| row.time() <= time).map(|row| row.revision)
     }
 
-    /// The number of a commit that the index has.
+    /// Returns the number of an indexed commit.
     fn commit_number(&self, revision: Revision) -> Result<u32, HistoryError> {
         self.index.find(revision).ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))
     }
 
-    /// The number of the newest commit along first parents that a revision reaches.
+    /// Returns the number of the newest indexed commit that a revision reaches.
     fn newest_reached(&self, revision: Revision) -> Result<Option<u32>, HistoryError> {
         if let Some(commit) = self.index.find(revision) {
             return Ok(Some(commit));
@@ -337,19 +338,19 @@ impl View {
         Ok(newest)
     }
 
-    /// The good version that stands after an event, if any: its own, else the last one before.
+    /// Returns the good version in effect after an event, if any: its own, else the last one before it.
     fn standing_after(&self, event: u32) -> Result<Option<Standing>, StoreError> {
         let row = self.index.event(event);
         self.standing_at(row.key, row.commit)
     }
 
-    /// The good version that stands before an event.
+    /// Returns the good version in effect before an event, if any.
     fn standing_before(&self, event: u32) -> Result<Option<Standing>, StoreError> {
         self.index.before(event).map_or(Ok(None), |before| self.standing_after(before))
     }
 
-    /// The good version that stands before an event, if any, or a version since then that the repository does not have:
-    /// nobody can tell what came of it.
+    /// Returns the good version in effect before an event, if any. If the repository lacks a newer version, returns
+    /// that one as the inner error, because its effect is unknown.
     fn known_before(&self, event: u32) -> Result<Result<Option<Standing>, Lost>, StoreError> {
         let Some(before) = self.index.before(event) else { return Ok(Ok(None)) };
         let row = self.index.event(before);
@@ -364,8 +365,8 @@ impl View {
         Ok(Ok(None))
     }
 
-    /// The good version of a key that stands at a commit: nothing where it has no file, and where
-    /// its file is broken the last good version since it has one.
+    /// Returns the good version of a key in effect at a commit: none where the key has no file, and where its file
+    /// is broken, the last good version since the file was created.
     fn standing_at(&self, key: u32, commit: u32) -> Result<Option<Standing>, StoreError> {
         for event in self.index.of_key_until(key, commit) {
             let Some(version) = self.index.event(event).after else { return Ok(None) };

@@ -1,26 +1,26 @@
-//! What somebody has heard of who has followed the history up to a place.
+//! Which events a follower has received at a given position in the history.
 
 use crate::engine::history::event::Position;
 use crate::engine::history::index::Index;
 use crate::engine::history::{HistoryError, View};
 
-/// What somebody has heard of. Whoever stands at a commit that came in by a merge has not heard of what the other side
-/// of the merge did, though that has lower numbers.
+/// The events that a follower has received. At a commit that was brought in by a merge, it has not received those of
+/// the merge's other side, although they have lower numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Of everything before this event.
+    /// All events before this one.
     pub(crate) until: u32,
-    /// Of the past of this commit, besides, before the event with the second number.
+    /// Besides, the events of this commit and its ancestors that precede the event with the second number.
     pub(crate) beside: Option<(u32, u32)>,
 }
 
 impl Seen {
-    /// Of everything before an event.
+    /// Returns the state after all events before this one.
     pub(crate) const fn before(event: u32) -> Self {
         Self { until: event, beside: None }
     }
 
-    /// Whether an event is new.
+    /// Reports whether an event is new to the follower.
     pub(crate) fn is_news(&self, index: &Index, event: u32) -> bool {
         let is_past = |(commit, end): (u32, u32)| {
             event < end && index.forks().reaches(commit, index.event(event).commit)
@@ -30,7 +30,7 @@ impl Seen {
 }
 
 impl View {
-    /// What somebody has heard of who stands after a position; `None` when the branch does not reach it.
+    /// Returns what a follower has received at a position; `None` when the branch does not reach it.
     pub(crate) fn seen(&self, position: Position) -> Result<Option<Seen>, HistoryError> {
         let Some(end) = self.seen_until(position)? else { return Ok(None) };
         let commit = self.index.find(position.revision);

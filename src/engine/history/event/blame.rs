@@ -13,20 +13,20 @@ pub struct Blame {
     pub attribute: String,
     /// The present value.
     pub value: Value,
-    /// The event.
+    /// The event that gave it this value.
     pub event: Arc<EventRecord>,
 }
 
 impl View {
-    /// For each attribute of a collection, in canonical order, the event that gave it its present
-    /// value: the last one since the collection was created that changed it, also under the key that it had
-    /// before its file was moved, as far as `sees` allows. Commits only; an uncommitted edit has no event. With a
-    /// revision along the first parents, the same of what it was then.
+    /// Returns the event that gave each attribute of a collection its present value, in canonical order: the last
+    /// event since the collection was created that changed the attribute. A moved file is followed to its former
+    /// keys, as far as `sees` allows. An uncommitted edit has no event. With `until`, an indexed revision, blames
+    /// the collection as it was then.
     ///
     /// # Errors
     ///
     /// [`HistoryError::UnknownKey`] when there is no such collection, or was none then, and
-    /// [`HistoryError::UnknownRevision`] for a revision elsewhere.
+    /// [`HistoryError::UnknownRevision`] for a revision that is not in the index.
     pub fn blame(
         &self,
         key: &Key,
@@ -45,7 +45,7 @@ impl View {
             let version = row.after.expect("nothing of a lifetime deletes");
             let good = match self.shared.read(self.index.key(row.key), version)? {
                 PastReading::Good(good) => good,
-                // Who gave what it had its values nobody can tell.
+                // Which events gave its values is unknown.
                 PastReading::Lost(lost) if lost.is_promised => return Err(HistoryError::Lost(lost.fault)),
                 PastReading::Broken(_) | PastReading::Lost(_) => continue,
             };
@@ -75,7 +75,7 @@ impl View {
         Ok(blames)
     }
 
-    /// What an event changed; `before` is the next older one of the same lifetime, and both hold these.
+    /// Returns what the event `by` changed; `before`, the next older one of the same lifetime, led to `older`.
     fn changed_by(
         &self,
         by: u32,
@@ -84,7 +84,7 @@ impl View {
         newer: &Collection,
     ) -> Result<Vec<Change>, HistoryError> {
         if let Some(join) = self.index.forks().join(self.index.event(by).commit) {
-            // What it tells only those who heard the sides the other way round was given by an event before it.
+            // A value that only followers in the other order need from it was given by an earlier event.
             let decided = self.decided(by, join)?;
             let Effect::Changes(mut changes) = decided.effect else { return Ok(Vec::new()) };
             changes.retain(|change| decided.in_order.contains(&change.attribute));
@@ -99,8 +99,8 @@ impl View {
         })
     }
 
-    /// The events of a collection since it was created up to a commit, newest first, and those under the key that its
-    /// file was moved from; none when it is deleted.
+    /// Returns the events of a collection from a commit back to its creation, newest first, and those under the key
+    /// that its file was moved from; none when it is deleted.
     fn lifetime(&self, key: u32, commit: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
         let mut events = Vec::new();
         let mut next = Some((key, self.index.events_until(commit)));
@@ -122,7 +122,7 @@ impl View {
     }
 }
 
-/// Takes from the open attributes those that an event changed.
+/// Moves the open attributes that an event changed to `found`.
 fn settle(open: &mut Vec<Change>, found: &mut Vec<(Change, u32)>, by: u32, changed: &[Change]) {
     let (done, still) = std::mem::take(open)
         .into_iter()

@@ -1,15 +1,16 @@
-//! What a merge that the service made has decided, beyond what the commits of its two sides tell by themselves.
+//! What a merge made by the service decided, beyond what the events of its two sides report.
 //!
-//! Whoever follows the events puts each upon what the ones before made, and hears those of the two sides one after the
-//! other: a list has the remote's first, and who stood at a commit that the merge brought hears the remote's last.
-//! Where both ways lead to what the merge holds there is nothing left to tell. Else the merge has an event: for an
-//! attribute that the two sides have given different values last, for a collection that one side deleted, and for a
-//! file that could not be read.
+//! A follower applies each event to the result of those before, and receives the events of the two sides one after
+//! the other. A list has the remote's side first; a follower at a commit that the merge brought in receives the
+//! remote's side last. Where both orders lead to the content of the merge, there is nothing left to report.
+//! Otherwise the merge has an event: for an attribute to which the two sides last gave different values, for a
+//! collection that one side deleted, and for a file that could not be read.
 //!
-//! A row of the index stands for each collection of which the merge has another file than the side that is heard last,
-//! told or not: the row says which file counts from there on, and the number of an event within its commit is that of
-//! its row. So all that is derived from files is right without an event, and an instance that can't read one of the
-//! files, and therefore tells an event that others do not, has the same places in the history as they.
+//! The index has a row for each collection whose file in the merge differs from that of the side received last,
+//! whether the event is reported or not. The row says which file is effective from there on, and the number of an
+//! event within its commit is that of its row. Everything derived from files is therefore right without an event. An
+//! instance that can't read one of the files, and so reports an event that others do not, still has the same
+//! positions in the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,19 +23,19 @@ use crate::store::StoreError;
 /// What a merge did to a collection.
 pub(crate) struct Decided {
     pub(crate) effect: Effect,
-    /// Whether that is so for good.
+    /// Whether the effect is final.
     pub(crate) stays: bool,
-    /// Whether somebody who heard of both sides has something wrong without it.
+    /// Whether a follower that has received both sides has something wrong without it.
     pub(crate) is_needed: bool,
-    /// The attributes that are wrong for who heard of the side last that the merge brings, as a list has them.
+    /// The attributes that are wrong without it in the order of a list, where the merged-in side comes last.
     pub(crate) in_order: BTreeSet<String>,
 }
 
-/// What somebody has who follows the events of a collection.
+/// A collection as a follower of its events has it.
 #[derive(Default)]
 struct Followed {
     attributes: BTreeMap<String, Value>,
-    /// Whether everything that was told could be read.
+    /// Whether the files of all its events could be read.
     is_certain: bool,
 }
 
@@ -63,7 +64,7 @@ impl Followed {
 }
 
 impl View {
-    /// What the merge did that an event is of; `join` is what it brought.
+    /// Returns what a merge decided with one of its events; `join` is the fork of the merge.
     pub(crate) fn decided(&self, event: u32, join: Fork) -> Result<Decided, StoreError> {
         let row = *self.index.event(event);
         let after = match self.good_after(&row)? {
@@ -73,7 +74,7 @@ impl View {
             }
         };
         if row.action == Action::Created {
-            // One side had deleted it, so that nothing of it is known for certain.
+            // One side had deleted it, so a follower has nothing of it for certain.
             return Ok(Decided::whole(changes(None, after.as_deref())));
         }
         let last = row.commit - 1;
@@ -104,7 +105,7 @@ impl View {
         for event in events {
             let row = self.index.event(*event);
             let effect = if self.index.forks().join(row.commit).is_some() {
-                // What a merge within a merge decided is kept, else each would be looked at for all around it.
+                // Records are cached; otherwise a nested merge would be decided again for every merge around it.
                 self.record(*event)?.effect.clone()
             } else {
                 self.effect(*event)?.0
@@ -116,7 +117,7 @@ impl View {
 }
 
 impl Decided {
-    /// What is taken back with it: of a value that a list tells without the merge the merge is not the giver.
+    /// Returns the changes that an undo takes back: not those of values that a list has without the merge.
     pub(crate) fn given(self) -> Vec<Change> {
         let Effect::Changes(mut changes) = self.effect else { return Vec::new() };
         if !self.in_order.is_empty() {
@@ -125,7 +126,7 @@ impl Decided {
         changes
     }
 
-    /// All of a collection, which is wrong without it for everybody.
+    /// Returns a decision about a whole collection, which every follower needs.
     fn whole(changes: Vec<Change>) -> Self {
         let in_order = changes.iter().map(|change| change.attribute.clone()).collect();
         Self { effect: Effect::Changes(changes), stays: true, is_needed: true, in_order }
@@ -136,7 +137,7 @@ fn attributes(collection: Option<&Collection>) -> BTreeMap<String, Value> {
     changes(None, collection).into_iter().filter_map(|change| Some((change.attribute, change.to?))).collect()
 }
 
-/// What leads from attributes that somebody has to those of a collection.
+/// Returns the changes that lead from a follower's attributes to those of a collection.
 fn differing(mut has: BTreeMap<String, Value>, after: Option<&Collection>) -> BTreeMap<String, Change> {
     let mut found = BTreeMap::new();
     let mut note = |attribute: String, from: Option<Value>, to: Option<Value>| {
@@ -154,7 +155,7 @@ fn differing(mut has: BTreeMap<String, Value>, after: Option<&Collection>) -> BT
     found
 }
 
-/// A name by its canonical order, in which `type` comes first.
+/// Parses a name, to sort it in canonical order; `type` is none and comes first.
 fn attribute(name: &str) -> Option<Attribute> {
     [Kind::Document, Kind::Media].into_iter().find_map(|kind| Attribute::parse(kind, name))
 }

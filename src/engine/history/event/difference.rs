@@ -1,4 +1,4 @@
-//! What differs between two revisions.
+//! Differences between two revisions.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -10,27 +10,27 @@ use crate::engine::history::{HistoryError, View};
 use crate::engine::unified::{header, quoted, unified};
 use crate::store::{StoreError, TreeEntry};
 
-/// Stands for a content that can't be read: it is no text, so nothing of it is shown.
+/// Replaces a content that can't be read; because it is not text, none of it is shown.
 const UNREADABLE: &[u8] = b"\0";
 
-/// What differs in one collection between two revisions.
+/// The difference of one collection between two revisions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectionDifference {
     /// The collection.
     pub key: Key,
-    /// Whether it is new, changed or gone.
+    /// Whether it was created, updated or deleted.
     pub action: Action,
-    /// The attributes that differ, none when only comments or order do; or why nobody can tell.
+    /// The attributes that differ, none when only comments or order do; or why they are unknown.
     pub effect: Effect,
 }
 
 impl View {
-    /// What differs between two revisions, by key, of the collections that are wanted: what was served then (see
-    /// [`as_of`](Self::as_of)). Works both ways.
+    /// Returns the differences between two revisions in what was served then (see [`as_of`](Self::as_of)), for the
+    /// wanted collections, by key. Either revision may be the older one.
     ///
     /// # Errors
     ///
-    /// Fails when the repository can't be read, and when one of their files was never fetched.
+    /// Fails when the repository can't be read, and when a file of a wanted collection was never fetched.
     pub fn difference(
         &self,
         from: Revision,
@@ -60,10 +60,9 @@ impl View {
         Ok(found)
     }
 
-    /// The difference between the files of two revisions as unified text, which `git apply` and
-    /// `patch` take: broken files too, of the collections that are wanted. Names in it are paths
-    /// inside the repository. Where the shortest differences are not found `until` then, the rest is
-    /// shown as replaced.
+    /// Returns the difference between the files of two revisions as a unified diff for `git apply` and `patch`. It
+    /// covers the files of the wanted collections, including broken ones. Names in it are paths inside the
+    /// repository. Where the shortest difference is not found by `until`, the rest is shown as replaced.
     ///
     /// # Errors
     ///
@@ -86,7 +85,7 @@ impl View {
         Ok(text)
     }
 
-    /// The difference of one file; of what is none, a line that `git apply` passes over.
+    /// Returns the difference of one file; for what is not a regular file, a line that `git apply` ignores.
     fn file_difference(
         &self,
         path: &str,

@@ -1,9 +1,8 @@
-//! Events: what each commit did to the collections, and what is told from them: differences, blame, and
-//! whether a commit says what it did.
+//! Events: what each commit did to the collections; and differences, blame and verification.
 //!
-//! An event is the difference of a commit to its first parent; its message adds to that and never replaces it. A merge
-//! that the service made has only those events that its sides do not tell (`decided`).
-//! Which events there are is kept in `index`; nothing here keeps anything.
+//! An event is the difference of a commit to its first parent; the commit's message adds to that and never replaces
+//! it. A merge made by the service has only the events that its sides do not report (`decided`). `index` stores
+//! which events there are; this module stores nothing.
 
 pub(crate) mod blame;
 pub(crate) mod decided;
@@ -24,19 +23,19 @@ use crate::domain::{Actor, Change, Key, Reverses, Revision};
 use crate::engine::memo::Memo;
 use crate::format::Fault;
 
-/// What happened to a collection: whether it has a file before and after.
+/// What happened to a collection: whether it has a file before and after the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// It had no file before.
     Created,
     /// It had a file before and has one now.
     Updated,
-    /// It has no file any more.
+    /// It had a file before and has none now.
     Deleted,
 }
 
 impl Action {
-    /// The word on the wire.
+    /// Returns the word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +45,7 @@ impl Action {
         }
     }
 
-    /// Finds the action that a word on the wire names.
+    /// Parses the word on the wire.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Created, Self::Updated, Self::Deleted].into_iter().find(|action| action.as_str() == text)
@@ -64,15 +63,15 @@ pub enum Origin {
     Git,
     /// The command line.
     Command,
-    /// The service, which merged what was written at several places.
+    /// The service, which merged the commits of several instances.
     Merge,
 }
 
 impl Origin {
-    /// All there are.
+    /// All origins.
     pub const ALL: [Self; 5] = [Self::Api, Self::WorkTree, Self::Git, Self::Command, Self::Merge];
 
-    /// The word on the wire.
+    /// Returns the word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,41 +83,41 @@ impl Origin {
         }
     }
 
-    /// Finds the origin that a word on the wire names.
+    /// Parses the word on the wire.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|origin| origin.as_str() == text)
     }
 }
 
-/// Of how many collections of a commit each of its events knows.
+/// The maximum number of collections of a commit that each of its events lists.
 pub(crate) const TOGETHER_MAX: usize = 1_000;
 
-/// One event, with everything that an answer tells of it.
+/// One event, with everything that a response shows of it.
 #[derive(Debug)]
 pub struct EventRecord {
-    /// The id: from the commit's trailers if they tell of this collection, else made from commit
-    /// and key. No two events of a history share one.
+    /// The id: from the commit's trailers if they name this collection, else derived from commit and key. No two
+    /// events of a history share one.
     pub id: Uuid,
     /// What happened.
     pub action: Action,
     /// The collection.
     pub key: Key,
-    /// What its commit says of it.
+    /// The commit that made it.
     pub commit: EventCommit,
-    /// Where the event stands in the history, for the stream.
+    /// Its position in the history, for the stream.
     pub position: Position,
     /// What it changed.
     pub effect: Effect,
-    /// The collection that the file moved to or from in the same commit, with its content unchanged: to,
-    /// of a deletion, and from, of a creation.
+    /// The collection that the file moved to (for a deletion) or from (for a creation) in the same commit, with its
+    /// content unchanged.
     pub moved: Option<Key>,
-    /// The collections that its commit is about if they are several, for whoever must not hear of all of
-    /// them; `None` when they are more than a thousand.
+    /// The collections of the commit if there are several, for readers who may not see all of them; `None` when
+    /// there are more than a thousand.
     pub together: Option<Box<[Key]>>,
-    /// The event as JSON, made when somebody first asks for it.
+    /// The event as JSON, rendered when it is first needed.
     pub memo: Memo,
-    /// The event as the stream sends it, made when it is first sent.
+    /// The event as the stream sends it, rendered when it is first sent.
     pub memo_streamed: Memo,
 }
 
@@ -142,30 +141,29 @@ pub struct EventCommit {
 pub struct EventMessage {
     /// The first line.
     pub subject: String,
-    /// Why, in the caller's words; of a person's own commit the whole message without its trailers.
+    /// The reason in the caller's words; for a person's own commit, the whole message without its trailers.
     pub reason: Option<String>,
-    /// The request that asked for it.
+    /// The id of the request that asked for it.
     pub request_id: Option<String>,
-    /// What was undone or restored.
+    /// What it undoes or restores.
     pub reverses: Option<Reverses>,
 }
 
 /// What an event did to the attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// The attributes that differ from the last good version before; none when only comments,
-    /// order or the file's name changed.
+    /// The attributes that differ from the last good version; none if only comments, order or the file name changed.
     Changes(Vec<Change>),
-    /// The file can't be read since; the last good version stays served.
+    /// The file can't be read from here on; the last good version stays served.
     Problem(PastFault),
 }
 
-/// What is wrong with a file of the past.
+/// A fault of a file of the past.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastFault {
     /// The path inside the repository.
     pub path: String,
-    /// Where in it, and what.
+    /// The fault and where it is in the file.
     pub fault: Fault,
 }
 
@@ -176,14 +174,14 @@ impl fmt::Display for PastFault {
     }
 }
 
-/// How far somebody has followed the history: up to and with a commit, or up to one of its events.
+/// How far a follower has read the history: through a commit, or through one of its events.
 ///
 /// It is the `id` of a streamed event: `REVISION`, or `REVISION/n` within a commit of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The commit.
     pub revision: Revision,
-    /// How many of its events have been seen, if not all.
+    /// The number of its events that have been received; `None` means all.
     pub seen: Option<u32>,
 }
 
@@ -202,7 +200,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// A text that is no position.
+/// The error for a text that is not a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a position is a revision, or a revision, `/` and the number of an event of it, from 1")]
 pub struct NotAPosition;
@@ -224,8 +222,7 @@ impl FromStr for Position {
     }
 }
 
-/// The id of an event that no trailer names: the same whenever and wherever it is asked for
-/// (RFC 9562, version 8).
+/// Derives the id of an event that no trailer names, always the same for a commit and key (RFC 9562, version 8).
 pub(crate) fn stable_id(revision: Revision, key: &Key) -> Uuid {
     let digest = Sha256::new()
         .chain_update("collectory-event\0")

@@ -1,4 +1,4 @@
-//! From a row of the index to an event as it is shown.
+//! Builds an event as it is shown from a row of the index.
 
 use std::sync::Arc;
 
@@ -16,48 +16,48 @@ use crate::format::Fault;
 use crate::format::message::{self, Message};
 use crate::store::{SHALLOW, StoreError};
 
-/// How much of a subject and of a reason is told; what is longer is cut, and says so.
+/// The maximum number of bytes of a subject or reason that is shown; a longer one is cut, with a note.
 const REASON_BYTES_MAX: usize = 16 << 10;
 
-/// What an event did, and whether that is so for good.
+/// The effect of an event, and whether it is final.
 pub(crate) type ToldEffect = (Effect, bool);
 
 impl View {
-    /// One event.
+    /// Returns the event with this id.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::UnknownEvent`] when there is none of this id.
+    /// [`HistoryError::UnknownEvent`] when there is none with this id.
     pub fn event(&self, id: Uuid) -> Result<Arc<EventRecord>, HistoryError> {
         let event = self.index.find_event(id).ok_or(HistoryError::UnknownEvent(id))?;
         Ok(self.record(event)?)
     }
 
-    /// The collection that an event is of, if there is such an event.
+    /// Returns the collection of an event, if the event exists.
     #[must_use]
     pub fn key_of(&self, id: Uuid) -> Option<&Key> {
         let event = self.index.find_event(id)?;
         Some(self.index.key_of(event))
     }
 
-    /// The events of one commit, in the order of their keys.
+    /// Returns the events of one commit, in the order of their keys.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::UnknownRevision`] for a commit that is not along the first parents.
+    /// [`HistoryError::UnknownRevision`] for a commit that is not in the index.
     pub fn events_of(&self, revision: Revision) -> Result<Vec<Arc<EventRecord>>, HistoryError> {
         let commit = self.commit_number(revision)?;
         Ok(self.told_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
     }
 
-    /// An event as it is shown, if it was made ready before.
+    /// Returns an event as it is shown, if it is cached.
     pub(crate) fn record_at_hand(&self, event: u32) -> Option<Arc<EventRecord>> {
         let row = self.index.event(event);
         let revision = self.index.commit(row.commit).revision;
         self.shared.records.get(&(self.index.oldest(), revision, self.index.key(row.key).clone()))
     }
 
-    /// An event as it is shown.
+    /// Returns an event as it is shown.
     pub(crate) fn record(&self, event: u32) -> Result<Arc<EventRecord>, StoreError> {
         let row = self.index.event(event);
         let key = self.index.key(row.key);
@@ -100,7 +100,7 @@ impl View {
         Ok(record)
     }
 
-    /// The message of a commit, and what is wrong with the commit or what it is compared with.
+    /// Returns the message of a commit, and what is wrong with the commit or the commit it is compared with.
     fn said(&self, row: &CommitRow) -> Result<(String, Option<String>), StoreError> {
         let commit = match self.shared.archive.commit(row.revision) {
             Ok(Some(commit)) => commit,
@@ -116,15 +116,15 @@ impl View {
         Ok((commit.message, problem))
     }
 
-    /// Whether the parent that a commit names is not here, so that it seems to have made everything.
+    /// Reports whether this clone lacks the parent of a commit, so that the commit seems to have made everything.
     pub(crate) fn is_cut_off(&self, revision: Revision) -> Result<bool, StoreError> {
-        // Only the oldest can be without it.
+        // Only the oldest commit can lack its parent.
         Ok(self.index.oldest() == Some(revision) && self.shared.archive.cut_off()?.contains(&revision))
     }
 
-    /// The collections that a commit is about, if they are several and not too many.
+    /// Returns the collections of a commit, if there are several and not too many.
     fn together(&self, commit: u32) -> Option<Box<[Key]>> {
-        // Asked for each event of a commit, so not one by one.
+        // Called for each event of a commit, so the events are not counted one by one.
         let events = self.index.events_of(commit);
         match events.len() - self.index.quiet(events).count() {
             0 | 1 => Some(Box::default()),
@@ -133,12 +133,12 @@ impl View {
         }
     }
 
-    /// The numbers of the events of a commit that are told.
+    /// Returns the numbers of a commit's reported events.
     fn told_of(&self, commit: u32) -> impl Iterator<Item = u32> {
         self.index.events_of(commit).filter(|event| !self.index.is_quiet(*event))
     }
 
-    /// Where an event stands: its commit, and its number if the commit has several.
+    /// Returns the position of an event: its commit, and its number if the commit has several.
     pub(crate) fn position_of(&self, event: u32) -> Position {
         let commit = self.index.event(event).commit;
         let events = self.index.events_of(commit);
@@ -146,7 +146,7 @@ impl View {
         Position { revision: self.index.commit(commit).revision, seen }
     }
 
-    /// What an event did to the attributes, and whether that is so for good.
+    /// Returns what an event did to the attributes, and whether that is final.
     pub(crate) fn effect(&self, event: u32) -> Result<ToldEffect, StoreError> {
         let row = self.index.event(event);
         if let Some(join) = self.index.forks().join(row.commit) {
@@ -156,7 +156,7 @@ impl View {
         let before = match self.known_before(event)? {
             Ok(standing) => standing,
             Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
-            // What is damaged harms only its own event.
+            // A damaged version affects only its own event.
             Err(_) => self.standing_before(event)?,
         };
         match self.good_after(row)? {
@@ -165,7 +165,7 @@ impl View {
         }
     }
 
-    /// What an event's own file holds; where it can't be read, what is told instead, and whether that is so for good.
+    /// Reads the file of an event; if it can't be read, returns the effect to report and whether that is final.
     pub(crate) fn good_after(
         &self,
         row: &EventRow,
@@ -178,8 +178,7 @@ impl View {
         })
     }
 
-    /// The event that a position stands after, as a number of events that have been seen; `None`
-    /// when the branch does not reach it.
+    /// Returns the number of events up to a position; `None` when the branch does not reach it.
     pub(crate) fn seen_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
         if let Some(commit) = self.index.find(position.revision) {
             let events = self.index.events_of(commit);
@@ -195,8 +194,8 @@ impl View {
     }
 }
 
-/// What a message says of the events of its commit. What a commit takes back only the service can say, which has planned
-/// it: in anybody's message the same line may have been copied.
+/// Extracts what a message says about the events of its commit. Only a commit planned by the service can say what it
+/// takes back: in any other message, the line may have been copied.
 fn event_message(origin: Origin, message: Message) -> EventMessage {
     let Message { subject, reason, text, request_id, reverses, .. } = message;
     let text = (!text.is_empty()).then_some(text);
@@ -205,7 +204,7 @@ fn event_message(origin: Origin, message: Message) -> EventMessage {
     EventMessage { subject: shortened(subject), reason: reason.map(shortened), request_id, reverses }
 }
 
-/// A text of a message as it is told.
+/// Cuts a text of a message to the size that is shown.
 fn shortened(mut text: String) -> String {
     let len = text.len();
     if len > REASON_BYTES_MAX {

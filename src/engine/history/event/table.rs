@@ -9,28 +9,27 @@ use crate::format::csv::{cell, text};
 const COLUMNS: [&str; 10] =
     ["time", "actor", "e-mail", "action", "key", "attribute", "from", "to", "reason", "revision"];
 
-/// A table of events (RFC 4180): one row a changed attribute, one for an event that changed none.
+/// A table of events as CSV (RFC 4180): one row per changed attribute, one for an event that changed none.
 ///
-/// No cell can be a formula, and what is no text stands as JSON. Of a file that was broken, `to` tells what was
-/// wrong with it.
+/// No cell can be a formula. Values that are not text are written as JSON. For a broken file, `to` is its fault.
 pub(crate) struct EventTable {
     table: csv::Writer<Vec<u8>>,
 }
 
 impl EventTable {
-    /// Begins a table with the names of its columns.
+    /// Creates a table with the names of its columns.
     pub(crate) fn new() -> csv::Result<Self> {
         let mut table = csv::Writer::from_writer(Vec::new());
         table.write_record(COLUMNS)?;
         Ok(Self { table })
     }
 
-    /// How long it is by now, about.
+    /// Returns the approximate number of bytes written.
     pub(crate) fn len(&self) -> usize {
         self.table.get_ref().len()
     }
 
-    /// Adds an event, with its reason for those who may know it.
+    /// Adds an event, with its reason if the reader may see it.
     pub(crate) fn push(&mut self, event: &EventRecord, reason: Option<&str>) -> csv::Result<()> {
         let none = String::new;
         let reason = &reason.map_or_else(none, text);
@@ -66,7 +65,7 @@ impl EventTable {
         ])
     }
 
-    /// What was written since the last time.
+    /// Returns what was written since the last call.
     pub(crate) fn take(&mut self) -> csv::Result<Vec<u8>> {
         let table = std::mem::replace(&mut self.table, csv::Writer::from_writer(Vec::new()));
         table.into_inner().map_err(|error| error.into_error().into())

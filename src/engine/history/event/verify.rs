@@ -1,9 +1,9 @@
-//! Does every commit say what it did, and is it signed by whom it should be?
+//! Verifies that every commit says what it did, and that it is signed with the right key.
 //!
-//! A signature that does not hold is a disagreement, whoever made the commit, and so is one of a
-//! key that is not among the allowed ones, where somebody said which are. A commit of the service
-//! that an allowed person signed instead of it is one too: else whoever may sign could commit in
-//! the service's name. No signature is none, unless the [`Rules`] ask for one.
+//! An invalid signature is a disagreement, whatever the committer. A signature with a key that is not in the list of
+//! allowed keys, if there is a list, is one as well. A commit of the service that is signed by an allowed person
+//! instead is one too: otherwise everyone who may sign could commit in the service's name. A missing signature is a
+//! disagreement only if the [`Rules`] require one.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
@@ -26,30 +26,30 @@ pub enum Maker {
     Person,
 }
 
-/// What is asked of signatures.
+/// The rules that commits must follow.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Whom to believe.
+    /// Checks signatures against the allowed keys.
     pub checker: Checker,
     /// Whether every commit of the service needs a valid signature.
     pub require_signature: bool,
-    /// What git finds wrong with what a commit brings.
+    /// What `git fsck` finds wrong with the objects that a commit adds.
     pub faults: HashMap<Revision, Vec<String>>,
 }
 
-/// In what a commit's message is at odds with the commit.
+/// A disagreement between a commit and its message or signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Disagreement {
-    /// The service's trailers stand in a commit that somebody else committed.
+    /// The commit has the service's trailers, but another committer.
     #[error("it has the service's trailers, but {} committed it", .0.email())]
     Committer(Actor),
-    /// The trailers tell of a collection that the commit did not touch.
+    /// The trailers name a collection that the commit did not touch.
     #[error("its trailers tell of `{0}`, which it did not touch")]
     Untouched(Key),
-    /// The commit touched a collection that its trailers do not tell of.
+    /// The commit touched a collection that its trailers do not name.
     #[error("it touched `{0}`, which its trailers do not tell of")]
     Untold(Key),
-    /// The trailers tell something else of a collection than what happened.
+    /// The trailers name another action than what happened to the collection.
     #[error("its trailers say `{told}` of `{key}`, which was {}", .did.as_str())]
     Action {
         /// The collection.
@@ -67,13 +67,13 @@ pub enum Disagreement {
         /// The commit that had it first.
         earlier: Revision,
     },
-    /// The service committed it, but there is no trailer, although it touched collections.
+    /// The service committed it without trailers, although it touched collections.
     #[error("the service committed it without trailers")]
     Unexplained,
-    /// Its signature does not hold.
+    /// Its signature is invalid.
     #[error("its signature does not hold: {0}")]
     BadSignature(BadSignature),
-    /// Its signature holds, and its key is not allowed.
+    /// Its signature is valid, but its key is not allowed.
     #[error("its signature is not to be believed: the key is {key}, and {why}")]
     NotAllowed {
         /// The key.
@@ -81,41 +81,41 @@ pub enum Disagreement {
         /// Why not.
         why: NotAllowed,
     },
-    /// The service committed it, and somebody else signed it.
+    /// The service committed it, but it is signed with another signer's key.
     #[error("the service committed it, but {signer} signed it")]
     Signer {
-        /// For whom the key is listed.
+        /// The principals that the key is listed for.
         signer: String,
     },
-    /// The commit is damaged, or what it is compared with.
+    /// The commit, or the commit it is compared with, is damaged.
     #[error("{0}; `git fsck --strict` tells more")]
     Damaged(String),
-    /// The commit brings what git finds damaged, or not as git writes it.
+    /// The commit adds an object that git finds damaged or malformed.
     #[error("`git fsck --strict` says: {0}")]
     Fsck(String),
-    /// The service committed it, and nothing proves that.
+    /// The service committed it, but no valid signature proves that.
     #[error("the service committed it without a valid signature")]
     Unproven,
 }
 
-/// What is to be said of a commit.
+/// The result of verifying a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The commit.
     pub commit: Commit,
     /// Who made it.
     pub maker: Maker,
-    /// How many collections it touched.
+    /// The number of its reported events.
     pub events_len: usize,
-    /// In what trailers and content do not agree.
+    /// The disagreements found.
     pub disagreements: Vec<Disagreement>,
     /// Its signature.
     pub signature: Signature,
 }
 
 impl View {
-    /// Judges the commits along first parents, oldest first: those behind `after` (all without
-    /// it), up to and with `until` (the head without it). Ends early when `each` breaks.
+    /// Verifies the indexed commits, oldest first: those after `after` (all without it), up to and including `until`
+    /// (the head without it). Ends early when `each` breaks.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl View {
         Ok(())
     }
 
-    /// The commits that [`verify`](Self::verify) judges.
+    /// Returns the commits that [`verify`](Self::verify) checks.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl View {
         Ok(behind(after)?.unwrap_or(0)..behind(until)?.unwrap_or_else(|| self.index.len()))
     }
 
-    /// The signature of a commit, by whom this history believes.
+    /// Checks the signature of a commit against the keys that this history trusts.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl View {
         }
     }
 
-    /// What is to be said of a commit that can't be read any more, or what it is compared with.
+    /// Returns the verdict on a commit that can't be read any more, or whose comparison can't.
     fn unreadable(&self, number: u32, why: String) -> Verdict {
         let row = self.index.commit(number);
         let commit = Commit {
@@ -209,7 +209,7 @@ impl View {
         let message = message::parse(&commit.message);
         let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
         let events = self.index.events_of(number);
-        // What a commit did that a shallow clone cut off nobody can tell.
+        // What a commit did is unknown if a shallow clone lacks its parent.
         let is_cut_off = self.shared.archive.cut_off()?.contains(&commit.revision);
         let claims = !is_cut_off && (!message.events.is_empty() || message.origin.is_some());
         let mut disagreements = Vec::new();
@@ -235,7 +235,7 @@ impl View {
         Ok(Verdict { commit, maker, events_len, disagreements, signature })
     }
 
-    /// Compares what the trailers tell with what happened.
+    /// Compares the trailers with what happened.
     fn compare(
         &self,
         number: u32,
@@ -257,7 +257,7 @@ impl View {
             }
         }
         if message.origin == Some(OriginTrailer::Merge) {
-            // What it decided follows from its parents.
+            // What a merge decided follows from its parents.
             return Ok(());
         }
         let told: HashSet<&Key> = message.events.iter().map(|told| &told.key).collect();
@@ -266,15 +266,15 @@ impl View {
         Ok(())
     }
 
-    /// Says so of an id that an event of another commit has.
+    /// Returns a disagreement if an event of another commit has this id.
     fn repeated(&self, id: Uuid, commit: u32) -> Option<Disagreement> {
         let owner = self.index.event(self.index.find_event(id)?).commit;
         let earlier = self.index.commit(owner).revision;
         (owner != commit).then_some(Disagreement::Repeated { id, earlier })
     }
 
-    /// Whether a word says what happened. A collection whose file never could be read counts as
-    /// created by the first one that can.
+    /// Reports whether a trailer's action is what happened. A collection whose file could never be read counts as
+    /// created by its first readable file.
     fn is_fair(&self, event: u32, told: &str, did: Action) -> Result<bool, HistoryError> {
         match (Action::parse(told), did) {
             (Some(told), did) if told == did => Ok(true),
@@ -284,7 +284,7 @@ impl View {
     }
 }
 
-/// What is wrong with a signature, if anything.
+/// Returns what is wrong with a signature, if anything.
 fn objection(signature: &Signature, maker: Maker, rules: &Rules) -> Option<Disagreement> {
     let is_needed = rules.require_signature && maker == Maker::Service;
     match signature {

@@ -1,8 +1,8 @@
-//! Following along: each event once, in order, from any commit ever made.
+//! Subscriptions: each event once, in order, from any commit on.
 //!
-//! There is no queue between the writer and a subscriber that could fill up or have a gap: a
-//! subscriber knows how far it is and reads on from there in the newest index, whether that is
-//! an old commit or one of this moment. All it is woken by is that there is a newer index.
+//! There is no queue between the writer and a subscriber that could fill up or have a gap. A subscriber knows its
+//! place and reads on from there in the newest index, whether the place is old or recent. It is woken only by a
+//! newer index.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ use crate::engine::history::{HistoryError, SharedHistory, View};
 use crate::engine::pacing::Paced;
 use crate::telemetry::Limit;
 
-/// How many events are read from the disk at a time.
+/// The number of events read from the disk at a time.
 pub(crate) const BATCH_LEN: usize = 64;
 
-/// What a subscriber hears.
+/// What a subscriber receives.
 #[derive(Debug, Clone)]
 pub enum Followed {
     /// The next event.
     Event(Arc<EventRecord>),
-    /// What was heard so far is not the past of the branch any more, or the subscriber was too
-    /// slow: read everything again. It goes on from this revision.
+    /// The events received so far are no longer the past of the branch, or the subscriber was too slow. It must read
+    /// everything again; the subscription continues from this revision.
     Reset(Option<Revision>),
-    /// Everything up to this commit has been told. The position of the last event can't say so, since it names one side
-    /// of a merge: whoever comes back with it is told the other side.
+    /// Everything up to this commit has been sent. The position of the last event can't say so, because it names one
+    /// side of a merge: a subscriber that resumes from it receives the other side.
     CaughtUp(Revision),
 }
 
-/// Somebody who follows the history.
+/// A subscriber to the history.
 ///
 /// Dropping a future of [`next`](Self::next) loses nothing.
 #[derive(Debug)]
@@ -43,29 +43,29 @@ pub struct Subscription {
     state: watch::Receiver<FollowState>,
     filter: Filter,
     at: Place,
-    /// Whether it had seen everything at some time; only then it can be too slow.
+    /// Whether it has caught up before; only then can it be too slow.
     live: bool,
-    /// Whether it never is.
+    /// Whether it is never too slow.
     is_patient: bool,
     paced: Paced,
-    /// What was read ahead, with the place after each.
+    /// The events that were read ahead, each with the place after it.
     ready: std::collections::VecDeque<(Arc<EventRecord>, Place)>,
 }
 
-/// How far a subscriber is.
+/// The place of a subscriber in the history.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// At the head of the first index that there will be.
+    /// At the head of the first index, which is not built yet.
     Now,
     /// Before the first commit.
     Start,
-    /// After this.
+    /// After this position.
     After(Position),
-    /// Among the two sides of a merge, of which a position tells one only.
+    /// Between the two sides of a merge, where a position names only one.
     Beside {
-        /// What it stood at when the merge came; `None` before the first commit.
+        /// Its position when the merge arrived; `None` before the first commit.
         own: Option<Position>,
-        /// How far it has heard of the other side.
+        /// How far it has received the other side.
         told: Position,
     },
 }
@@ -76,22 +76,20 @@ impl Place {
     }
 }
 
-/// What there is to tell at the moment.
+/// What there is to send at present.
 enum Found {
     Nothing,
     Reset(Place, Option<Revision>),
     /// The next events.
     Events(Vec<(Arc<EventRecord>, Place)>),
-    /// None that are asked for until this place.
+    /// No matching events up to this place.
     Skip(Place),
 }
 
 impl History {
-    /// Follows the events that come after a position, or from now on; `filter` says which (its
-    /// bounds too).
+    /// Subscribes to the events after a position, or from now on, that match `filter` (its bounds too).
     ///
-    /// An unknown position, or one that the branch does not descend from, is answered by
-    /// [`Followed::Reset`].
+    /// An unknown position, or one that the branch does not descend from, leads to a [`Followed::Reset`].
     #[must_use]
     pub fn subscribe(&self, after: Option<Position>, filter: Filter) -> Subscription {
         let state = self.states();
@@ -104,7 +102,7 @@ impl History {
         self.subscription(after.map_or(now, Place::After), after.is_none(), filter)
     }
 
-    /// Follows the events from the first one on.
+    /// Subscribes to the events from the first one on.
     #[must_use]
     pub fn subscribe_from_start(&self, filter: Filter) -> Subscription {
         self.subscription(Place::Start, false, filter)
@@ -125,20 +123,20 @@ impl History {
 }
 
 impl Subscription {
-    /// Waits for the subscriber however far it falls behind: for those who must hear of everything.
+    /// Never resets the subscriber for being slow: for one that must receive every event.
     #[must_use]
     pub const fn however_slow(mut self) -> Self {
         self.is_patient = true;
         self
     }
 
-    /// The next thing to tell; `None` when the engine has ended. What comes after a pause is told at
-    /// once, what comes in quick succession to many subscribers in groups, some 5 a second to a
-    /// thousand. That needs a runtime with a timer.
+    /// Waits for the next item; `None` when the engine has ended. An event after a pause is sent at once; events in
+    /// quick succession are sent to many subscribers in groups, about 5 per second to a thousand subscribers. That
+    /// needs a runtime with a timer.
     ///
     /// # Errors
     ///
-    /// Fails when the repository can't be read; asking again goes on from the same place.
+    /// Fails when the repository can't be read; the next call continues from the same place.
     pub async fn next(&mut self) -> Result<Option<Followed>, HistoryError> {
         loop {
             if self.ready.is_empty() {
@@ -155,7 +153,7 @@ impl Subscription {
         }
     }
 
-    /// The next thing to tell, if there is one already; `None` when everything known was told.
+    /// Returns the next item, if there is one already; `None` when everything known has been sent.
     ///
     /// # Errors
     ///
@@ -172,7 +170,7 @@ impl Subscription {
                     return Ok(Some(Followed::Reset(revision)));
                 }
                 Found::Events(events) => {
-                    // What comes all at once may take long to read without anybody being slow.
+                    // A large batch may take long to read without the subscriber being slow.
                     self.live = events.len() < BATCH_LEN;
                     self.ready.extend(events);
                 }
@@ -191,7 +189,7 @@ impl Subscription {
         }
     }
 
-    /// The next event, if it was read together with one that was told.
+    /// Returns the next event, if it was read together with one that was sent.
     pub fn read_ahead(&mut self) -> Option<Arc<EventRecord>> {
         let (event, place) = self.ready.pop_front()?;
         self.at = place;
@@ -201,19 +199,19 @@ impl Subscription {
         Some(event)
     }
 
-    /// Whether the next event was read together with one that was told.
+    /// Reports whether the next event was read together with one that was sent.
     #[must_use]
     pub fn has_read_ahead(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Tells events of other keys than before, from the next ones that are read on.
+    /// Changes which keys are visible, from the next read on.
     pub fn see(&mut self, seeing: Option<Seeing>) {
         self.filter.seeing = seeing;
     }
 
-    /// How far the subscriber is: the `id` of a heartbeat. `None` while not every event up to the
-    /// newest commit has been told, and before the first commit.
+    /// Returns the head, the `id` of a heartbeat, if every event up to it has been sent; `None` before the first
+    /// commit.
     #[must_use]
     pub fn caught_up(&self) -> Option<Revision> {
         match self.at {
@@ -224,7 +222,7 @@ impl Subscription {
         }
     }
 
-    /// The head of the branch as the history knows it.
+    /// Returns the head of the branch as the history knows it.
     #[must_use]
     pub fn head(&self) -> Option<Revision> {
         self.state.borrow().index.as_ref().and_then(|index| index.head())
@@ -236,7 +234,7 @@ impl Subscription {
         Some((View::new(Arc::clone(&self.shared), index), state.events_before))
     }
 
-    /// Looks for what comes next, off the threads that answer requests where that reads the disk.
+    /// Looks for the next events; where that reads the disk, not on the threads that serve requests.
     async fn look(&self, view: View, events_before: u32) -> Result<Found, HistoryError> {
         let (at, filter) = (self.at, self.filter.clone());
         let had_its_chance = (self.live && !self.is_patient).then_some(events_before);
@@ -251,8 +249,7 @@ impl Subscription {
     }
 }
 
-/// The next few events after a place, if everything about them is at hand, as it is of those that
-/// have just happened: nobody needs a thread for that.
+/// Returns the next few events if all are cached, as the newest ones are, which needs no other thread.
 fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Option<Found> {
     let Place::After(position) = at else { return None };
     let commit = view.index.find(position.revision)?;
@@ -273,13 +270,13 @@ fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Fi
     Some(if events.is_empty() { Found::Skip(Place::at_head(view)) } else { Found::Events(events) })
 }
 
-/// Whether a subscriber has fallen behind by more than it may.
+/// Reports whether a subscriber has fallen too far behind.
 fn is_too_far(view: &View, from: u32, had_its_chance: Option<u32>) -> bool {
     let lag = had_its_chance.map_or(0, |events| events.min(view.index.events_len()).saturating_sub(from));
     lag as usize > view.shared.options.lag_events_max
 }
 
-/// The place behind an event, of somebody who stood at another place before.
+/// Returns the place after an event, for a subscriber that was at place `at` before.
 fn behind(view: &View, at: Place, seen: Seen, event: u32) -> Place {
     let (position, commit) = (view.position_of(event), view.index.event(event).commit);
     let own = match at {
@@ -312,7 +309,7 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
     }
     let matching = match MatchingEvents::new(view, filter) {
         Ok(matching) => matching,
-        // A collection that there is not yet may still come.
+        // A collection that does not exist yet may still be created.
         Err(HistoryError::UnknownKey(_)) => return Ok(Found::Skip(head)),
         Err(error) => return Err(error),
     };

@@ -1,7 +1,7 @@
-//! Follows the head of the served branch, and tells those who follow along.
+//! Follows the head of the served branch, and serves subscribers.
 //!
-//! One thread reads what is new into the index; each subscriber reads from the index at its own pace. Nobody
-//! waits here for a reader, and no reader for git.
+//! One thread reads new commits into the index; each subscriber reads from the index at its own pace. Nothing here
+//! waits for a reader, and no reader waits for git.
 
 pub(crate) mod feed;
 
@@ -26,47 +26,46 @@ use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
 use crate::telemetry::{Reached, chain};
 
-/// The note beside the repository that the index is kept in.
+/// The note beside the repository that stores the index.
 const NOTE: &str = "history-index";
 
-/// How many new commits make it worth keeping the index again, at least.
+/// The minimum number of new commits before the index is saved again.
 const KEEP_AFTER_COMMITS: u32 = 1000;
 
-/// Which part of the kept index must be new, too: what is written for each commit is then the same
-/// however long the history is, and a start after a crash reads no larger part of it anew.
+/// The part of the saved index, one in this many commits, that must be new as well. The amount written per commit
+/// then does not depend on the length of the history, and a start after a crash rereads no larger part.
 const KEEP_AFTER_PART: u32 = 16;
 
-/// How often the log is told how far the reading is.
+/// How often progress is logged.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// Tells how many of how many commits are read.
+/// Reports the number of commits read and the number to read.
 pub type ReportProgress = Arc<dyn Fn(usize, usize) + Send + Sync>;
 
-/// Finds a key that is in memory anyway, so that the history need not keep its text again.
+/// Finds a key that is already in memory, so that the history need not store its text again.
 pub type KnownKey = Arc<dyn Fn(&str) -> Option<Key> + Send + Sync>;
 
-/// How the history works.
+/// Options of the history.
 #[derive(Clone)]
 pub struct Options {
     /// The collections folder, as a path inside the repository.
     pub folder: String,
-    /// The e-mail addresses that the service commits with, now and formerly: a commit by anybody
-    /// else is a person's, whatever its trailers say.
+    /// The e-mail addresses that the service commits with, now and formerly. A commit by another committer is a
+    /// person's, whatever its trailers say, unless they mark a merge of the service.
     pub committers: Vec<String>,
-    /// How many events a subscriber that had seen everything may fall behind before it is told
-    /// to read everything again.
+    /// The maximum number of events that a subscriber that had caught up may fall behind before it is reset.
     pub lag_events_max: usize,
-    /// Is told of long readings; by default the log is.
+    /// Receives the progress of long reads; by default, the log does.
     pub progress: ReportProgress,
-    /// Finds keys that are in memory anyway; by default none is.
+    /// Finds keys that are already in memory; by default, none.
     pub known_key: KnownKey,
-    /// Judges signatures; by default by their own keys alone.
+    /// Checks signatures; by default, each against its own key alone.
     pub checker: Checker,
-    /// Where it is counted what happens.
+    /// The metrics that count new commits.
     pub metrics: Arc<Metrics>,
-    /// Counts who reaches a limit.
+    /// Counts how often a limit is reached.
     pub reached: Reached,
-    /// Called by the thread that reads the history when it has read it for the first time; by default nothing is.
+    /// Called by the follower thread after it has read the history for the first time; does nothing by default.
     pub give_back: fn(),
 }
 
@@ -81,7 +80,7 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// The defaults for a folder.
+    /// Returns the defaults for a folder.
     #[must_use]
     pub fn new(folder: &str) -> Self {
         Self {
@@ -98,18 +97,18 @@ impl Options {
     }
 }
 
-/// What is known of the history at the moment.
+/// The present state of the history.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FollowState {
-    /// The index; `None` until it was made for the first time.
+    /// The index; `None` until it is first built.
     pub(crate) index: Option<Arc<Index>>,
-    /// How many events the index before had: who is further behind than that had its chance.
+    /// The number of events in the previous index. A subscriber further behind than that had its chance to catch up.
     pub(crate) events_before: u32,
-    /// The head that the index was brought to last, or failed to be brought to.
+    /// The head that the index was last brought to, or could not be brought to.
     pub(crate) followed: PublishedHead,
-    /// Where the repository was cut off then.
+    /// The shallow commits of the repository at that time.
     cut_off: Vec<Revision>,
-    /// Why the index could not be brought there.
+    /// Why the index could not be brought to that head.
     pub(crate) trouble: Option<Arc<str>>,
     done: usize,
     total: usize,
@@ -124,14 +123,13 @@ pub struct History {
 }
 
 impl History {
-    /// Follows the heads that a running engine publishes
-    /// ([`Projection::heads`](crate::engine::Projection::heads)), on a thread of its own, which
-    /// ends with the engine. Nothing is read before the first head is told, so that a start of the
-    /// service does not wait for its history.
+    /// Follows the heads that a running engine publishes ([`Projection::heads`](crate::engine::Projection::heads)),
+    /// on a dedicated thread, which ends with the engine. It reads nothing before the first head is published, so
+    /// that a start of the service does not wait for its history.
     ///
     /// # Errors
     ///
-    /// Fails when the system gives no thread.
+    /// Fails when the thread can't be spawned.
     pub fn start(
         archive: Arc<dyn Archive>,
         heads: watch::Receiver<PublishedHead>,
@@ -145,7 +143,7 @@ impl History {
         Ok((history, thread))
     }
 
-    /// Reads the history once, as the branch stands now: for programs without a service.
+    /// Reads the history of the branch once, for programs without a service.
     ///
     /// # Errors
     ///
@@ -163,8 +161,7 @@ impl History {
         Ok(View::new(shared, Arc::new(builder.index)))
     }
 
-    /// The history up to the head that is published now, once it is read: whoever was answered
-    /// that something was written finds it here.
+    /// Returns the history up to the head published now, once it is read. It includes every acknowledged write.
     ///
     /// # Errors
     ///
@@ -173,7 +170,7 @@ impl History {
     pub async fn view(&self) -> Result<View, HistoryError> {
         let mut state = self.state.clone();
         loop {
-            // Not borrowed any longer, since who follows the head waits for that, and a file is read below.
+            // Cloned to end the borrow: the follower thread waits for that, and a file is read below.
             let now = state.borrow_and_update().clone();
             let trouble = now.trouble.map(|trouble| HistoryError::Unreadable(trouble.to_string()));
             let Some(index) = now.index else {
@@ -181,7 +178,7 @@ impl History {
                 return Err(trouble.unwrap_or(building));
             };
             let head = *self.heads.borrow();
-            // Who was in trouble there is told so, and what comes of another look the next one.
+            // A failure at this head is returned at once; the next caller gets the result of another try.
             let is_there =
                 now.followed == head && (!self.begins_elsewhere(&now.cut_off) || trouble.is_some());
             if is_there || head == PublishedHead::Ended {
@@ -191,15 +188,14 @@ impl History {
         }
     }
 
-    /// The history as far as it is read; `None` before it was read for the first time.
+    /// Returns the history as far as it is read; `None` before it has been read for the first time.
     #[must_use]
     pub fn so_far(&self) -> Option<View> {
         let index = self.state.borrow().index.clone()?;
         Some(View::new(Arc::clone(&self.shared), index))
     }
 
-    /// Whether the repository was deepened or cut shorter, which moves no head; then the thread that
-    /// follows is told to look.
+    /// Reports whether the clone was deepened or shortened, which moves no head; then wakes the follower thread.
     fn begins_elsewhere(&self, cut_off: &[Revision]) -> bool {
         let Ok(now) = self.shared.archive.cut_off() else { return false };
         let elsewhere = now != cut_off;
@@ -209,11 +205,11 @@ impl History {
         elsewhere
     }
 
-    /// Waits until the history was read for the first time.
+    /// Waits until the history has been read for the first time.
     ///
     /// # Errors
     ///
-    /// Fails when the engine ends before.
+    /// Fails when the engine ends before that.
     pub async fn ready(&self) -> Result<View, HistoryError> {
         let mut state = self.state.clone();
         let ready = state.wait_for(|state| state.index.is_some()).await;
@@ -221,13 +217,13 @@ impl History {
         self.view().await
     }
 
-    /// Waits until nobody follows the head any more.
+    /// Waits until the follower thread has ended.
     pub async fn ended(&self) {
         let mut state = self.state.clone();
         while state.changed().await.is_ok() {}
     }
 
-    /// The committer's time of the head, as far as the history is read.
+    /// Returns the committer's time of the head, as far as the history is read.
     #[must_use]
     pub fn head_time(&self) -> Option<DateTime<Utc>> {
         let state = self.state.borrow();
@@ -248,7 +244,7 @@ struct Follower {
     shared: Arc<SharedHistory>,
     heads: watch::Receiver<PublishedHead>,
     tell: watch::Sender<FollowState>,
-    /// How many commits the kept index has.
+    /// The number of commits in the saved index.
     kept: u32,
 }
 
@@ -291,7 +287,7 @@ impl Follower {
     fn follow(&mut self, builder: &mut Option<IndexBuilder>, head: PublishedHead) {
         let outcome = self.advance(builder, head);
         if *self.heads.borrow() == PublishedHead::Ended {
-            // Nobody asks any more, and what is read may be half of it.
+            // The result is not needed any more, and it may be half-read.
             return;
         }
         let index = builder.as_ref().map(|builder| Arc::new(builder.index.clone()));
@@ -309,7 +305,7 @@ impl Follower {
             self.count(index);
         }
         self.tell.send_modify(|state| {
-            // A half-read index is shown to nobody.
+            // A half-read index is not published.
             if trouble.is_none() {
                 state.events_before = state.index.as_ref().map_or(0, |index| index.events_len());
                 state.index = index;
@@ -320,7 +316,7 @@ impl Follower {
         });
     }
 
-    /// Counts the commits that are new and nobody has asked the service for.
+    /// Counts the new commits that no request to the service made.
     fn count(&self, index: &Index) {
         let told = self.tell.borrow();
         let Some(before) = &told.index else { return };
@@ -335,7 +331,7 @@ impl Follower {
         }
     }
 
-    /// Reads what has just happened once for all who follow along.
+    /// Reads the newest events once for all subscribers.
     fn make_ready(&self, index: &Arc<Index>) {
         let known = self.tell.borrow().index.as_ref().map_or(0, |index| index.events_len());
         let new = known..index.events_len();
@@ -344,7 +340,7 @@ impl Follower {
         }
         let view = View::new(Arc::clone(&self.shared), Arc::clone(index));
         for event in new {
-            // Whoever follows along tries again, and tells what is wrong.
+            // A subscriber tries again, and reports the error.
             drop(view.record(event));
         }
     }
@@ -379,7 +375,7 @@ impl Follower {
     }
 }
 
-/// The index that was kept, or an empty one.
+/// Opens the saved index, or an empty one.
 fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, StoreError> {
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
     let index = match shared.archive.read_note(NOTE) {
@@ -399,7 +395,7 @@ fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, Sto
             Index::default()
         }
     };
-    // A repository that was replaced or pruned may not have the commits that the index ends with.
+    // A repository that was replaced or pruned may lack the commits that the index ends with.
     let stands = match index.head() {
         Some(head) => match shared.archive.commit(head) {
             Err(StoreError::Damaged { .. }) => false,
@@ -412,12 +408,12 @@ fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, Sto
     IndexBuilder::new(index, shared)
 }
 
-/// Whether an index of `len` commits is to be kept where one of `kept` commits is.
+/// Reports whether an index of `len` commits is to replace a saved one of `kept` commits.
 fn is_worth_keeping(len: u32, kept: u32) -> bool {
     len.abs_diff(kept) >= KEEP_AFTER_COMMITS.max(kept / KEEP_AFTER_PART)
 }
 
-/// Keeps the index if much is new; that it can't be kept harms nobody but the next start.
+/// Saves the index if much is new; a failure only makes the next start slower.
 fn keep(shared: &SharedHistory, index: &Index, kept: &mut u32) {
     if !is_worth_keeping(index.len(), *kept) {
         return;

@@ -1,11 +1,11 @@
-//! Brings the index up to a head: reads what is new, and only that.
+//! Brings the index up to a head, reading only what is new.
 //!
-//! Whatever the branch did, the way is the same: follow first parents from the new head until a
-//! commit that the index knows, forget what stands behind that commit, add the rest. For an
-//! ordinary commit that is one step; for a rewritten branch it is everything after the fork.
+//! The procedure is the same for every move of the branch: follow first parents from the new head to a commit that
+//! the index knows, truncate the index after that commit, and add the rest. For an ordinary commit that is one step;
+//! for a rewritten branch it is everything after the fork point.
 //!
-//! A shallow clone begins somewhere, and may be deepened or cut shorter at any time (`git fetch
-//! --unshallow`, `--depth`). Then all is read again, since what came first counts in what follows.
+//! A shallow clone may be deepened or shortened at any time (`git fetch --unshallow`, `--depth`). The whole history
+//! is then read again, because later events depend on the oldest commits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -24,25 +24,25 @@ use crate::engine::history::index::row::{CommitRow, Version};
 use crate::engine::history::index::{Index, VersionChange, number};
 use crate::engine::history::{SharedHistory, View};
 
-/// How many commits are read before they are added: what the reading may hold in memory.
+/// The number of commits read before they are added to the index, to bound the memory that reading takes.
 const BATCH_LEN: usize = 8192;
 
 /// Adds commits to an index.
 pub(crate) struct IndexBuilder {
     pub(crate) index: Index,
-    /// The `.yml` files that stand beside a `.yaml` one of the same key, at the index's head.
+    /// The `.yml` files that exist beside a `.yaml` file of the same key, at the index's head.
     twins: BTreeMap<Key, TreeEntry>,
     actors: HashMap<Arc<Actor>, u32>,
-    /// Where the repository was cut off when the index was held against that; `None` before.
+    /// The shallow commits that the index was last checked against; `None` before the first check.
     pub(crate) cut_off: Option<Vec<Revision>>,
     shared: Arc<SharedHistory>,
 }
 
-/// What a commit says and did, as far as the index needs it.
+/// The message and changes of a commit, as far as the index needs them.
 struct Scanned {
     at: i64,
     author: Actor,
-    /// What its trailers may make of its origin.
+    /// The origin that its trailers claim; it counts only if they agree with the changes.
     origin: Origin,
     told: Vec<message::EventTrailers>,
     is_damaged: bool,
@@ -51,7 +51,7 @@ struct Scanned {
 }
 
 impl Scanned {
-    /// The second parent of a merge that the service made.
+    /// Returns the second parent of a merge made by the service.
     fn joined(&self) -> Option<Revision> {
         match self.parents[..] {
             [_, joined] if self.origin == Origin::Merge => Some(joined),
@@ -60,20 +60,20 @@ impl Scanned {
     }
 }
 
-/// Where commits are added.
+/// The line that commits are added to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
     /// Along first parents.
     Main,
-    /// Among those that a merge brings.
+    /// Among those that a merge brings in.
     Side,
 }
 
-/// What became of the two names that the file of a key can have; the inner `None` is "removed".
+/// The changes of the two files that a key can have, `.yaml` and `.yml`; the inner `None` means removed.
 type Named = [Option<Option<TreeEntry>>; 2];
 
 impl IndexBuilder {
-    /// Goes on from an index that was made before.
+    /// Continues from an existing index.
     pub(crate) fn new(index: Index, shared: &Arc<SharedHistory>) -> Result<Self, StoreError> {
         let numbered = index.actors().enumerate();
         let actors = numbered.map(|(at, actor)| (Arc::clone(actor), number(at))).collect();
@@ -81,8 +81,8 @@ impl IndexBuilder {
         Ok(Self { index, twins, actors, cut_off: None, shared: Arc::clone(shared) })
     }
 
-    /// Brings the index to `head`; tells how many of how many new commits are read, and leaves it
-    /// on the way there when `progress` says so.
+    /// Brings the index to `head`. Calls `progress` with how many of the new commits are read and how many there
+    /// are; if it breaks, the index stays part of the way there.
     pub(crate) fn advance(
         &mut self,
         head: Option<Revision>,
@@ -117,15 +117,15 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Whether the oldest commit of the index is the oldest that the repository has. One that is
-    /// gone is not, and if nothing can be read the reading anew will tell.
+    /// Reports whether the oldest commit of the index is the oldest that the repository has. A commit that no longer
+    /// exists is not. If nothing can be read, reading everything again reports the error.
     fn begins_where_it_must(&self, cut_off: &[Revision]) -> bool {
         let Some(oldest) = self.index.oldest() else { return true };
         let ends_later = |cut: &Revision| *cut != oldest && self.index.find(*cut).is_some();
         if cut_off.iter().any(ends_later) {
             return false;
         }
-        // Of what lies beyond only the name is wanted.
+        // Stop at the parent: only its id is needed.
         let line = self.shared.archive.first_parents(oldest, &|revision| *revision != oldest);
         line.is_ok_and(|line| line.onto.is_none())
     }
@@ -138,7 +138,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Adds commits of one line, newest first.
+    /// Adds commits of one line, which are given newest first.
     fn add(&mut self, revisions: &[Revision], line: Line) -> Result<(), StoreError> {
         let slots: Vec<OnceLock<Scanned>> = revisions.iter().map(|_| OnceLock::new()).collect();
         self.shared.archive.steps(revisions, &|index, step| {
@@ -151,7 +151,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Adds what a merge brings, oldest first, and answers the number of the first commit, if there is one.
+    /// Adds the commits that a merge brings in, oldest first. Returns the number of the first, if there are any.
     fn add_side(&mut self, joined: Revision, onto: Option<Revision>) -> Result<Option<u32>, StoreError> {
         let side =
             self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())?;
@@ -186,9 +186,9 @@ impl IndexBuilder {
             self.index.set_origin(origin);
             return Ok(());
         }
-        // Before a commit that can't be read there is nothing to find by its number.
+        // On the main line, the parent is the commit before; there is none if the parent can't be read.
         let onto = if line == Line::Main { number.checked_sub(1) } else { onto };
-        // Of what is told twice the first counts.
+        // If the trailers name a key twice, the first one counts.
         let ids: HashMap<&Key, Option<Uuid>> = told.iter().rev().map(|told| (&told.key, told.id)).collect();
         let mut agrees = true;
         for (key, named) in changes {
@@ -209,8 +209,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Adds what a merge did to collections that both sides had changed. Any other is as the last event of either
-    /// side has it.
+    /// Adds the events of a merge for the collections whose file the events of the sides do not settle. Any other
+    /// collection is as the last event of either side left it.
     fn push_decided(&mut self, merge: u32, changes: Vec<(Key, Named)>) {
         let fork = self.index.forks().join(merge).expect("BUG: a merge that brings nothing");
         let (start, last) = (fork.start, merge - 1);
@@ -234,7 +234,7 @@ impl IndexBuilder {
                 continue;
             }
             let [by_ours, by_theirs] = self.index.sides(number, merge, fork);
-            // In whatever order somebody has heard of the two sides.
+            // In whichever order a follower has received the two sides.
             let is_known = self.leads_to_file(theirs.is_some(), &by_ours)
                 && self.leads_to_file(ours.is_some(), &by_theirs);
             let action = match after {
@@ -246,8 +246,8 @@ impl IndexBuilder {
         }
     }
 
-    /// Whether somebody who hears these events has a file after them, all of which is known: not so if it was changed
-    /// when there was none.
+    /// Reports whether a follower that receives these events ends with a file that it knows completely. It does not
+    /// if the file was updated when there was none.
     fn leads_to_file(&self, is_there: bool, events: &[u32]) -> bool {
         events.iter().fold(is_there, |is_there, event| match self.index.event(*event).action {
             Action::Created => true,
@@ -256,12 +256,12 @@ impl IndexBuilder {
         })
     }
 
-    /// Has those events of a merge told no more that the events before them tell already.
+    /// Suppresses the events of a merge that repeat what the events before them report.
     fn quieten(&mut self, merge: u32) -> Result<(), StoreError> {
         let join = self.index.forks().join(merge).expect("BUG: a merge that brings nothing");
         let updated = |event: &u32| self.index.event(*event).action == Action::Updated;
         let open: Vec<u32> = self.index.events_of(merge).filter(updated).collect();
-        // Of a commit that is damaged nobody can tell what it decided, and its events say so.
+        // What a damaged commit decided is unknown, and its events say so.
         if open.is_empty() || self.index.commit(merge).is_damaged {
             return Ok(());
         }
@@ -274,7 +274,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// The file that counts for a key, after another one did and these names changed.
+    /// Returns the effective file of a key, given the effective file before and the changes since.
     fn follow(&mut self, key: &Key, before: Option<Version>, named: Named) -> Option<Version> {
         let at = |ending| before.filter(|it| it.ending == ending).map(|it| it.entry);
         let old = [at(Ending::Yaml), at(Ending::Yml).or_else(|| self.twins.get(key).copied())];
@@ -288,12 +288,12 @@ impl IndexBuilder {
     }
 }
 
-/// The `.yml` files that stand beside a `.yaml` one. Mostly there is not one `.yml`, and then
-/// nothing is kept of the others for a moment either.
+/// Returns the `.yml` files that exist beside a `.yaml` file. Usually there is no `.yml` file at all, and then
+/// nothing is allocated for the others either.
 fn twins_at(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
     let yml = match shared.counting(head, &|name| name.ends_with(".yml")) {
-        // What is told of the next commit is a problem then.
+        // The events of the next commit then report a problem.
         Err(StoreError::Damaged { .. }) => return Ok(BTreeMap::new()),
         files => files?,
     };
@@ -314,7 +314,7 @@ impl SharedHistory {
         let origin = match (by_service, message.origin, message.events.is_empty()) {
             (true, Some(OriginTrailer::WorkTree), _) => Origin::WorkTree,
             (true, Some(OriginTrailer::Command), false) => Origin::Command,
-            // What it brings has to be told everywhere in the same order, whoever the other services commit as.
+            // All instances must report the merged-in commits in the same order, whatever committer each uses.
             (_, Some(OriginTrailer::Merge), _) => Origin::Merge,
             (true, None, false) => Origin::Api,
             (true, Some(OriginTrailer::Command) | None, true) | (false, ..) => Origin::Git,
@@ -330,8 +330,8 @@ impl SharedHistory {
         }
     }
 
-    /// What became of each key, in their order. A first commit has as many as there are
-    /// collections, so what is kept here for a moment is one piece of memory, that of the changes.
+    /// Groups the changes by key, in key order. An initial commit has one for every collection, so this uses only
+    /// one allocation, that of the changes.
     fn named(&self, changes: Vec<FileChange>) -> Vec<(Key, Named)> {
         let of_key = |FileChange { name, after, .. }: FileChange| {
             let (stem, ending) = file_name::split(&name)?;
@@ -340,7 +340,7 @@ impl SharedHistory {
             Some((self.key(stem)?, named))
         };
         let mut found: Vec<(Key, Named)> = changes.into_iter().filter_map(of_key).collect();
-        // In the order of the names they nearly are.
+        // Sorted by file name, they are nearly sorted by key.
         if !found.is_sorted_by(|(one, _), (two, _)| one <= two) {
             found.sort_by(|(one, _), (two, _)| one.cmp(two));
         }

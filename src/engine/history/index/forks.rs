@@ -1,32 +1,32 @@
-//! Where the numbers of commits do not simply go on from first parent to child: at merges that the service makes.
+//! Forks in the commit numbers, at merges made by the service: commits that do not just follow the one before.
 //!
 //! ```text
 //! base ── R1 ── R2 ────────── M       first parents: the remote's line
-//!    └──────────── s1 ── s2 ──┘       what was acknowledged elsewhere meanwhile
-//! 0      1     2   3     4    5       the numbers: s1 stands on 0, and M on 2 and 4
+//!    └──────────── s1 ── s2 ──┘       acknowledged elsewhere in the meantime
+//! 0      1     2   3     4    5       numbers: the parent of s1 is 0, those of M are 2 and 4
 //! ```
 
 use std::ops::Range;
 
 use imbl::{OrdMap, OrdSet};
 
-/// A commit that does not stand on the one before it alone.
+/// A commit whose only parent is not the commit before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fork {
-    /// The first of the commits that a merge brings, which end right before it; of any other commit itself.
+    /// The first of the commits that a merge brings in, which end right before it; for any other commit, itself.
     pub(crate) start: u32,
-    /// Its first parent, if it has one here.
+    /// Its first parent, if that is in the index.
     pub(crate) onto: Option<u32>,
-    /// Whether it is along first parents, so that everything before it is its past.
+    /// Whether it is along first parents, so that every commit before it is an ancestor.
     pub(crate) is_main: bool,
 }
 
 /// All forks of an index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Forks {
-    /// The forks by the number of their commit.
+    /// The forks by commit number.
     by_commit: OrdMap<u32, Fork>,
-    /// The events of merges that are not told: the sides have told it all (`event::decided`).
+    /// The suppressed events of merges: the events of the sides already report everything (`event::decided`).
     quiet: OrdSet<u32>,
 }
 
@@ -39,28 +39,28 @@ impl Forks {
         self.by_commit.get(&commit).copied()
     }
 
-    /// The fork of a merge that brings other commits.
+    /// Returns the fork of a merge that brings in other commits.
     pub(crate) fn join(&self, commit: u32) -> Option<Fork> {
         self.get(commit).filter(|fork| fork.start < commit)
     }
 
-    /// Forgets every commit but the first `len`, and every event but the first `events`.
+    /// Removes every commit but the first `len`, and every event but the first `events`.
     pub(crate) fn truncate(&mut self, len: u32, events: u32) {
         self.by_commit = self.by_commit.split(&len).0;
         self.quiet = std::mem::take(&mut self.quiet).split(&events).0;
     }
 
-    /// Tells an event no more.
+    /// Suppresses an event.
     pub(crate) fn quieten(&mut self, event: u32) {
         self.quiet.insert(event);
     }
 
-    /// Whether an event is not told, though its file counts.
+    /// Reports whether an event is suppressed: it is not reported, but its file still takes effect.
     pub(crate) fn is_quiet(&self, event: u32) -> bool {
         !self.quiet.is_empty() && self.quiet.contains(&event)
     }
 
-    /// The events among these that are not told.
+    /// Returns the suppressed ones of these events.
     pub(crate) fn quiet(&self, events: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         let some = (!events.is_empty()).then_some(events);
         some.into_iter().flat_map(|events| self.quiet.range(events)).copied()
@@ -73,7 +73,7 @@ impl Forks {
         self.by_commit.get_prev(&commit).map(|(_, fork)| *fork)
     }
 
-    /// The commit `steps` first parents before another one, if there are as many here.
+    /// Returns the commit `steps` first parents back, if the index has that many.
     pub(crate) fn back(&self, commit: u32, steps: u32) -> Option<u32> {
         let (mut at, mut left) = (commit, steps);
         while let Some((number, fork)) =
@@ -85,12 +85,12 @@ impl Forks {
         at.checked_sub(left)
     }
 
-    /// Whether a commit is along first parents.
+    /// Reports whether a commit is along first parents.
     pub(crate) fn is_main(&self, commit: u32) -> bool {
         self.before(commit).is_none_or(|fork| fork.is_main)
     }
 
-    /// Whether the commit with the number `from` has another one in its past, or is it.
+    /// Reports whether `commit` is an ancestor of `from`, or `from` itself.
     pub(crate) fn reaches(&self, from: u32, commit: u32) -> bool {
         let mut at = from;
         while commit <= at {
@@ -104,7 +104,7 @@ impl Forks {
         false
     }
 
-    /// The lowest number of a commit that this one does not have in its past.
+    /// Returns the lowest number of a commit that this one does not reach.
     pub(crate) fn first_beyond(&self, commit: u32) -> u32 {
         let (mut at, mut first) = (commit, commit + 1);
         while let Some(fork) = self.before(at).filter(|fork| !fork.is_main) {

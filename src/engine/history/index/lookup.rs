@@ -1,4 +1,4 @@
-//! Finds rows by a name that they hold, at four bytes a row.
+//! Finds rows by a name that they contain, at four bytes per row.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -8,10 +8,10 @@ use imbl::OrdMap;
 
 use crate::engine::history::index::number;
 
-/// How many new rows are kept with their names at least before they are sorted in.
+/// The minimum number of new rows that are kept with their names before they are sorted in.
 const RECENT_LEN_MIN: usize = 4096;
 
-/// The numbers of rows in the order of their names, and the newest ones with their names.
+/// Row numbers sorted by name, and the newest rows with their names.
 #[derive(Debug, Clone)]
 pub(crate) struct Lookup<N: Ord> {
     sorted: Arc<Vec<u32>>,
@@ -25,26 +25,26 @@ impl<N: Ord> Default for Lookup<N> {
 }
 
 impl<N: Ord + Clone> Lookup<N> {
-    /// The rows of these names, numbered from 0: much faster than one by one.
+    /// Builds the lookup of rows with these names, numbered from 0; much faster than adding them one by one.
     pub(crate) fn of<Q: Ord>(names: &[Q]) -> Self {
         let mut sorted: Vec<u32> = (0..number(names.len())).collect();
         sorted.sort_unstable_by(|one, two| names[*one as usize].cmp(&names[*two as usize]));
         Self { sorted: Arc::new(sorted), recent: OrdMap::new() }
     }
 
-    /// Adds a row; `order` compares the names of two that were added.
+    /// Adds a row; `order` compares the names of two added rows.
     pub(crate) fn push(&mut self, name: N, row: u32, order: impl Fn(u32, u32) -> Ordering) {
         self.recent.insert(name, row);
-        // The more there are, the more come together, so that sorting stays cheap for each.
+        // The batch grows with the number of rows, so that sorting stays cheap per row.
         if self.recent.len() > RECENT_LEN_MIN.max(self.sorted.len() / 8) {
             let sorted = Arc::make_mut(&mut self.sorted);
             sorted.extend(std::mem::take(&mut self.recent).values());
-            // The stable sort merges the two runs that are sorted already.
+            // The stable sort merges the two runs, which are already sorted.
             sorted.sort_by(|one, two| order(*one, *two));
         }
     }
 
-    /// The row of this name; `order` compares a row's name with it.
+    /// Finds the row with this name; `order` compares a row's name with it.
     pub(crate) fn find<Q>(&self, name: &Q, order: impl Fn(u32) -> Ordering) -> Option<u32>
     where
         N: Borrow<Q>,
@@ -54,7 +54,7 @@ impl<N: Ord + Clone> Lookup<N> {
         sorted.map(|at| self.sorted[at]).or_else(|| self.recent.get(name).copied())
     }
 
-    /// Forgets every row but the first `len`.
+    /// Removes every row but the first `len`.
     pub(crate) fn truncate(&mut self, len: u32) {
         Arc::make_mut(&mut self.sorted).retain(|row| *row < len);
         let kept = self.recent.iter().filter(|(_, row)| **row < len);

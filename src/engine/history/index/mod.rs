@@ -1,20 +1,20 @@
 //! The index: which commit did what to which collection.
 //!
-//! Everything in it is derived from the commits along the first parents of the served branch, and
-//! it holds numbers where it can: contents are read when an event is shown. Cloning shares
-//! everything (persistent vectors), so a reader keeps the index that it began with while the next
-//! commits are added to another.
+//! All of it is derived from the commits along the first parents of the served branch, and those that merges made by
+//! the service bring in. It stores numbers where possible; contents are read when an event is shown. Clones share
+//! memory (persistent vectors), so a reader keeps the index that it started with while new commits are added to
+//! another clone.
 //!
 //! ```text
 //! commits   0: 9fceb02 …   1: 41d7a3e …   2: …          by number, oldest first
-//! events    0  1  2        3              4  5          those of a commit side by side, by key
-//! by key    posts: 0 3 5   pages: 1       media: 2 4    what happened to each
+//! events    0  1  2        3              4  5          grouped by commit, then by key
+//! by key    posts: 0 3 5   pages: 1       media: 2 4    the events of each key
 //! ```
 //!
-//! **What it costs**: 44 bytes a commit, 52 an event and 36 a key, a few more where a key has many
-//! events, and each actor once. The text of a key is the catalog's where it has the key.
+//! **Memory use**: 44 bytes per commit, 52 per event and 36 per key, a few more for a key with many events, and each
+//! actor once. A key's text is shared with the catalog if the catalog has the key.
 //!
-//! No content of a file is here, and nothing is answered from here to a client: that is done in `query`.
+//! The index contains no file contents and does not answer clients; `query` does that.
 
 pub(crate) mod build;
 pub(crate) mod forks;
@@ -48,12 +48,12 @@ pub(crate) struct Index {
     actors: Vector<Arc<Actor>>,
     by_revision: Lookup<Revision>,
     by_id: Lookup<Uuid>,
-    /// The two events of each file that moved, by either.
+    /// The two events of each moved file, each mapped to the other.
     moves: OrdMap<u32, u32>,
     forks: Forks,
 }
 
-/// What happened to the file that counts.
+/// A change of a key's effective file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VersionChange {
     pub(crate) action: Action,
@@ -61,7 +61,7 @@ pub(crate) struct VersionChange {
 }
 
 impl VersionChange {
-    /// From one version to another, of which one may be none.
+    /// Returns the change from one version to another, either of which may be absent.
     pub(crate) const fn of(before: Option<Version>, after: Option<Version>) -> Self {
         let action = match (before, after) {
             (None, Some(_)) => Action::Created,
@@ -73,22 +73,22 @@ impl VersionChange {
 }
 
 impl Index {
-    /// How many commits there are.
+    /// Returns the number of commits.
     pub(crate) fn len(&self) -> u32 {
         number(self.commits.len())
     }
 
-    /// How many events there are.
+    /// Returns the number of events, suppressed ones included.
     pub(crate) fn events_len(&self) -> u32 {
         number(self.events.len())
     }
 
-    /// The newest commit.
+    /// Returns the newest commit.
     pub(crate) fn head(&self) -> Option<Revision> {
         self.commits.last().map(|row| row.revision)
     }
 
-    /// The commit that all others stand on.
+    /// Returns the oldest commit.
     pub(crate) fn oldest(&self) -> Option<Revision> {
         self.commits.front().map(|row| row.revision)
     }
@@ -101,44 +101,44 @@ impl Index {
         &self.events[event as usize]
     }
 
-    /// The commits, oldest first.
+    /// Returns the commits, oldest first.
     pub(crate) fn commits(&self) -> impl DoubleEndedIterator<Item = &CommitRow> + ExactSizeIterator {
         self.commits.iter()
     }
 
-    /// The number of a commit.
+    /// Returns the number of a commit.
     pub(crate) fn find(&self, revision: Revision) -> Option<u32> {
         self.by_revision.find(&revision, |commit| self.commit(commit).revision.cmp(&revision))
     }
 
-    /// The number of an event that is told.
+    /// Returns the number of a reported event.
     pub(crate) fn find_event(&self, id: Uuid) -> Option<u32> {
         let event = self.by_id.find(&id, |event| self.event(event).id.cmp(&id))?;
         (!self.is_quiet(event)).then_some(event)
     }
 
-    /// Whether an event is not told, though its file counts.
+    /// Reports whether an event is suppressed: it is not reported, but its file still takes effect.
     pub(crate) fn is_quiet(&self, event: u32) -> bool {
         self.forks.is_quiet(event)
     }
 
-    /// The events among these that are not told.
+    /// Returns the suppressed ones of these events.
     pub(crate) fn quiet(&self, events: std::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.forks.quiet(events)
     }
 
-    /// Tells an event of the newest commit no more.
+    /// Suppresses an event of the newest commit.
     pub(crate) fn quieten(&mut self, event: u32) {
         self.forks.quieten(event);
     }
 
-    /// The numbers of a commit's events.
+    /// Returns the numbers of a commit's events.
     pub(crate) fn events_of(&self, commit: u32) -> std::ops::Range<u32> {
         let end = self.commits.get(commit as usize + 1).map_or(self.events_len(), |next| next.events);
         self.commit(commit).events..end
     }
 
-    /// How many events there are up to and with a commit; all of them where there is no such commit yet.
+    /// Returns the number of events up to and including a commit; that of all events if there is no such commit yet.
     pub(crate) fn events_until(&self, commit: u32) -> u32 {
         if commit < self.len() { self.events_of(commit).end } else { self.events_len() }
     }
@@ -147,12 +147,12 @@ impl Index {
         &self.keys[key as usize]
     }
 
-    /// The key that an event is of.
+    /// Returns the key of an event.
     pub(crate) fn key_of(&self, event: u32) -> &Key {
         self.key(self.event(event).key)
     }
 
-    /// How many keys have a number.
+    /// Returns the number of keys.
     pub(crate) fn keys_len(&self) -> u32 {
         number(self.keys.len())
     }
@@ -165,7 +165,7 @@ impl Index {
         self.actors.iter()
     }
 
-    /// The number of a key, if it ever had a file.
+    /// Returns the number of a key, if it ever had a file.
     pub(crate) fn find_key(&self, key: &str) -> Option<u32> {
         let number = self.number_of(key)?;
         (!self.of_key(number).is_empty()).then_some(number)
@@ -175,12 +175,12 @@ impl Index {
         self.key_numbers.find(key, |number| self.key(number).as_str().cmp(key))
     }
 
-    /// The numbers of a key's events, oldest first.
+    /// Returns the numbers of a key's events, oldest first.
     pub(crate) fn of_key(&self, key: u32) -> &Numbers {
         &self.by_key[key as usize]
     }
 
-    /// The numbers of a key's events in the past of a commit, and its own, newest first.
+    /// Returns the numbers of a key's events in a commit and its ancestors, newest first.
     pub(crate) fn of_key_until(&self, key: u32, commit: u32) -> impl Iterator<Item = u32> {
         let events = self.of_key(key);
         let end = partition(events.len(), |at| self.event(events.at(at)).commit <= commit);
@@ -188,8 +188,8 @@ impl Index {
         (0..end).rev().map(move |at| events.at(at)).filter(is_past)
     }
 
-    /// The events of a key on the side that a merge brings, and those of the other side that the first does not know;
-    /// each oldest first.
+    /// Returns the events of a key on the two sides of a merge, each oldest first: those on the side that the merge
+    /// brings in, and those on the other side that the first side does not reach.
     pub(crate) fn sides(&self, key: u32, merge: u32, join: Fork) -> [Vec<u32>; 2] {
         let (last, commit) = (merge - 1, |event: &u32| self.event(*event).commit);
         let ours = self.of_key_until(key, last).take_while(|event| commit(event) >= join.start);
@@ -203,38 +203,38 @@ impl Index {
         [ours, theirs]
     }
 
-    /// The event of the same key before this one.
+    /// Returns the event of the same key before this one.
     pub(crate) fn before(&self, event: u32) -> Option<u32> {
         let row = self.event(event);
         self.of_key_until(row.key, row.commit).find(|before| *before < event)
     }
 
-    /// The commits that do not simply stand on the one before them.
+    /// Returns the commits whose only parent is not the commit before them.
     pub(crate) const fn forks(&self) -> &Forks {
         &self.forks
     }
 
-    /// Notes that the newest commit is one of those.
+    /// Records that the newest commit is a fork.
     pub(crate) fn fork(&mut self, fork: Fork) {
         self.forks.insert(self.len() - 1, fork);
     }
 
-    /// The file that counts for a key at a commit.
+    /// Returns the effective file of a key at a commit.
     pub(crate) fn version_at(&self, key: u32, commit: u32) -> Option<Version> {
         self.event(self.of_key_until(key, commit).next()?).after
     }
 
-    /// The file that counts for a key now.
+    /// Returns the effective file of a key now.
     pub(crate) fn present(&self, key: &Key) -> Option<Version> {
         self.present_of(self.number_of(key.as_str())?)
     }
 
-    /// The file that counts now for the key with this number.
+    /// Returns the effective file now of the key with this number.
     pub(crate) fn present_of(&self, key: u32) -> Option<Version> {
         self.event(self.of_key(key).last()?).after
     }
 
-    /// Adds the next commit, without events as yet.
+    /// Adds the next commit, without events at first.
     pub(crate) fn push(&mut self, row: CommitRow) {
         let (revision, commit) = (row.revision, self.restore_commit(row));
         let Self { by_revision, commits, .. } = self;
@@ -242,11 +242,11 @@ impl Index {
         by_revision.push(revision, commit, |one, two| name(one).cmp(&name(two)));
     }
 
-    /// Adds the next event of the newest commit, of which they come in the order of their keys, by
-    /// the number of its key; `told_id` is the id that the trailers give it.
+    /// Adds the next event of the newest commit, for the key with this number. The events of a commit are added in
+    /// the order of their keys. `told_id` is the id that the trailers give it.
     pub(crate) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, change: VersionChange) {
         let commit = self.commits.last().expect("an event is of a commit").revision;
-        // A commit that was picked a second time repeats the ids of the first, which keeps them.
+        // A cherry-picked commit repeats the ids of the original, which keeps them.
         let told_id = told_id.filter(|id| self.find_event(*id).is_none());
         let id = told_id.unwrap_or_else(|| stable_id(commit, self.key(key)));
         let event = self.restore_event(id, key, change);
@@ -255,13 +255,13 @@ impl Index {
         by_id.push(id, event, |one, two| name(one).cmp(&name(two)));
     }
 
-    /// The other event of a file that the same commit moved with its content unchanged.
+    /// Returns the other event of a file that the same commit moved with its content unchanged.
     pub(crate) fn moved(&self, event: u32) -> Option<u32> {
         self.moves.get(&event).copied()
     }
 
-    /// Pairs the files that the newest commit, whose events are all there, removed with those of the same
-    /// content that it added; several of one content in the order of their keys.
+    /// Pairs the files that the newest commit removed with those of the same content that it added, several of one
+    /// content in the order of their keys. All events of the commit must have been added.
     pub(crate) fn pair_moves(&mut self) {
         let events = self.commits.last().map_or(0, |row| row.events)..self.events_len();
         let mut removed: BTreeMap<BlobId, VecDeque<u32>> = BTreeMap::new();
@@ -285,14 +285,14 @@ impl Index {
         }
     }
 
-    /// Tells where the events of the newest commit come from.
+    /// Sets the origin of the newest commit.
     pub(crate) fn set_origin(&mut self, origin: Origin) {
         if let Some(row) = self.commits.back_mut() {
             row.origin = origin;
         }
     }
 
-    /// The number of a key, which it gets if it has none yet.
+    /// Returns the number of a key, assigning one if it has none yet.
     pub(crate) fn key_number(&mut self, key: &Key) -> u32 {
         if let Some(number) = self.number_of(key.as_str()) {
             return number;
@@ -304,21 +304,21 @@ impl Index {
         new
     }
 
-    /// Adds a key that was in an index before.
+    /// Adds a key without entering it in the lookups, as when an index is read back.
     pub(crate) fn restore_key(&mut self, key: Key) -> u32 {
         self.keys.push_back(key);
         self.by_key.push_back(Numbers::default());
         self.keys_len() - 1
     }
 
-    /// Adds a commit that was in an index before.
+    /// Adds a commit without entering it in the lookups.
     pub(crate) fn restore_commit(&mut self, mut row: CommitRow) -> u32 {
         row.events = self.events_len();
         self.commits.push_back(row);
         self.len() - 1
     }
 
-    /// Adds an event of the newest commit that was in an index before.
+    /// Adds an event of the newest commit without entering it in the lookups.
     pub(crate) fn restore_event(&mut self, id: Uuid, key: u32, change: VersionChange) -> u32 {
         let (commit, event) = (self.len() - 1, self.events_len());
         let VersionChange { action, after } = change;
@@ -327,14 +327,14 @@ impl Index {
         event
     }
 
-    /// Makes everything that was restored be found.
+    /// Builds the lookups after everything has been restored.
     pub(crate) fn restored(&mut self) {
         self.by_revision = Lookup::of(&self.commits.iter().map(|row| row.revision).collect::<Vec<_>>());
         self.by_id = Lookup::of(&self.events.iter().map(|row| row.id).collect::<Vec<_>>());
         self.key_numbers = Lookup::of(&self.keys.iter().collect::<Vec<_>>());
     }
 
-    /// Forgets every commit but the first `len`.
+    /// Removes every commit but the first `len`.
     pub(crate) fn truncate(&mut self, len: u32) {
         if len >= self.len() {
             return;
@@ -352,7 +352,7 @@ impl Index {
         self.by_revision.truncate(len);
     }
 
-    /// Gives an actor a number; `numbers` knows those that have one.
+    /// Returns the number of an actor, assigning one if `numbers`, which maps the known actors, has none.
     pub(crate) fn actor_number(&mut self, actor: &Actor, numbers: &mut HashMap<Arc<Actor>, u32>) -> u32 {
         if let Some(number) = numbers.get(actor) {
             return *number;
@@ -364,12 +364,12 @@ impl Index {
     }
 }
 
-/// A number of a commit, event, key or actor.
+/// Converts a length to the number of a commit, event, key or actor.
 pub(crate) fn number(len: usize) -> u32 {
     u32::try_from(len).expect("a history has fewer than four thousand million commits and events")
 }
 
-/// How many of the first items hold true, of items of which the first ones do.
+/// Returns the partition point of `len` items: how many leading ones satisfy `holds`; none after them may.
 pub(crate) fn partition(len: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

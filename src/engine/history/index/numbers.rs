@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
-/// How many numbers need no memory of their own.
+/// The number of event numbers that are stored inline.
 const FEW_LEN: usize = 3;
 
-/// The numbers of a key's events, oldest first. Most keys of a large folder have few, so those
-/// stand in place, at 16 bytes a key; more are kept in a persistent vector.
+/// The numbers of a key's events, oldest first. Most keys of a large folder have few, so those are stored inline, at
+/// 16 bytes per key; more are kept in a persistent vector.
 #[derive(Debug, Clone)]
 pub(crate) enum Numbers {
     /// The first `len` of these.
@@ -35,7 +35,7 @@ impl Numbers {
         self.len() == 0
     }
 
-    /// The number at a place; there must be one.
+    /// Returns the number at an index, which must be in bounds.
     pub(crate) fn at(&self, place: usize) -> u32 {
         match self {
             Self::Few { len, numbers } => numbers[..usize::from(*len)][place],
@@ -47,7 +47,7 @@ impl Numbers {
         self.len().checked_sub(1).map(|last| self.at(last))
     }
 
-    /// The numbers from a place on, oldest first.
+    /// Returns the numbers from an index on, oldest first.
     pub(crate) fn from(&self, place: usize) -> impl Iterator<Item = u32> + '_ {
         (place..self.len()).map(|place| self.at(place))
     }
@@ -62,7 +62,7 @@ impl Numbers {
         }
     }
 
-    /// Forgets the last one.
+    /// Removes the last number.
     pub(crate) fn pop(&mut self) {
         match self {
             Self::Few { len, .. } => *len = len.saturating_sub(1),

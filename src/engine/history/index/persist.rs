@@ -1,15 +1,15 @@
-//! The index as bytes, to be kept beside the repository.
+//! The index as bytes, stored beside the repository.
 //!
-//! A derived note: whoever finds it unfit (another version of the format, another folder, a wrong
-//! sum) makes a new one. That its head is a commit along the first parents of the branch is
-//! checked by [`IndexBuilder::advance`](crate::engine::history::index::build::IndexBuilder::advance), and since a commit's name
-//! covers all that came before it, nothing else needs to be.
+//! This is derived data: one that does not fit (another format version, another folder, a wrong checksum) is
+//! rebuilt. [`IndexBuilder::advance`](crate::engine::history::index::build::IndexBuilder::advance) checks that its
+//! head is a commit along the first parents of the branch. Nothing else needs checking, because a commit's id covers
+//! everything before it.
 //!
 //! ```text
-//! "collectory history 5\n"  what it was made from: 32 bytes
+//! "collectory history 5\n"  fingerprint: 32 bytes
 //! actors: count, then name and e-mail   keys: count, then each     texts: length, bytes
 //! commits: count, then id, time, actor, origin, damage and fork, events
-//! events: count, then id, key, action and whether it is told, file and its blob   numbers: little endian
+//! events: count, then id, key, action and whether suppressed, file and its blob   numbers: little endian
 //! CRC-32 of everything before
 //! ```
 
@@ -28,10 +28,10 @@ use crate::store::{BlobId, Special, TreeEntry};
 
 const MAGIC: &[u8] = b"collectory history 5\n";
 const SUM_BYTES: usize = 4;
-/// Stands beside the action of an event that is not told.
+/// The bit set in the action byte of a suppressed event.
 const QUIET: u8 = 1 << 7;
 
-/// What an index is made from besides the commits.
+/// Hashes what an index depends on besides the commits.
 pub(crate) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for text in std::iter::once(folder).chain(committers.iter().map(String::as_str)) {
@@ -41,7 +41,7 @@ pub(crate) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Writes an index.
+/// Serializes an index.
 pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(index.len() as usize * 38 + index.events_len() as usize * 46);
     out.extend_from_slice(MAGIC);
@@ -83,7 +83,7 @@ pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
     out
 }
 
-/// Reads an index; `None` when the bytes are not of this one. `key` makes keys of texts.
+/// Deserializes an index; `None` if the bytes are damaged or have another fingerprint. `key` parses keys.
 pub(crate) fn read(bytes: &[u8], fingerprint: &[u8; 32], key: &dyn Fn(&str) -> Option<Key>) -> Option<Index> {
     let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
     if crc32fast::hash(content).to_le_bytes() != *sum {
@@ -143,7 +143,7 @@ fn origin(tag: u8) -> Option<Origin> {
     Origin::ALL.into_iter().find(|origin| *origin as u8 == tag)
 }
 
-/// A file as one byte, and its blob if it is a regular one: 0 is none, then two for each kind.
+/// Writes a file as one byte, and its blob if it is a regular file: 0 is none, then two values per kind.
 fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
     let Some(Version { ending, entry }) = version else { return out.push(0) };
     let ending = match ending {
@@ -157,7 +157,7 @@ fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
         }
         TreeEntry::Special(Special::Link) => out.push(ending + 2),
         TreeEntry::Special(Special::Folder) => out.push(ending + 4),
-        // Of the others a commit has submodules only.
+        // The only other kind in a commit is a submodule.
         TreeEntry::Special(_) => out.push(ending + 6),
     }
 }

@@ -1,4 +1,4 @@
-//! What the index keeps of a commit, 40 bytes, and of an event, 48, whatever they say.
+//! The rows of the index: 40 bytes per commit and 48 per event, whatever their contents.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -8,23 +8,23 @@ use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, Origin};
 use crate::store::TreeEntry;
 
-/// One commit along the first parents.
+/// One indexed commit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CommitRow {
     pub(crate) revision: Revision,
-    /// The committer's time, seconds since 1970.
+    /// The committer's time, in seconds since 1970.
     pub(crate) at: i64,
     /// The author, by number.
     pub(crate) actor: u32,
-    /// Where its events begin; they end where those of the next commit begin.
+    /// The number of its first event; its events end where those of the next commit begin.
     pub(crate) events: u32,
     pub(crate) origin: Origin,
-    /// Whether the commit is damaged, or what it is compared with.
+    /// Whether the commit, or the commit it is compared with, is damaged.
     pub(crate) is_damaged: bool,
 }
 
 impl CommitRow {
-    /// The committer's time.
+    /// Returns the committer's time.
     pub(crate) fn time(&self) -> DateTime<Utc> {
         DateTime::from_timestamp(self.at, 0).unwrap_or_default()
     }
@@ -39,20 +39,20 @@ pub(crate) struct EventRow {
     /// The key, by number.
     pub(crate) key: u32,
     pub(crate) action: Action,
-    /// The file that counts for the key from here on.
+    /// The effective file of the key from here on.
     pub(crate) after: Option<Version>,
 }
 
-/// The file that counts for a key in some commit: `.yaml`, or `.yml` where there is no `.yaml`.
+/// The effective file of a key in a commit: `.yaml`, or `.yml` where there is no `.yaml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     pub(crate) ending: Ending,
-    /// What stands under the name.
+    /// The tree entry with this name.
     pub(crate) entry: TreeEntry,
 }
 
 impl Version {
-    /// The name inside the collections folder.
+    /// Returns the name inside the collections folder.
     pub(crate) fn name(self, key: &Key) -> String {
         self.ending.file_of(key)
     }

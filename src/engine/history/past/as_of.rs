@@ -14,48 +14,48 @@ use crate::store::BlobId;
 pub struct AsOf {
     /// The revision that is shown.
     pub revision: Revision,
-    /// The collections by key. Uncommitted edits of that time are nowhere.
+    /// The collections by key. Uncommitted edits of that time are not stored anywhere.
     pub entries: BTreeMap<Key, Arc<Entry>>,
-    /// What was wrong, by path.
+    /// The faults, by path.
     pub problems: BTreeMap<String, PastFault>,
-    /// What is not shown since the repository does not have it, by key.
+    /// The versions that are not shown because the repository does not have them, by key.
     pub(super) lost: BTreeMap<Key, Lost>,
-    /// The collections as a list, made when somebody first asks for it.
+    /// The collections as a list, built when it is first needed.
     pub(super) snapshot: OnceLock<Arc<Snapshot>>,
 }
 
 impl AsOf {
-    /// The collections as a list.
+    /// Returns the collections as a list.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         let snapshot = || Arc::new(Snapshot::of_the_past(self.revision, self.entries.values().cloned()));
         Arc::clone(self.snapshot.get_or_init(snapshot))
     }
 
-    /// The keys that had a file which is shown, or would be if the repository had it.
+    /// Returns the keys with a file that is shown, or would be if the repository had it.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.entries.keys().chain(self.lost.keys())
     }
 
-    /// What there was of a key.
+    /// Returns the file of a key.
     pub(crate) fn get(&self, key: &Key) -> Option<PastFile<'_>> {
         let shown = self.entries.get(key).map(|entry| PastFile::Shown(entry));
         shown.or_else(|| self.lost.get(key).map(PastFile::Lost))
     }
 
-    /// Fails where one of the collections that are wanted can't be shown since a partial clone has not fetched it:
-    /// that is no damage of one collection, and all can be completed.
+    /// Fails if a wanted collection can't be shown because a partial clone has not fetched it. That is not damage to
+    /// one collection, and a fetch completes them all.
     pub(crate) fn check_fetched(&self, wanted: &dyn Fn(&Key) -> bool) -> Result<(), HistoryError> {
         let promised = self.lost.iter().find(|(key, lost)| lost.is_promised && wanted(key));
         promised.map_or(Ok(()), |(_, lost)| Err(HistoryError::Lost(lost.fault.clone())))
     }
 }
 
-/// What there was of a key at one revision.
+/// The file of a key at one revision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PastFile<'a> {
     /// What was served.
     Shown(&'a Entry),
-    /// A file that the repository does not have any more.
+    /// A file that the repository no longer has.
     Lost(&'a Lost),
 }
 
@@ -67,7 +67,7 @@ impl<'a> PastFile<'a> {
         }
     }
 
-    /// The collection, unless nobody can tell what it was.
+    /// Returns the collection, unless its content is lost.
     pub(crate) fn collection(self) -> Result<&'a Collection, &'a Lost> {
         match self {
             Self::Shown(entry) => Ok(&entry.collection),

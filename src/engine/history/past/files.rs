@@ -1,4 +1,4 @@
-//! The files of a revision: which of them counts for which key, and what they hold.
+//! The files of a revision: which of them is effective for which key, and their contents.
 
 use std::sync::OnceLock;
 
@@ -8,20 +8,20 @@ use crate::engine::history::index::row::Version;
 use crate::engine::history::{HistoryError, PastReading, SharedHistory, View};
 use crate::store::{BlobId, StoreError, TreeEntry};
 
-/// How many files are read before it is asked again whether somebody waits for them.
+/// The number of files read between two checks whether the client still waits.
 const READ_LEN: usize = 2_048;
 
-/// The file that counts for a key.
+/// The effective file of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Counting {
     pub(crate) key: Key,
     pub(crate) version: Version,
-    /// The `.yml` file that stands beside it and does not count.
+    /// The `.yml` file beside it, which is not effective.
     pub(crate) twin: Option<TreeEntry>,
 }
 
 impl View {
-    /// Reads many files, as long as somebody waits for them.
+    /// Reads many files, as long as the client waits for them.
     pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<PastReading>, HistoryError> {
         let mut readings = Vec::with_capacity(files.len());
         for some in files.chunks(READ_LEN) {
@@ -33,7 +33,7 @@ impl View {
 }
 
 impl SharedHistory {
-    /// The files that count of those whose names are wanted, in the order of their keys.
+    /// Returns the effective files among those with wanted names, in the order of their keys.
     pub(crate) fn counting(
         &self,
         revision: Revision,
@@ -45,7 +45,7 @@ impl SharedHistory {
         };
         let files = self.archive.files(revision, is_wanted)?;
         let mut found: Vec<Counting> = files.into_iter().filter_map(of_key).collect();
-        // Sorted by name they are nearly, and of a key the `.yaml` one stays the first.
+        // Sorted by name, they are nearly sorted by key; the stable sort keeps the `.yaml` file of a key first.
         found.sort_by(|one, two| one.key.cmp(&two.key));
         found.dedup_by(|second, first| {
             let same = first.key == second.key;
@@ -57,7 +57,7 @@ impl SharedHistory {
         Ok(found)
     }
 
-    /// Reads some files, on all cores.
+    /// Reads some files on all cores.
     fn read_some(&self, files: &[Counting]) -> Result<Vec<PastReading>, StoreError> {
         let mut readings: Vec<Option<PastReading>> = Vec::with_capacity(files.len());
         let mut missing = Vec::new();
@@ -90,7 +90,7 @@ impl SharedHistory {
         readings.into_iter().zip(files).map(|(known, file)| known.map_or_else(|| special(file), Ok)).collect()
     }
 
-    /// What is wrong with a commit or with what it is compared with, if anything.
+    /// Returns what is wrong with a commit or the commit it is compared with, if anything.
     pub(crate) fn damage(&self, revision: Revision) -> Result<Option<String>, StoreError> {
         let found = OnceLock::new();
         let told = self.archive.steps(&[revision], &|_, step| drop(found.set(step.problem)));

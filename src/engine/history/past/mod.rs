@@ -1,7 +1,7 @@
-//! The catalog as it was, and the way back to it: undo, restore, and what changed since somebody looked.
+//! The catalog as it was, and the way back to it: undo, restore, and what changed since a sync token.
 //!
-//! What was served is made from the files of a revision and the good versions before it. Nothing here writes:
-//! undo and restore are told as commands, which the writer carries out.
+//! What was served is computed from the files of a revision and the good versions before it. Nothing here writes:
+//! undo and restore are planned as commands, which the writer executes.
 
 pub(crate) mod as_of;
 pub(crate) mod files;
@@ -25,11 +25,11 @@ use crate::engine::projection::problem::Problem;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::StoreError;
 
-/// How many commits off the first parents are read at a time in search of a good version.
+/// The number of unindexed commits that are read at a time in search of a good version.
 const SEARCH_LEN: usize = 64;
 
 impl View {
-    /// All collections as they were at a revision that the branch reaches, by whatever parents.
+    /// Returns all collections as they were at a revision that the branch reaches, through any parents.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl View {
             past.problems.extend(faults.into_iter().map(|fault| (fault.path.clone(), fault)));
             entries.extend(entry.map(|entry| (file.key, entry)));
         }
-        // They are in order, so this is faster than one by one.
+        // They are in order, so this is faster than inserting one by one.
         past.entries = entries.into_iter().collect();
         self.leave_out_other_cases(&mut past)?;
         let past = Arc::new(past);
@@ -69,18 +69,18 @@ impl View {
         Ok(past)
     }
 
-    /// All collections as they were at a revision, if they are at hand.
+    /// Returns all collections as they were at a revision, if they are cached.
     fn known_as_of(&self, revision: Revision) -> Option<Arc<AsOf>> {
         self.shared.catalogs.get(&(self.index.oldest(), revision))
     }
 
-    /// One collection as it was, in the form of what is served now. What is wrong is known since that revision's time
-    /// at the latest. Of the folder only the files are read whose names can mean this
-    /// key, or one that hides it since it differs in letter case only.
+    /// Returns one collection as it was, in the form of what is served now. A problem is dated to that revision's
+    /// time, when it was known at the latest. Reads only the files whose names can mean this key, or one that hides
+    /// it because it differs only in letter case.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::UnknownKey`] when there was none, [`HistoryError::Lost`] when what there was is lost.
+    /// [`HistoryError::UnknownKey`] when there was none, [`HistoryError::Lost`] when its content is lost.
     pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
         if let Some(past) = self.known_as_of(revision) {
@@ -105,7 +105,7 @@ impl View {
         entries.remove(key).ok_or_else(unknown)
     }
 
-    /// When a commit was made.
+    /// Returns when a commit was made.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl View {
         Ok(commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?.at)
     }
 
-    /// What was served at a revision, in the form of what is served now: without a file of then that is damaged and
-    /// of which no older version can be shown, as a list of now is.
+    /// Returns what was served at a revision, in the form of what is served now. Like a list of the present, it
+    /// leaves out a file that is damaged and has no older version to show.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl View {
         Ok(past.snapshot())
     }
 
-    /// What was served for a key whose counting file was read, and what was wrong with its files.
+    /// Returns what was served for a key whose effective file was read, and what was wrong with its files.
     fn entry(
         &self,
         (revision, at): (Revision, DateTime<Utc>),
@@ -143,7 +143,7 @@ impl View {
         let committed = |name, content| KeyFile { name, content, uncommitted: false };
         let file = committed(version.name(key), content);
         let beside = twin.map(|_| {
-            // It is not read, since it does not count.
+            // It is not read, because it is not effective.
             committed(Ending::Yml.file_of(key), Err(Vec::new()))
         });
         let last_good = last_good.map(|Standing { version, good }| LastGood {
@@ -175,7 +175,7 @@ impl View {
         Ok((entry, faults))
     }
 
-    /// Leaves out the keys that differ from a served one in letter case only.
+    /// Removes the keys that differ from a served one only in letter case.
     fn leave_out_other_cases(&self, past: &mut AsOf) -> Result<(), HistoryError> {
         let mixed = past.entries.keys().map(|key| (key.folded(), key)).filter(|(folded, key)| folded != *key);
         let folded: BTreeSet<Key> = mixed.map(|(folded, _)| folded).collect();
@@ -198,7 +198,7 @@ impl View {
         Ok(())
     }
 
-    /// Which of keys that differ in letter case only was served.
+    /// Returns which of several keys that differ only in letter case was served.
     fn winner(&self, revision: Revision, rivals: &BTreeMap<Key, Arc<Entry>>) -> Result<Key, HistoryError> {
         let claims = rivals.keys().map(|key| {
             let since = self.since(revision, key)?;
@@ -208,11 +208,11 @@ impl View {
         Ok(claims.into_iter().min().expect("there are rivals").key)
     }
 
-    /// Since when a key that a revision has a file of has had one; less is longer ago.
+    /// Returns since when a key that has a file at a revision has had one; less is longer ago.
     fn since(&self, revision: Revision, key: &Key) -> Result<(bool, i64), StoreError> {
         let archive = &self.shared.archive;
         let line = archive.first_parents(revision, &|revision| self.index.find(*revision).is_some())?;
-        // Off the first parents of the branch nothing is indexed: look at each commit.
+        // These commits are not indexed: examine each.
         for at in 0..line.revisions.len() {
             let older = line.revisions.get(at + 1).copied().or(line.onto);
             let had = older.map(|older| self.shared.counting(older, &|name| file_name::is_of(name, key)));
@@ -229,12 +229,11 @@ impl View {
         Ok((false, had.last().map_or(0, |row| i64::from(row.commit))))
     }
 
-    /// The newest good version of a key's file along the first parents of a revision where the
-    /// file is broken.
+    /// Returns the newest good version of a file that is broken at a revision, along the revision's first parents.
     fn last_good(&self, revision: Revision, key: &Key) -> Result<Option<Standing>, HistoryError> {
         let archive = &self.shared.archive;
         let line = archive.first_parents(revision, &|revision| self.index.find(*revision).is_some())?;
-        // Off the first parents of the branch nothing is indexed: look at each commit.
+        // These commits are not indexed: examine each.
         for batch in line.revisions.chunks(SEARCH_LEN) {
             let slots: Vec<OnceLock<(bool, Option<Revision>)>> =
                 batch.iter().map(|_| OnceLock::new()).collect();

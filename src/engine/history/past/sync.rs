@@ -1,4 +1,4 @@
-//! What changed since somebody looked last.
+//! The changes since a sync token.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::engine::history::{HistoryError, View};
 use crate::engine::projection::{Entry, Snapshot};
 
 impl View {
-    /// What became of the collections since the reader was shown what the token names: each that is
-    /// another now, and each that a commit touched since, even if it is again as it was. `shown` is what
-    /// `visible_keys` shows now, and was taken before this view.
+    /// Returns the changes of the collections since the state that the token identifies: each that differs now, and
+    /// each that a commit has touched since, even if it is again as it was. `shown` is what `visible_keys` shows
+    /// now, and was taken before this view.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::Gone`] when the branch does not descend from the token's revision, and when it
-    /// can't be told for certain what the reader was shown.
+    /// [`HistoryError::Gone`] when the branch does not descend from the token's revision, and when what the reader
+    /// saw can't be determined for certain.
     pub fn changes_since(
         &self,
         token: &SyncToken,
@@ -28,7 +28,7 @@ impl View {
         let then = self.then(token.revision)?;
         let named = token.state.as_ref().and_then(|state| state.apart.as_ref());
         let [digest_then, digest_now] = [token, &shown.token].map(|it| it.state.as_ref().map(|it| it.digest));
-        // Then what was too much to be named was what is there now.
+        // If so, the collections that were too many to name are as they were.
         let is_as_it_was = digest_then.is_some() && digest_then == digest_now;
         let news =
             (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_news(&self.index, *event));
@@ -57,7 +57,7 @@ impl View {
         Ok(changes)
     }
 
-    /// The place in the history that a revision is.
+    /// Finds the place of a revision in the history.
     fn then(&self, revision: Option<Revision>) -> Result<Then, HistoryError> {
         let Some(revision) = revision else { return Ok(Then { seen: Seen::before(0), at: At::Beginning }) };
         let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
@@ -65,7 +65,7 @@ impl View {
             Some(commit) => At::Line(commit),
             None => {
                 let past = self.as_of(revision)?;
-                // Nobody can tell what the reader was shown of it; whoever begins anew needs nothing of it.
+                // What the reader saw of it is unknown; a reader that starts over does not need it.
                 if !past.lost.is_empty() {
                     return Err(HistoryError::Gone);
                 }
@@ -75,7 +75,7 @@ impl View {
         Ok(Then { seen, at })
     }
 
-    /// What was committed of a collection, in the form of what is served.
+    /// Returns the mark of a collection as it was committed.
     fn committed(&self, key: &Key, then: &Then) -> Result<Option<Mark>, HistoryError> {
         match &then.at {
             At::Beginning => Ok(None),
@@ -93,23 +93,22 @@ impl View {
 
 /// A place in the history.
 struct Then {
-    /// Which events there were.
+    /// The events up to there.
     seen: Seen,
     at: At,
 }
 
-/// How the place is found.
+/// How the collections at that place are found.
 enum At {
     /// Before the first commit.
     Beginning,
-    /// This commit along first parents.
+    /// At this indexed commit.
     Line(u32),
-    /// A commit that came in by a merge, and what it holds.
+    /// At a commit outside the index that a merge brought in, with these collections.
     Beside(Arc<Snapshot>),
 }
 
-/// Whether the changes, taken back, lead from what is shown to what the token names. A token that is a
-/// revision alone does not say.
+/// Reports whether reverting the changes leads to the token's digest, if the token has one.
 fn leads_to(token: &SyncToken, shown: &Shown, changes: &[ServedChange]) -> bool {
     let Some(then) = &token.state else { return true };
     let now = shown.token.state.as_ref().map_or(0, |now| now.digest);

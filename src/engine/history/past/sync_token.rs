@@ -1,6 +1,6 @@
-//! What one reader is shown of what is served, and the token that names it.
+//! The part of the served collections that one reader sees, and the token that identifies it.
 //!
-//! Two readers may see different keys, so each has a state of its own, named by three things:
+//! Two readers may see different keys, so each has its own state, which three things identify:
 //!
 //! ```text
 //! 9fceb02d…~5d41402a…~pages~d7f1b…~news~
@@ -8,18 +8,18 @@
 //! ```
 //!
 //! * the revision, for what is committed;
-//! * the digest of all that the reader is shown;
-//! * the collections of which the commit alone does not tell what is served: edited by hand and not
-//!   committed, or with a problem. Only those that the reader may see.
+//! * the digest of everything that the reader sees;
+//! * the collections whose served state does not follow from the commit alone: those with an uncommitted hand edit,
+//!   or with a problem. Only those that the reader may see.
 //!
-//! So a token says all there is to know, and the service keeps nothing: it holds over a restart and in
-//! any process that serves the repository. What differs is worked out backwards from what is served
-//! now, and counts only if it leads to the digest that the token names ([`View::changes_since`]). Where
-//! it does not (the reader may see other keys now, a key had a state that nobody knows any more), the
-//! token is treated as unknown: a change may be told twice but never missed.
+//! A token is therefore self-contained and the service stores nothing: it stays valid across restarts and in any
+//! process that serves the repository. The differences are computed backwards from what is served now, and count
+//! only if they lead to the token's digest ([`View::changes_since`]). Where they do not (the reader may see other
+//! keys now, or a key had a state that is no longer known), the token is treated as unknown: a change may be
+//! reported twice but is never missed.
 //!
-//! A revision alone is a token too, for what was committed there, and so is git's name for nothing,
-//! which is the token of an empty repository.
+//! A revision alone is a token too, for what was committed there. Git's null object id is the token of an empty
+//! repository.
 //!
 //! [`View::changes_since`]: crate::engine::history::View::changes_since
 
@@ -32,27 +32,27 @@ use crate::domain::{Catalog, Key, Kind, Revision, unhex};
 use crate::engine::history::HistoryError;
 use crate::engine::projection::{Entry, Snapshot};
 
-/// The most bytes of a token; the collections of a longer one are not named. It has room in the
-/// path or the header of a request.
+/// The maximum number of bytes of a token, to fit into a request's path or header; a longer one names no
+/// collections.
 const TOKEN_BYTES_MAX: usize = 4096;
 
-/// The id that git writes where there is no commit.
+/// Git's null object id, which it writes where there is no commit.
 const NOTHING: Revision = Revision::new([0; 20]);
 
-/// Separates the parts of a token; no key holds it, and no URL escapes it.
+/// Separates the parts of a token; no key contains it, and URLs need not escape it.
 const SEPARATOR: char = '~';
 
-/// Stands where the collections would make the token too long.
+/// Replaces the collections where they would make the token too long.
 const TOO_MANY: &str = "more";
 
-/// The collections that a reader is shown at one moment.
+/// The collections that a reader sees at one moment.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The collections.
     pub catalog: Catalog<Arc<Entry>>,
-    /// Names them.
+    /// The token that identifies them.
     pub token: SyncToken,
-    /// Those of which the commit alone does not tell what is served.
+    /// The collections whose served state does not follow from the commit alone.
     pub(crate) apart: BTreeMap<Key, Option<Mark>>,
 }
 
@@ -61,7 +61,7 @@ pub struct Shown {
 pub enum VisibleKeys<'a> {
     /// All.
     All,
-    /// Those with the keys of which this is true.
+    /// Those with keys for which this is true.
     Some(&'a dyn Fn(&Key) -> bool),
     /// This one.
     One(&'a Key),
@@ -76,7 +76,7 @@ impl VisibleKeys<'_> {
         }
     }
 
-    /// The collections that are seen, and the sum of what they weigh.
+    /// Returns the visible collections and the sum of their weights.
     fn of(self, snapshot: &Snapshot) -> (Catalog<Arc<Entry>>, u128) {
         let catalog: Catalog<Arc<Entry>> = match self {
             Self::All => return (snapshot.catalog().clone(), snapshot.digest()),
@@ -91,7 +91,7 @@ impl VisibleKeys<'_> {
 }
 
 impl Shown {
-    /// What is shown of a snapshot.
+    /// Returns what a reader sees of a snapshot.
     #[must_use]
     pub fn of(snapshot: &Snapshot, visible_keys: VisibleKeys<'_>) -> Self {
         let (catalog, digest) = visible_keys.of(snapshot);
@@ -105,23 +105,23 @@ impl Shown {
     }
 }
 
-/// Whether the collections can be named in a token.
+/// Reports whether a token has room for the collections.
 fn has_room(apart: &BTreeMap<Key, Option<Mark>>) -> bool {
-    // Beside the key there are two separators, a letter and 32 digits.
+    // Besides the key there are two separators, a letter and 32 digits.
     apart.keys().map(|key| key.as_str().len() + 35).sum::<usize>() <= TOKEN_BYTES_MAX
 }
 
-/// What was served of a collection, in short.
+/// A summary of the served version of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Its kind.
     pub kind: Kind,
-    /// What it adds to the digest.
+    /// The amount that it adds to the digest.
     pub(crate) weight: u128,
 }
 
 impl Mark {
-    /// What is served of this collection.
+    /// Returns the mark of a served collection.
     #[must_use]
     pub fn of(entry: &Entry) -> Self {
         Self { kind: entry.collection.kind(), weight: entry.weight() }
@@ -147,21 +147,20 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Names what a reader was shown: opaque to it.
+/// Identifies what a reader has seen; opaque to the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncToken {
-    /// What was committed.
+    /// The head at that time.
     pub(crate) revision: Option<Revision>,
-    /// What was shown; without it what was committed.
+    /// What the reader saw; `None` means what was committed.
     pub(crate) state: Option<ServedState>,
 }
 
-/// What a token says beside the revision.
+/// What a token says besides the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServedState {
     pub(crate) digest: u128,
-    /// What was served of the collections of which the commit alone does not tell; unknown where
-    /// they were too many to name.
+    /// The collections whose served state did not follow from the commit alone; `None` if too many to name.
     pub(crate) apart: Option<BTreeMap<Key, Option<Mark>>>,
 }
 
@@ -210,30 +209,30 @@ impl FromStr for SyncToken {
     }
 }
 
-/// A number in the 32 digits that it is written with.
+/// Parses a number written in 32 digits.
 fn digits(text: &str) -> Option<u128> {
     unhex(text).map(u128::from_be_bytes)
 }
 
-/// What became of a collection between two moments.
+/// The change of a collection between two moments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServedChange {
     /// The collection.
     pub key: Key,
-    /// What was served of it.
+    /// What was served before.
     pub was: Option<Mark>,
-    /// What is served of it.
+    /// What is served now.
     pub now: Option<Arc<Entry>>,
 }
 
 impl ServedChange {
-    /// What is served of it, in short.
+    /// Returns the mark of what is served now.
     #[must_use]
     pub fn mark(&self) -> Option<Mark> {
         self.now.as_deref().map(Mark::of)
     }
 
-    /// Whether it is not again as it was.
+    /// Reports whether what is served now differs from what was served before.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.was != self.mark()

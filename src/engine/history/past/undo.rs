@@ -1,7 +1,7 @@
-//! Plans to take back one event, or everything since a revision.
+//! Plans the undo of one event, or of everything since a revision.
 //!
-//! A plan is carried out by the writer as a [`Command::Restore`](crate::domain::Command), which is refused if the
-//! collection is not what the plan saw (see [`Undoer`](crate::engine::undo::Undoer)).
+//! The writer executes a plan as a [`Command::Restore`](crate::domain::Command), and refuses it if the collection is
+//! not what the plan saw (see [`Undoer`](crate::engine::undo::Undoer)).
 
 use std::sync::Arc;
 
@@ -29,27 +29,26 @@ pub enum UndoRefusal {
     ChangedSince {
         /// The attribute.
         attribute: String,
-        /// The value that the event gave it; none if it took it away.
+        /// The value that the event gave it; `None` if the event removed it.
         event_value: Option<Value>,
-        /// The value now; none if there is none.
+        /// The value now; `None` if there is none.
         present: Option<Value>,
-        /// The later event; none for a hand edit that is not committed.
+        /// The later event; `None` for an uncommitted hand edit.
         by: Option<Uuid>,
     },
-    /// The event changed only comments, order or what could not be read, and the file is another
-    /// by now.
+    /// The event changed only comments, order or what could not be read, and the file has changed since.
     #[error("the event changed no attribute, and the file was changed again later")]
     FileChangedSince,
     /// The file can't be read, so single attributes can't be changed in it.
     #[error("{0}")]
     Broken(PastFault),
-    /// The old values do not fit what the collection is now.
+    /// The old values are not valid in the collection as it is now.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Unfit(Vec<Violation>),
-    /// The question itself has no answer.
+    /// The query of the history failed.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The writer says no.
+    /// The writer refuses.
     #[error(transparent)]
     Submit(#[from] SubmitError),
 }
@@ -65,11 +64,11 @@ fn shown(value: &Option<Value>) -> String {
 }
 
 impl View {
-    /// The command that undoes an event; `snapshot` is what is served at the view's head.
+    /// Plans the command that undoes an event; `snapshot` is what is served at the view's head.
     ///
     /// # Errors
     ///
-    /// Says what stands in the way.
+    /// Returns what prevents it.
     pub fn plan_undo(&self, id: Uuid, snapshot: &Snapshot) -> Result<Command, UndoRefusal> {
         let event = self.index.find_event(id).ok_or(HistoryError::UnknownEvent(id))?;
         let row = *self.index.event(event);
@@ -77,7 +76,7 @@ impl View {
         let served = snapshot.get(key.as_str());
         let join = self.index.forks().join(row.commit);
         let before = match (join, row.action) {
-            // Of its two sides one had deleted it.
+            // One of the two sides had deleted it.
             (Some(_), Action::Created) => None,
             _ => self.standing_before(event)?,
         };
@@ -86,13 +85,13 @@ impl View {
             Some(join) => self.decided(event, join)?.given(),
             None => changes(collection_of(&before), collection_of(&after)),
         };
-        // The file before a merge lacks what the other side did.
+        // The file before a merge lacks the changes of the other side.
         let is_one_of_two = join.is_some() && row.action == Action::Updated && !touched.is_empty();
         self.refuse_lost(event)?;
         self.refuse_touched(event, &touched, served.map(AsRef::as_ref))?;
         let reverses = Reverses::Event(id.to_string());
         let present = self.index.present(key);
-        // Whatever somebody has saved over it counts: also what can't be read, and that the file is gone.
+        // Any hand edit since counts, also an unreadable or deleted file.
         let untouched = present == row.after && !snapshot.hand_edits.keys.contains(key);
         if touched.is_empty() && !untouched {
             return Err(UndoRefusal::FileChangedSince);
@@ -125,11 +124,11 @@ impl View {
         Ok(Command::Restore(Box::new(restore)))
     }
 
-    /// The command that restores a collection; `snapshot` is what is served at the view's head.
+    /// Plans the command that restores a collection; `snapshot` is what is served at the view's head.
     ///
     /// # Errors
     ///
-    /// Says what stands in the way, [`HistoryError::UnknownKey`] if there was no such collection.
+    /// Returns what prevents it, [`HistoryError::UnknownKey`] if there was no such collection.
     pub fn plan_restore(
         &self,
         key: &Key,
@@ -161,8 +160,7 @@ impl View {
         Ok(Exact { file: standing.version.name(key), bytes: bytes.into(), over: blob_of(present) })
     }
 
-    /// Refuses if anything after the event touched what it touched. What was created can be taken
-    /// away only if no attribute was touched since.
+    /// Refuses if a later change touched what the event touched; for a creation, if it touched any attribute.
     fn refuse_touched(
         &self,
         event: u32,
@@ -197,8 +195,7 @@ impl View {
         refuse(changes(collection_of(&committed), served.map(|entry| &*entry.collection)), None)
     }
 
-    /// Refuses where the repository does not have what the event led to or began with: nobody can tell what it
-    /// changed.
+    /// Refuses if the repository lacks the version before or after the event: what it changed is then unknown.
     fn refuse_lost(&self, event: u32) -> Result<(), HistoryError> {
         let row = self.index.event(event);
         if self.is_cut_off(self.index.commit(row.commit).revision)? {
@@ -218,7 +215,7 @@ impl View {
             PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
                 Err(UndoRefusal::Broken(fault))
             }
-            // The hand edit above it is broken; the writer knows where.
+            // The hand edit on top of it is broken; the writer knows where.
             PastReading::Good(_) => Ok(()),
         }
     }
@@ -228,7 +225,7 @@ fn blob_of(version: Option<Version>) -> Option<[u8; 20]> {
     version?.entry.blob().map(|blob| *blob.as_bytes())
 }
 
-/// A collection with the old values of some attributes.
+/// Returns a collection with the old values of some attributes.
 fn reverted(present: &Collection, touched: &[Change]) -> Result<Collection, UndoRefusal> {
     let old = |change: &Change| change.from.clone().unwrap_or(Value::Null);
     let kind = touched.iter().find(|it| it.attribute == "type").and_then(|it| it.from.as_ref());

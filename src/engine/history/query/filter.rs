@@ -1,4 +1,4 @@
-//! Which events of the index a filter lets through, and where they stand in its list.
+//! Applies a filter to the index: which events match, and their places in its list.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, View};
 
 impl Filter {
-    /// Which commits fit by what is the same for all their events; nothing where all do.
+    /// Returns which commits match the conditions that are the same for all their events; `None` where all do.
     fn fitting_commits(&self, view: &View) -> Option<Vec<bool>> {
         let (since, until) = (self.since_s(), self.until_s());
         if self.actors.is_empty() && self.origins.is_empty() && since.is_none() && until.is_none() {
@@ -27,13 +27,13 @@ impl Filter {
         Some(view.index.commits().map(fits).collect())
     }
 
-    /// The first second that is late enough; commits are made at whole ones.
+    /// Returns the first second that is late enough; commit times are whole seconds.
     fn since_s(&self) -> Option<i64> {
         let Some(Bound::Time(time)) = self.since else { return None };
         Some(time.timestamp() + i64::from(time.timestamp_subsec_nanos() > 0))
     }
 
-    /// The last second that is early enough.
+    /// Returns the last second that is early enough.
     fn until_s(&self) -> Option<i64> {
         let Some(Bound::Time(time)) = self.until else { return None };
         Some(time.timestamp())
@@ -44,7 +44,7 @@ impl Filter {
         self.actors.is_empty() || self.actors.iter().any(is)
     }
 
-    /// Whether an event did something to one of the attributes.
+    /// Reports whether an event changed one of the attributes.
     fn takes_effect(&self, effect: &Effect) -> bool {
         match effect {
             _ if self.attributes.is_empty() => true,
@@ -53,7 +53,7 @@ impl Filter {
         }
     }
 
-    /// Whether an event is asked for, as far as is at hand; `None` where the disk has to be asked.
+    /// Reports whether an event matches, from memory alone; `None` where that needs the disk.
     pub(crate) fn takes(&self, view: &View, event: u32) -> Option<bool> {
         if view.index.is_quiet(event) {
             return Some(false);
@@ -84,39 +84,38 @@ impl Filter {
     }
 }
 
-/// The number of a commit along first parents.
+/// Returns the number of a commit along first parents.
 fn main(view: &View, revision: Revision) -> Option<u32> {
     view.index.find(revision).filter(|commit| view.index.forks().is_main(*commit))
 }
 
-/// Whether a list that is not empty has something.
+/// Reports whether a list contains an item; an empty list allows every item.
 fn is_among<T: PartialEq>(wanted: &[T], it: &T) -> bool {
     wanted.is_empty() || wanted.contains(it)
 }
 
-/// A filter made ready for an index: the events that may fit, oldest first, and what else each
-/// must keep to.
+/// A filter prepared for an index: the candidate events, oldest first, and the remaining conditions.
 pub(crate) struct MatchingEvents<'a> {
     view: &'a View,
     filter: Filter,
     among: Among,
-    /// Which commits fit, by number; nothing where all do.
+    /// Which commits match, by number; `None` where all do.
     commits: Option<Vec<bool>>,
     seen: Option<Vec<bool>>,
-    /// The numbers of the first event and behind the last one that the revisions allow.
+    /// The range of event numbers that the revisions allow.
     range: Range<u32>,
-    /// Since and until when, where that is a commit that came in by a merge.
+    /// The bounds since and until, where they are a commit that a merge brought in.
     beside: [Option<Seen>; 2],
-    /// What kept an event from being looked at.
+    /// Why an event could not be examined.
     failure: RefCell<Option<HistoryError>>,
 }
 
-/// Among which events is looked, in the order of a list: of one commit the last key first.
+/// The candidate events, in the reverse order of a list: oldest first, those of one commit by descending key.
 enum Among {
     All,
-    /// Those of the key with this number.
+    /// The events of the key with this number.
     Of(u32),
-    /// These, as [`View::turned`] numbers them.
+    /// These events, as [`View::turned`] numbers them.
     Some(Vec<u32>),
 }
 
@@ -152,7 +151,7 @@ impl<'a> MatchingEvents<'a> {
         })
     }
 
-    /// Fails if an event could not be looked at.
+    /// Fails if an event could not be examined.
     pub(crate) fn check(&self) -> Result<(), HistoryError> {
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -173,7 +172,7 @@ impl<'a> MatchingEvents<'a> {
         }
     }
 
-    /// The place of the first event of a commit or behind it, by the number of its first event.
+    /// Returns the place of the first candidate in or after a commit, given the number of the commit's first event.
     fn start(&self, event: u32) -> usize {
         match &self.among {
             Among::All => self.len().min(event as usize),
@@ -185,7 +184,7 @@ impl<'a> MatchingEvents<'a> {
         }
     }
 
-    /// The place of an event.
+    /// Returns the place of an event.
     fn place(&self, event: u32) -> usize {
         match &self.among {
             Among::All => self.view.turned(event) as usize,
@@ -194,7 +193,7 @@ impl<'a> MatchingEvents<'a> {
         }
     }
 
-    /// The places that the revisions allow.
+    /// Returns the places that the revisions allow.
     fn places(&self) -> std::ops::Range<usize> {
         let (low, high) = (self.start(self.range.start), self.start(self.range.end));
         low..high.max(low)
@@ -212,7 +211,7 @@ impl<'a> MatchingEvents<'a> {
         }
     }
 
-    /// Whether an event fits that is among those that are looked at.
+    /// Reports whether a candidate event matches.
     fn fits_beside(&self, event: u32) -> bool {
         let [since, until] = self.beside.map(|seen| seen.map(|seen| seen.is_news(&self.view.index, event)));
         !self.view.index.is_quiet(event)
@@ -228,7 +227,7 @@ impl<'a> MatchingEvents<'a> {
             && self.seen.as_ref().is_none_or(|seen| seen[row.key as usize])
     }
 
-    /// The only question that has to be answered from contents.
+    /// Checks the only condition that needs file contents.
     fn fits_effect(&self, event: u32) -> bool {
         if self.filter.attributes.is_empty() {
             return true;
@@ -243,23 +242,23 @@ impl<'a> MatchingEvents<'a> {
         }
     }
 
-    /// The events that fit, newest first.
+    /// Returns the matching events, newest first.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.fitting(self.places()).rev()
     }
 
-    /// The events that fit, the last of the list first.
+    /// Returns the matching events, the last of the list first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.fitting(self.places())
     }
 
-    /// The events behind another one in the list that fit.
+    /// Returns the matching events after another one in the list.
     pub(crate) fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let Range { start, end } = self.places();
         self.fitting(start..self.place(event).clamp(start, end)).rev()
     }
 
-    /// The events ahead of another one in the list that fit, the nearest first.
+    /// Returns the matching events before another one in the list, the nearest first.
     pub(crate) fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let Range { start, end } = self.places();
         self.fitting((self.place(event) + 1).clamp(start, end)..end)
@@ -271,7 +270,7 @@ impl<'a> MatchingEvents<'a> {
             .filter(|event| self.range.contains(event) && self.fits_beside(*event))
     }
 
-    /// How many events fit; nobody needs to look at each where only the collection is asked for.
+    /// Returns the number of matching events, without examining each where only the collection is filtered.
     pub(crate) fn count(&self) -> usize {
         if self.commits.is_none() && self.is_of_whole_commits() {
             let quiet = self.view.index.quiet(self.range.clone()).filter(|event| self.is_among(*event));
@@ -282,7 +281,7 @@ impl<'a> MatchingEvents<'a> {
         count
     }
 
-    /// Whether nothing is asked that differs between the events of a commit, their collection aside.
+    /// Reports whether no condition differs between the events of a commit, their collection aside.
     fn is_of_whole_commits(&self) -> bool {
         self.beside == [None; 2]
             && self.seen.is_none()
@@ -290,8 +289,8 @@ impl<'a> MatchingEvents<'a> {
             && self.filter.attributes.is_empty()
     }
 
-    /// Tells how many events of each commit fit, in any order and by and by; nobody looks at each event where only
-    /// that is asked for which is the same for all of a commit.
+    /// Passes the number of matching events of each commit to `each`, in any order and perhaps in several calls.
+    /// Does not examine each event where all conditions are the same for all events of a commit.
     pub(crate) fn count_by_commit(&self, mut each: impl FnMut(&CommitRow, usize)) {
         let (index, Range { start, end }) = (&self.view.index, self.range.clone());
         let mut one = |event: u32| each(index.commit(index.event(event).commit), 1);
@@ -333,7 +332,7 @@ impl Among {
     }
 }
 
-/// What is left of a range of events between the first and the last commit that fit.
+/// Narrows a range of events to those between the first and the last matching commit.
 fn narrowed(view: &View, commits: Option<&[bool]>, range: Range<u32>) -> Range<u32> {
     let Some(commits) = commits else { return range };
     let place = |at: Option<usize>| at.map(|at| view.index.events_of(number(at)));
@@ -345,25 +344,25 @@ fn narrowed(view: &View, commits: Option<&[bool]>, range: Range<u32>) -> Range<u
 }
 
 impl View {
-    /// The number of an event if those of each commit were numbered the other way round.
+    /// Returns the number of an event if the events of each commit were numbered in reverse.
     fn turned(&self, event: u32) -> u32 {
         let events = self.index.events_of(self.index.event(event).commit);
         events.start + (events.end - 1 - event)
     }
 
-    /// Whether a file of this key came from another one.
+    /// Reports whether a file of this key was moved from another key.
     fn came_from_elsewhere(&self, key: u32) -> bool {
         self.index.of_key(key).from(0).any(|event| self.source_of(event).is_some())
     }
 
-    /// The event that took a file from where it stood before, if this one put it here.
+    /// Returns the event that removed a file from its former key, if this event created it by a move.
     pub(crate) fn source_of(&self, event: u32) -> Option<u32> {
         let is_created = self.index.event(event).action == Action::Created;
         self.index.moved(event).filter(|_| is_created)
     }
 
-    /// Adds the events of a key, as they are numbered in a list, and with `follow` those of each file
-    /// under the names that it had before.
+    /// Adds the events of a key, as [`turned`](Self::turned) numbers them, and with `follow` those of each file
+    /// under its former names.
     fn collect(&self, key: u32, follow: bool, events: &mut BTreeSet<u32>) {
         let mut open = vec![(key, self.index.events_len())];
         while let Some((key, end)) = open.pop() {

@@ -1,4 +1,4 @@
-//! What a page shows beside the events themselves: told from the index alone where it can be.
+//! What a page shows besides the events themselves, taken from the index alone where possible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::engine::history::query::page::Filter;
 use crate::engine::history::{HistoryError, View};
 use crate::store::{BlobId, TreeEntry};
 
-/// The seconds of a day of UTC.
+/// The number of seconds in a UTC day.
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// When and by whom a collection was changed last.
+/// When a collection was last changed, and by whom.
 #[derive(Debug, Clone)]
 pub struct LastChange {
     /// The event.
@@ -27,8 +27,8 @@ pub struct LastChange {
 }
 
 impl View {
-    /// The last event of a collection, up to a revision along the first parents if one is named; `None` where
-    /// there is none. No content is read, so a list can ask for each of its rows.
+    /// Returns the last event of a collection, up to an indexed revision if one is given; `None` where there is
+    /// none. It reads no contents, so a list can call it for each row.
     #[must_use]
     pub fn last_change(&self, key: &Key, until: Option<Revision>) -> Option<LastChange> {
         let number = self.index.find_key(key.as_str())?;
@@ -41,8 +41,7 @@ impl View {
         Some(LastChange { id: row.id, at: commit.time(), actor })
     }
 
-    /// Every key that has events up to a revision along the first parents, if one is named: the one that was
-    /// changed last comes first.
+    /// Returns every key that has events, most recently changed first, up to an indexed revision if one is given.
     pub fn keys_by_change(&self, until: Option<Revision>) -> impl Iterator<Item = &Key> {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
         let events = commit.map_or(0, |commit| self.index.events_until(commit));
@@ -53,7 +52,7 @@ impl View {
         fresh.map(|key| self.index.key(key))
     }
 
-    /// How many of the events that a filter lets through each day of UTC has, the days without one left out.
+    /// Returns the number of matching events of each UTC day, without the days that have none.
     ///
     /// # Errors
     ///
@@ -76,8 +75,8 @@ impl View {
         Ok(days.into_iter().filter(|(_, count)| *count > 0).map(|(day, count)| (date(day), count)).collect())
     }
 
-    /// What a file of the collections folder holds at a revision, whether it can be read as a collection or not;
-    /// `None` if there is no regular file of this name.
+    /// Reads a file of the collections folder at a revision, whether it is a valid collection or not; `None` if
+    /// there is no regular file with this name.
     ///
     /// # Errors
     ///
@@ -90,7 +89,7 @@ impl View {
         }
     }
 
-    /// What was committed under an id.
+    /// Reads a blob.
     ///
     /// # Errors
     ///
@@ -99,7 +98,7 @@ impl View {
         Ok(self.shared.archive.content(blob)?)
     }
 
-    /// A file of the collections folder as a path inside the repository.
+    /// Returns the path inside the repository of a file of the collections folder.
     #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.shared.path(name)

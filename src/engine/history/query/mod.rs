@@ -1,7 +1,6 @@
-//! What is asked of the history, and how it is found in the index: filters, pages, times and revisions.
+//! Queries of the history and how the index answers them: filters, pages, times and revisions.
 //!
-//! A question is answered from the index alone; contents are never read here. How a question stands in a URL
-//! is the business of [`http`](crate::http).
+//! Contents are read only for a filter by attribute and for what is shown. [`http`](crate::http) parses URLs.
 
 pub(crate) mod filter;
 pub(crate) mod glance;

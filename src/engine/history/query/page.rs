@@ -1,4 +1,4 @@
-//! Lists of events, newest first and those of one commit in the order of their keys, page by page.
+//! Lists of events, page by page: newest first, those of one commit in the order of their keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,30 +13,30 @@ use crate::engine::history::query::time;
 use crate::engine::history::query::time::TimeBound;
 use crate::engine::history::{HistoryError, View};
 
-/// Which events are asked for; all of it must be true of an event, and one of each list that is not empty.
+/// Selects events. An event must satisfy every field; it satisfies a list that is empty or has a fitting item.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
     /// Of these collections.
     pub collections: Vec<Key>,
-    /// Whether the events of a file go on under the name that it had before it was moved.
+    /// Whether to follow a moved file to its former names.
     pub follow: bool,
     /// That changed one of these attributes.
     pub attributes: Vec<String>,
-    /// Of these kinds.
+    /// With these actions.
     pub actions: Vec<Action>,
     /// By an author of one of these names or e-mail addresses.
     pub actors: Vec<String>,
-    /// Of these origins.
+    /// With these origins.
     pub origins: Vec<Origin>,
-    /// From then on.
+    /// From this bound on.
     pub since: Option<Bound>,
-    /// Until then.
+    /// Up to this bound.
     pub until: Option<Bound>,
-    /// Of collections that whoever asks may see.
+    /// Of collections that the reader may see.
     pub seeing: Option<Seeing>,
 }
 
-/// Tells the keys that may be seen.
+/// Decides which keys the reader may see.
 #[derive(Clone)]
 pub struct Seeing(pub Arc<dyn Fn(&Key) -> bool + Send + Sync>);
 
@@ -52,33 +52,31 @@ impl PartialEq for Seeing {
     }
 }
 
-/// A limit in time, or along the branch.
+/// A bound in time, or along the branch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
-    /// A committer time, included on both sides. Times need not grow along a branch, so each
-    /// event is judged by its own.
+    /// A committer time, inclusive. Times need not increase along a branch, so each event is compared by its own.
     Time(DateTime<Utc>),
-    /// A revision: as `since` the events that it does not reach, as `until` those that it does.
+    /// A revision: `since` selects the events that it does not reach, `until` those that it does.
     Revision {
-        /// What it was asked for as; a cursor stays one of its list when a branch's name has
-        /// moved on.
+        /// The text that named it, so that a cursor stays valid for its list when a branch has moved.
         asked: String,
         /// The revision.
         revision: Revision,
     },
 }
 
-/// Which events of a list.
+/// Selects a page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventPageQuery {
-    /// How many at most.
+    /// The maximum number of events.
     pub size: usize,
-    /// From where.
+    /// Where the page begins.
     pub at: PageStart,
 }
 
 impl EventPageQuery {
-    /// The newest events.
+    /// Selects the newest events.
     #[must_use]
     pub const fn first(size: usize) -> Self {
         Self { size, at: PageStart::Newest }
@@ -92,9 +90,9 @@ pub enum PageStart {
     Newest,
     /// At the oldest event: the last page.
     Oldest,
-    /// Behind this event, with older ones (`page[after]`).
+    /// After this event in the list, with older ones (`page[after]`).
     After(EventCursor),
-    /// Ahead of this event, with newer ones, up to it (`page[before]`).
+    /// Before this event in the list, with newer ones, up to it (`page[before]`).
     Before(EventCursor),
 }
 
@@ -103,7 +101,7 @@ pub enum PageStart {
 pub struct EventPage {
     /// The events.
     pub events: Vec<Arc<EventRecord>>,
-    /// The cursor of each.
+    /// The cursor of each event.
     pub cursors: Vec<EventCursor>,
     /// Whether the list has newer events.
     pub has_newer: bool,
@@ -111,12 +109,11 @@ pub struct EventPage {
     pub has_older: bool,
 }
 
-/// An event's place in a list. It holds when new commits come, and is good for the list that it
-/// was made for only.
+/// An event's place in a list. It stays valid when new commits arrive, but only for the list that it was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventCursor {
     revision: Revision,
-    /// Which event of the commit, from 0.
+    /// The index of the event in its commit, from 0.
     nth: u32,
     list: u32,
 }
@@ -144,7 +141,7 @@ impl FromStr for EventCursor {
 }
 
 impl Filter {
-    /// Tells lists apart.
+    /// Returns a checksum that distinguishes lists.
     fn list(&self) -> u32 {
         let bound = |bound: &Option<Bound>| match bound {
             None => String::new(),
@@ -167,17 +164,17 @@ impl Filter {
 }
 
 impl View {
-    /// A page of events, newest first; those of one commit in the order of their keys.
+    /// Returns a page of events, newest first; those of one commit in the order of their keys.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::UnknownKey`] for a collection that never was, and
+    /// [`HistoryError::UnknownKey`] for a collection that never existed, and
     /// [`HistoryError::BadCursor`] for a cursor of another list or of a history that was rewritten.
     pub fn events(&self, filter: &Filter, page: &EventPageQuery) -> Result<EventPage, HistoryError> {
         self.page(&MatchingEvents::new(self, filter)?, filter, page)
     }
 
-    /// A page of events, and how many the whole list has.
+    /// Returns a page of events, and the number of events in the whole list.
     ///
     /// # Errors
     ///
@@ -229,7 +226,7 @@ impl View {
         })
     }
 
-    /// The limit that a user's text names: a time, a day, or a revision as in [`resolve`](Self::resolve).
+    /// Parses a bound in a user's text: a time, a day, or a revision as in [`resolve`](Self::resolve).
     ///
     /// # Errors
     ///
@@ -241,14 +238,13 @@ impl View {
         Ok(Bound::Revision { asked: text.to_owned(), revision: self.resolve(text)? })
     }
 
-    /// Whether there ever was a collection of this key.
+    /// Reports whether a collection with this key ever existed.
     #[must_use]
     pub fn knows(&self, key: &Key) -> bool {
         self.index.find_key(key.as_str()).is_some()
     }
 
-    /// What became of a collection, in a sentence: by whom and when it was deleted; `None` of one that is there, or
-    /// never was.
+    /// Returns a sentence about who deleted a collection and when; `None` for one that exists, or never did.
     ///
     /// # Errors
     ///
@@ -276,15 +272,14 @@ impl View {
     fn place_of(&self, cursor: &EventCursor, filter: &Filter) -> Result<u32, HistoryError> {
         let commit = self.index.find(cursor.revision).ok_or(HistoryError::BadCursor)?;
         let events = self.index.events_of(commit);
-        // A made-up number is as good as the last one: a refusal would tell how many events of other
-        // keys a commit has.
+        // A made-up number counts as the last one: an error would reveal how many events of other keys a commit has.
         let last = events.end.checked_sub(1).filter(|last| events.contains(last));
         let event = last.map(|last| last.min(events.start.saturating_add(cursor.nth)));
         event.filter(|_| cursor.list == filter.list()).ok_or(HistoryError::BadCursor)
     }
 }
 
-/// The first events, and whether there are more.
+/// Returns the first events, and whether there are more.
 fn take(mut events: impl Iterator<Item = u32>, len: usize) -> (Vec<u32>, bool) {
     let taken = events.by_ref().take(len).collect();
     (taken, events.next().is_some())

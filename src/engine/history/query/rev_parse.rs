@@ -1,14 +1,13 @@
-//! From what a user writes for a revision to the commit, as `git rev-parse` does for a part of git's
-//! syntax (gitrevisions(7)).
+//! Resolves a user's text to a revision, as `git rev-parse` does, in a subset of its syntax (gitrevisions(7)).
 //!
 //! | written | means |
 //! |---|---|
-//! | `9fceb02d…` | the commit with this id, whole or its first 7 or more digits |
+//! | `9fceb02d…` | the commit with this id, in full or abbreviated to at least 7 digits |
 //! | `v1.0`, `main` | a tag, a branch |
 //! | `HEAD` | the head of the served branch, whatever is checked out |
-//! | `REV~3`, `REV^` | three first parents back, one back; behind any of the above, and again |
+//! | `REV~3`, `REV^` | three first parents back, one back; after any of the above, and repeatedly |
 //! | `2026-03-01T09:30:00Z` | the commit nearest the head whose committer time is not later |
-//! | `2026-03-01` | the same of the end of that day, in UTC |
+//! | `2026-03-01` | the same for the end of that day, in UTC |
 
 use crate::domain::Revision;
 use crate::engine::history::query::time;
@@ -17,13 +16,12 @@ use crate::engine::history::{HistoryError, View};
 use crate::store::NameError;
 
 impl View {
-    /// The revision that a user's text names.
+    /// Returns the revision that a user's text names.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::BadRevision`] for a text that can name none,
-    /// [`HistoryError::UnknownRevision`] where nothing has the name, [`HistoryError::CutOff`] where that may be as the
-    /// clone is shallow, and
+    /// [`HistoryError::BadRevision`] for a text that can't name one, [`HistoryError::UnknownRevision`] where nothing
+    /// has the name, [`HistoryError::CutOff`] where that may be because the clone is shallow, and
     /// [`HistoryError::NotOnBranch`] for a commit that the served branch does not reach.
     pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
         let unknown = || match self.shared.archive.cut_off() {
@@ -46,13 +44,13 @@ impl View {
                 NameError::Store(error) => error.into(),
             })?,
         };
-        // Where the name stands is of no interest: the branch may well reach a commit before it.
+        // The named commit itself does not matter: the branch may reach an ancestor of it.
         let meant = self.first_parent(named, steps)?.ok_or_else(unknown)?;
         if self.reaches(meant)? { Ok(meant) } else { Err(HistoryError::NotOnBranch(text.to_owned())) }
     }
 
-    /// Behind which commit whoever wants to hear of everything since then begins; `None` is before the first. What a time
-    /// names is all from its first moment on, a revision what came after it.
+    /// Returns the commit after which a follower begins that wants everything since `text`; `None` is before the
+    /// first commit. A time means everything from its first instant on, a revision everything after it.
     ///
     /// # Errors
     ///
@@ -67,7 +65,7 @@ impl View {
         }
     }
 
-    /// The commit `steps` first parents back; of the history of the branch the index knows it.
+    /// Returns the commit `steps` first parents back; the index knows it for the commits of the branch.
     fn first_parent(&self, revision: Revision, steps: u32) -> Result<Option<Revision>, HistoryError> {
         let mut at = revision;
         for left in (0..=steps).rev() {
@@ -86,8 +84,8 @@ impl View {
     }
 }
 
-/// Takes `~n` and `^` off the end of a name: how many first parents they go back, which may be more than
-/// there are commits; `None` for anything else behind the name.
+/// Splits `~n` and `^` off the end of a name. Returns how many first parents they go back, which may be more than
+/// there are commits; `None` for any other suffix.
 fn split(text: &str) -> Option<(&str, u32)> {
     let (name, mut rest) = text.split_at(text.find(['~', '^']).unwrap_or(text.len()));
     let mut steps = 0_u32;

@@ -1,19 +1,19 @@
-//! Times as people write them: a moment, or a day.
+//! Times as people write them: an instant, or a day.
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
 
 use crate::domain::day;
 
-/// Which side of a span a time limits, since a day has a beginning and an end.
+/// The side of a span that a time bounds; it matters for a day, which has a beginning and an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeBound {
-    /// From it on: a day stands for its first moment.
+    /// The lower bound: a day means its first instant.
     Since,
-    /// Until it: a day stands for its last moment.
+    /// The upper bound: a day means its last instant.
     Until,
 }
 
-/// An RFC 3339 time (`t`, `z` and a blank between date and time are taken as well), or a day in UTC.
+/// Parses an RFC 3339 time (`t`, `z` and a space between date and time are accepted as well), or a day in UTC.
 pub(crate) fn parse(text: &str, side: TimeBound) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.with_timezone(&Utc));

@@ -1,4 +1,4 @@
-//! An archive that counts what it is asked for.
+//! An archive that counts its reads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use crate::engine::history::tests::*;
 use crate::store::git::GitArchive;
 use crate::store::{BlobId, CommitChanges, EachContent, FileChange, FirstParents, RawSignature};
 
-/// Counts the readings of folders and of contents.
+/// Counts the reads of folders and of contents.
 #[derive(Debug)]
 pub(crate) struct Counting {
     archive: Arc<GitArchive>,
@@ -19,7 +19,7 @@ impl Counting {
         Arc::new(Self { archive, folders: AtomicUsize::new(0), contents: AtomicUsize::new(0) })
     }
 
-    /// How many folders and contents were read since this was asked last.
+    /// Returns the numbers of folders and contents read since the last call.
     pub(crate) fn take(&self) -> (usize, usize) {
         (self.folders.swap(0, Ordering::Relaxed), self.contents.swap(0, Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Merges of the service: what they tell, and to whom.
+//! Merges made by the service: which events they have, and which followers receive them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::engine::history::tests::*;
 use crate::random::cases;
 use crate::store::git::testing::{Making, Put};
 
-/// What somebody has who follows the events.
+/// The collections as a follower of the events has them.
 type Held = BTreeMap<Key, BTreeMap<String, Value>>;
 
 const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
@@ -28,7 +28,7 @@ struct Merged {
 }
 
 impl Merged {
-    /// Of the file of `posts`, as it was and as each commit has it.
+    /// Makes the commits from the file of `posts` in the base, in each commit of the sides, and in the merge.
     fn of(base: Option<&str>, theirs: &[Option<&str>], ours: &[Option<&str>], merged: Option<&str>) -> Self {
         let repo = Repo::bare();
         let put = |parents: &[Revision], text: Option<&str>, message: &str, at: i64| {
@@ -56,7 +56,7 @@ impl Merged {
         Self { repo, base: root, theirs, ours, merge }
     }
 
-    /// What the merge tells.
+    /// Returns the events of the merge.
     fn told(&self) -> Vec<String> {
         read(&self.repo).events_of(self.merge).unwrap().iter().map(|event| line(event)).collect()
     }
@@ -75,7 +75,7 @@ fn served(view: &View, revision: Revision) -> Held {
     entries.entries.iter().map(|(key, entry)| (key.clone(), attributes(entry))).collect()
 }
 
-/// Goes on from what somebody has with what they hear next.
+/// Applies an event to what a follower has.
 fn follow(followed: &mut Held, event: &EventRecord) {
     let has = followed.entry(event.key.clone()).or_default();
     if event.action != Action::Updated {
@@ -92,7 +92,7 @@ fn follow(followed: &mut Held, event: &EventRecord) {
     }
 }
 
-/// The events that somebody hears who stands at a commit, oldest first; all of them without one.
+/// Returns the events that a follower at a commit receives, oldest first; all events without a commit.
 fn heard(view: &View, since: Option<Revision>) -> Vec<Arc<EventRecord>> {
     let since = since.map(|revision| Bound::Revision { asked: revision.to_string(), revision });
     let filter = Filter { since, ..Filter::default() };
@@ -121,13 +121,13 @@ fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same()
     let days = view.events_by_day(&Filter::default()).unwrap();
     assert_eq!(days.values().sum::<usize>(), 3);
     assert_eq!(view.events_after(None, &Filter::default()), 3);
-    // The next commit is compared with what the merge holds.
+    // The next commit is compared with the content of the merge.
     let next = merged.repo.add_commit(&[("posts.yaml", &document("name: C\nx-x: 1\n"))], "next");
     let view = read(&merged.repo);
     assert_eq!(line(&view.events_of(next).unwrap()[0]), "updated posts (name B C)");
 }
 
-/// What a subscriber is told that is known by now.
+/// Returns what a subscriber can receive now.
 async fn heard_now(subscription: &mut Subscription) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(next) = subscription.next_known().await.unwrap() {
@@ -163,7 +163,7 @@ async fn who_follows_over_a_merge_hears_each_event_once_and_comes_back_behind_th
         assert_eq!(heard_now(subscription).await, [&shown(ours)[..], &up_to].concat());
         assert_eq!(subscription.caught_up(), Some(*merge));
     }
-    // Whoever comes back from there has heard it all; from a side's last commit, what the other side did is news.
+    // A subscriber that resumes at the merge has everything; one at a side's last commit lacks the other side.
     let told =
         async |at: Revision| heard_now(&mut history.subscribe(Some(at.into()), Filter::default())).await;
     assert_eq!(told(*merge).await, [""; 0]);
@@ -201,7 +201,7 @@ fn what_one_side_took_back_itself_is_told_for_who_hears_it_last() {
     // In a list: C, then B, then A again.
     let merged = Merged::of(Some(&a), &[Some(&c)], &[Some(&b), Some(&a)], Some(&c));
     assert_eq!(merged.told(), ["updated posts (name A C)"]);
-    // For who stood at C: B, then A again. In a list C gave it.
+    // For a follower at C: B, then A again. In a list, C gave the value.
     let merged = Merged::of(Some(&a), &[Some(&b), Some(&a)], &[Some(&c)], Some(&c));
     assert_eq!(merged.told(), ["updated posts (name A C)"]);
     let blamed = read(&merged.repo).blame(&key("posts"), None, &|_| true).unwrap();
@@ -255,7 +255,7 @@ fn file() -> impl Strategy<Value = Option<String>> {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// Whatever the two sides did, and whatever the merge made of it.
+    /// Whatever the two sides changed, and whatever the result of the merge.
     #[test]
     fn whoever_follows_the_events_from_anywhere_ends_at_what_the_merge_holds(
         base in file(),

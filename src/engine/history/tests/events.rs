@@ -1,4 +1,4 @@
-//! What the events of a history are.
+//! Which events a history has.
 
 use crate::engine::history::tests::*;
 use crate::store::git::testing::{Making, Put};

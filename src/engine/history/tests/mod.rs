@@ -1,4 +1,4 @@
-//! The history against repositories made for it.
+//! Tests of the history on repositories made for them.
 
 mod counting;
 mod decided;
@@ -28,7 +28,7 @@ fn named(name: &str) -> String {
     format!("# kept\ntype: document\nname: {name}\n")
 }
 
-/// `created posts 9fceb02 [type, name]`, newest first.
+/// Returns all events as lines such as `updated posts (name A B)`, newest first.
 fn told(view: &View) -> Vec<String> {
     let page = view.events(&Filter::default(), &EventPageQuery::first(1000)).unwrap();
     page.events.iter().map(|event| line(event)).collect()
@@ -60,7 +60,7 @@ fn all(view: &View) -> Vec<Arc<EventRecord>> {
     events
 }
 
-/// A page of one collection's events, a deleted one's too.
+/// Returns a page of one collection's events, a deleted one's too.
 fn of_key(view: &View, text: &str, page: &EventPageQuery) -> Result<EventPage, HistoryError> {
     view.events(&Filter { collections: vec![key(text)], ..Filter::default() }, page)
 }

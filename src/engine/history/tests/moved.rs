@@ -2,7 +2,7 @@
 
 use crate::engine::history::tests::*;
 
-/// The events of a key, newest first, with where the file moved to or from.
+/// Returns the events of a key, newest first, with the key that the file moved to or from.
 fn followed(view: &View, of: &str, seeing: Option<Seeing>) -> Vec<String> {
     let filter = Filter { collections: vec![key(of)], follow: true, seeing, ..Filter::default() };
     let page = view.events(&filter, &EventPageQuery::first(100)).unwrap();

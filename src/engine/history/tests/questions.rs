@@ -1,4 +1,4 @@
-//! What can be asked of a history.
+//! Queries of a history.
 
 use crate::engine::history::follow::KnownKey;
 use crate::engine::history::index::persist;
@@ -210,7 +210,7 @@ fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
     assert_eq!(blamed("posts"), [("type".to_owned(), again), ("name".to_owned(), again)], "a new life");
 }
 
-/// What has become of the collections since a token, as somebody is shown it who may see all.
+/// Returns the changes since a token, for a reader that may see all collections.
 fn since(view: &View, token: &SyncToken) -> Result<Vec<(String, bool)>, HistoryError> {
     let served = view.snapshot_as_of(view.head().unwrap()).unwrap();
     let changes = view.changes_since(token, &Shown::of(&served, VisibleKeys::All), VisibleKeys::All)?;

@@ -14,11 +14,11 @@ use crate::store::git::testing::{Making, Put};
 /// A step of a random history.
 #[derive(Debug, Clone)]
 enum Act {
-    /// A commit that does this to files.
+    /// A commit with these changes of files, as indexes of names and contents.
     Commit(Vec<(usize, usize)>),
     /// A side branch of two commits, merged with its first parent on the main line or on the side.
     Merge(Vec<(usize, usize)>, bool),
-    /// The branch goes back by this many commits.
+    /// Moves the branch back by this many commits.
     Rewind(usize),
 }
 
@@ -62,7 +62,7 @@ fn commit(repo: &Repo, parents: &[Revision], puts: &[(usize, usize)], n: usize) 
     repo.make(&Making { parents, files, message: &message, author: who, committer: who, at })
 }
 
-/// Does one step, and points the branch to what comes of it.
+/// Performs one step, and points the branch to the result.
 fn perform(repo: &Repo, act: &Act, n: usize) -> Option<Revision> {
     let head = repo.archive().head().unwrap();
     let parents: Vec<_> = head.into_iter().collect();
@@ -90,8 +90,7 @@ fn parsed(repo: &Repo, revision: Revision, key: &Key) -> Option<Result<Collectio
     Some(crate::format::read(key, &bytes).map_err(|_| ()))
 }
 
-/// What is served of a key along a line of commits, oldest first: the file, or what it was before
-/// it broke.
+/// Returns what is served for a key after a line of commits, oldest first: the file, or the file before it broke.
 fn served(repo: &Repo, line: &[Revision], key: &Key) -> Option<Collection> {
     line.iter().fold(None, |before, revision| match parsed(repo, *revision, key) {
         None => None,
@@ -122,7 +121,7 @@ fn check_past(repo: &Repo, view: &View) {
                 let here = |at: usize| parsed(repo, line[at], &self::key(key)).is_some();
                 (0..=at).rev().take_while(|at| here(*at)).last()
             };
-            // The one that there has been for longer hides the other; of two as old the first in byte order.
+            // The key that has existed longer hides the other; of equally old ones, the first in byte order does.
             let both = folded.contains_key("b") && folded.contains_key("B");
             let hidden = match key.as_str() {
                 "b" => both && since("B") <= since("b"),
@@ -135,7 +134,7 @@ fn check_past(repo: &Repo, view: &View) {
     }
 }
 
-/// Makes an event's changes, from nothing but the event.
+/// Applies an event's changes, from the event alone.
 fn fold(folded: &mut BTreeMap<Key, Collection>, event: &EventRecord) {
     let Effect::Changes(changes) = &event.effect else { return };
     let mut attributes: BTreeMap<String, crate::domain::Value> = BTreeMap::new();
@@ -156,7 +155,7 @@ fn fold(folded: &mut BTreeMap<Key, Collection>, event: &EventRecord) {
     }
 }
 
-/// The events of `git log --first-parent` behind a revision, as ids of the stream.
+/// Returns the events of `git log --first-parent` after a revision, as ids of the stream.
 fn positions(view: &View, repo: &Repo, behind: Option<Revision>) -> Vec<String> {
     let line = repo.first_parents();
     let from = behind.map_or(0, |behind| line.iter().position(|it| *it == behind).unwrap() + 1);
@@ -164,7 +163,7 @@ fn positions(view: &View, repo: &Repo, behind: Option<Revision>) -> Vec<String> 
     events.map(|event| event.position.to_string()).collect()
 }
 
-/// Follows a branch through these acts; the subscriber is cut and resumed where `cuts` says.
+/// Follows a branch through these acts; the subscriber is dropped and resumed where `cuts` says.
 async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
     let first = commit(repo, &[], &[(0, 1), (2, 1)], 0);
     repo.point("refs/heads/main", first);
@@ -174,7 +173,7 @@ async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
     check_past(repo, &view);
     let mut position = Position::from(first);
     let mut subscription = history.subscribe(Some(position), Filter::default());
-    // What a reader that begins anew at each reset has heard, and from where.
+    // What a reader that starts over at each reset has received, and the revision it started from.
     let (mut began, mut heard) = (first, Vec::new());
     for (n, act) in acts.iter().enumerate() {
         let Some(head) = perform(repo, act, n + 1) else { continue };
@@ -201,7 +200,7 @@ async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
             }
         }
         assert_eq!(subscription.caught_up(), Some(head));
-        // A merge whose first parent is the side takes what was heard off the first parents.
+        // A merge whose first parent is the side moves the received commits off the first parents.
         if repo.first_parents().contains(&began) {
             let all = positions(&view, repo, Some(began));
             let known = |it: &&String| all.contains(it);

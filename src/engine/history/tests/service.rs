@@ -65,7 +65,7 @@ impl Running {
         self.repo.show(head, name).map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
-    /// Tells the engine that the branch moved, and waits until it knows.
+    /// Notifies the engine that the branch moved, and waits until it has read the new head.
     async fn notice(&self, head: Revision) {
         let mut heads = self.engine.projection.heads();
         self.engine.signals.send(Signal::Changed(Hint::Branch)).await.unwrap();
@@ -84,7 +84,7 @@ impl Running {
     }
 }
 
-/// Those of the engine's own tests, at a later time.
+/// The options of the engine's own tests, with a later clock.
 fn engine_options() -> EngineOptions {
     let options = crate::engine::tests::options();
     let clock = Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap());
@@ -232,7 +232,7 @@ async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
     std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace("name: Mine", "name: Again"))
         .unwrap();
     running.engine.signals.send(Signal::Changed(Hint::Everything)).await.unwrap();
-    // A write of another key is answered after the notice was followed.
+    // A write to another key is answered after the notice has been handled.
     let other = crate::domain::Collection::new(key("other"), crate::domain::Kind::Media, []).unwrap();
     running.submit(Command::Create(other)).await.unwrap();
     let refusal = running.undo(event.id).await.unwrap_err();
@@ -241,7 +241,7 @@ async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
     running.stop().await;
 }
 
-/// What a subscriber hears until it has seen everything.
+/// Waits for the next `count` items of a subscriber.
 async fn heard(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut heard = Vec::new();
     for _ in 0..count {
@@ -312,7 +312,7 @@ async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
     running.stop().await;
 }
 
-/// What is served for each key, and what is told to be wrong with it.
+/// Returns what is served for each key, and its problem.
 fn rules(snapshot: &crate::engine::Snapshot) -> Vec<String> {
     let told = snapshot.catalog().iter().map(|entry| {
         let problem = entry.problem.as_ref().map(|problem| (problem.to_string(), problem.serving));
@@ -321,7 +321,7 @@ fn rules(snapshot: &crate::engine::Snapshot) -> Vec<String> {
     told.collect()
 }
 
-/// Keys that differ in letter case only, two files of a key, broken ones, and those that lack something.
+/// Covers keys that differ only in letter case, two files of a key, broken files, and files that lack something.
 #[test]
 fn the_present_and_the_past_show_a_key_by_the_same_rules() {
     let repo = Repo::bare();
@@ -428,7 +428,7 @@ async fn a_history_that_is_deepened_or_cut_shorter_is_told_anew_at_the_next_ques
     assert_eq!(told(&running.history.view().await.unwrap()), whole);
     cut_at(commits[1]);
     assert_eq!(told(&running.history.view().await.unwrap()), cut);
-    // One that the branch never had changes nothing.
+    // A shallow commit that the branch never had changes nothing.
     std::fs::write(&shallow, format!("{}\n{}\n", commits[1], "7".repeat(40))).unwrap();
     assert_eq!(told(&running.history.view().await.unwrap()), cut);
     running.stop().await;
