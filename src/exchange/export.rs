@@ -1,4 +1,4 @@
-//! Collections in the forms of other programs.
+//! Collections in the formats of other programs.
 
 mod decap;
 
@@ -11,13 +11,13 @@ use super::{Form, ImportOptions, Schemas, parse};
 use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
 use crate::format;
 
-/// One document `collections:`, each with its attributes as its file has them.
+/// Writes one document `collections:`, with the attributes of each as its file has them.
 pub(crate) fn yaml(catalog: &Catalog) -> String {
     let collections = catalog.iter().map(|it| (it.key().to_string(), Value::Map(attributes(it).into())));
     format::write_document(&[("collections".to_owned(), Value::Map(collections.collect()))])
 }
 
-/// Laika's settings file.
+/// Writes Laika's settings file.
 pub(crate) fn laika(catalog: &Catalog) -> String {
     let collections = catalog.iter().map(|it| (it.key().to_string(), Value::Map(settings(it).into())));
     let document = Value::from([("collections", Value::Map(collections.collect()))]);
@@ -27,7 +27,7 @@ pub(crate) fn laika(catalog: &Catalog) -> String {
     out
 }
 
-/// What Laika's settings file says and the collections don't: Laika refuses the whole file where a status has no name.
+/// Lists what Laika's settings file adds to the collections: Laika refuses the whole file if a status has no name.
 pub(crate) fn additions(catalog: &Catalog) -> Vec<String> {
     let nameless = |it: &Collection| -> Vec<String> {
         let Some(Value::Map(statuses)) = it.get(&Attribute::UnpublishedStatuses) else { return Vec::new() };
@@ -40,7 +40,7 @@ pub(crate) fn additions(catalog: &Catalog) -> Vec<String> {
     catalog.iter().flat_map(|it| nameless(it)).collect()
 }
 
-/// What has no place in a configuration of Decap: what an import of it would change where it came from.
+/// Lists what a Decap configuration can't express: what importing it would change in the catalog that it came from.
 pub(crate) fn losses(text: &str, catalog: &Catalog) -> Vec<String> {
     let media_key = Key::parse("media").expect("it is a key");
     let options = ImportOptions { keep_files: false, media_key, schemas: Schemas::default() };
@@ -57,7 +57,7 @@ pub(crate) fn losses(text: &str, catalog: &Catalog) -> Vec<String> {
     }
 }
 
-/// A table for a spreadsheet: a line for each collection, a column for each attribute that one of them has.
+/// Writes a table for a spreadsheet: a row for each collection, a column for each attribute that one of them has.
 pub(crate) fn csv(catalog: &Catalog) -> csv::Result<Vec<u8>> {
     let known = [Kind::Document, Kind::Media].into_iter().flat_map(Attribute::known);
     let names =
@@ -79,14 +79,14 @@ pub(crate) fn csv(catalog: &Catalog) -> csv::Result<Vec<u8>> {
     table.into_inner().map_err(|error| error.into_error().into())
 }
 
-/// The attributes as the file has them, `type` first.
+/// Returns the attributes as the file has them, `type` first.
 fn attributes(collection: &Collection) -> Vec<(String, Value)> {
     let kind = ("type".to_owned(), Value::from(collection.kind().as_str()));
     let all = collection.attributes().iter().map(|(name, value)| (name.to_string(), value.clone()));
     std::iter::once(kind).chain(all).collect()
 }
 
-/// The attributes with `key`, and with what Laika has and we don't where Laika looks for it.
+/// Returns the attributes with `key`, and with Laika's own attributes where Laika looks for them.
 fn settings(collection: &Collection) -> Vec<(String, Value)> {
     let mut settings = attributes(collection);
     settings.insert(1, ("key".to_owned(), collection.key().as_str().into()));
@@ -107,7 +107,7 @@ fn settings(collection: &Collection) -> Vec<(String, Value)> {
     settings
 }
 
-/// The statuses with a name each, for Laika asks for it.
+/// Gives each status a name, because Laika requires one.
 fn named(statuses: &Value) -> Value {
     let Value::Map(statuses) = statuses else { return statuses.clone() };
     let named = |(key, status): &(String, Value)| match status {
@@ -124,10 +124,10 @@ fn has_name(status: &Value) -> bool {
     status.get("name").is_some()
 }
 
-/// How far each level of JSON is indented.
+/// The indentation of each level of JSON.
 const STEP: usize = 2;
 
-/// Writes JSON on lines of its own for each member of a map.
+/// Writes JSON with a line for each member of a map.
 fn pretty(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Map(members) if !members.is_empty() => {

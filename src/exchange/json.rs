@@ -1,4 +1,4 @@
-//! The list document of our own API, as `GET /collections` and `collectory export` give it.
+//! The list document of our own API, as `GET /collections` and `collectory export` return it.
 
 use percent_encoding::percent_decode_str;
 
@@ -22,8 +22,7 @@ pub(super) fn read(root: &ForeignNode) -> Result<ImportSource, Fault> {
     Ok(source)
 }
 
-/// Why the document can't be all there is: it says that it is a page, that something was filtered out, or has one
-/// collection without a list.
+/// Returns why the document is incomplete: it says that it is a page or filtered, or it is not a list.
 fn partial(root: &ForeignNode, data: &ForeignNode) -> Option<Fault> {
     let told = |node: &ForeignNode, what| {
         node.at.fault(format!(
@@ -39,13 +38,13 @@ fn partial(root: &ForeignNode, data: &ForeignNode) -> Option<Fault> {
         .or_else(|| asked(root, "filter[").map(|node| told(node, "a list with a filter")))
 }
 
-/// Why attributes may be missing.
+/// Returns why attributes may be missing.
 fn sparse(root: &ForeignNode) -> Option<Fault> {
     let told = "this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]";
     asked(root, "fields[").map(|node| node.at.fault(told))
 }
 
-/// The document's address, if a parameter of its query begins so.
+/// Returns the document's `self` link, if a parameter of its query begins with `prefix`.
 fn asked<'a>(root: &'a ForeignNode, prefix: &str) -> Option<&'a ForeignNode> {
     let this = root.get("links")?.get("self")?;
     let address = this.get("href").unwrap_or(this).as_text()?;
@@ -76,7 +75,7 @@ fn take(source: &mut ImportSource, resource: &ForeignNode) {
     source.take(key, kind, written.collect(), resource.at, |path| attributes.locate(path));
 }
 
-/// The kind that a resource's `type` names.
+/// Returns the kind that a resource's `type` names.
 fn kind_of(text: &str) -> Option<Kind> {
     Kind::parse(text.strip_suffix("-collection")?)
 }

@@ -5,10 +5,10 @@ use crate::domain::{Attribute, Key, Kind, Shorthand, Value};
 use crate::format::Fault;
 use crate::format::foreign::ForeignNode;
 
-/// Where attributes go that no collection of ours has.
+/// The attribute that keeps Laika's attributes unknown to us.
 pub(super) const EXTRA: &str = "x-laika";
 
-/// Where a collection's own schema goes.
+/// The attribute that keeps a collection's own schema.
 pub(super) const SCHEMA: &str = "x-schema";
 
 /// Reads the settings of a content store.
@@ -53,7 +53,7 @@ fn take(source: &mut ImportSource, name: &ForeignNode, settings: &ForeignNode, o
     source.take(key, kind, attributes, name.at, |path| settings.locate(path));
 }
 
-/// The attributes, those that Laika has and we don't in a map of their own.
+/// Returns the attributes; those that only Laika has are in a map of their own.
 fn attributes(kind: Kind, settings: &ForeignNode, schema: Option<(String, Value)>) -> Vec<(String, Value)> {
     let all = settings.entries().filter_map(|(name, value)| Some((name.as_text()?, value)));
     let all = all.filter(|(name, _)| *name != "key" && !(*name == SCHEMA && schema.is_some()));
@@ -63,7 +63,7 @@ fn attributes(kind: Kind, settings: &ForeignNode, schema: Option<(String, Value)
     if let Some(at) = attributes.iter().position(|(name, _)| name == EXTRA).filter(|_| !extra.is_empty()) {
         match attributes.remove(at) {
             (_, Value::Map(more)) => extra.extend(more),
-            // What is no map goes along under its name.
+            // A value that is not a map is kept under its own name.
             other => extra.push(other),
         }
     }
@@ -78,7 +78,7 @@ fn values(entries: Vec<(&str, &ForeignNode)>) -> Vec<(String, Value)> {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value.to_value())).collect()
 }
 
-/// Whether a collection of this kind can have the attribute as it is.
+/// Reports whether a collection of this kind can have the attribute as it is.
 pub(super) fn is_known(kind: Kind, name: &str) -> bool {
     let shorthand = kind == Kind::Document && Shorthand::parse(name).is_some();
     name == "type" || shorthand || Attribute::parse(kind, name).is_some()

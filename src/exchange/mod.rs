@@ -1,15 +1,14 @@
-//! Settings that come from other programs, and go to them.
+//! Import and export of the settings of other programs.
 //!
 //! ```text
-//! bytes ──read──▶ ImportSource: candidates, what is skipped, faults
-//! ImportSource + what is there ──plan──▶ ImportPlan: one line a key ──commands──▶ one batch
+//! bytes ──read──▶ ImportSource: candidates, skipped items, faults
+//! ImportSource + existing collections ──plan──▶ ImportPlan: one line per key ──commands──▶ one batch
 //! Catalog ──write──▶ text of another program
 //! ```
 //!
-//! Everything here is pure: whether a plan is carried out in a repository or through a running
-//! service, and where bytes come from and go to, is the command line's business. What is never done
-//! here: to guess a setting that the source does not have, and to take over what may hold a secret
-//! (the `backend` of a Decap configuration).
+//! Everything here is pure. The command line decides whether a plan is executed in a repository or through a running
+//! service, and where bytes come from and go to. This module never guesses a setting that the source does not have,
+//! and never imports what may contain a secret (the `backend` of a Decap configuration).
 
 mod decap;
 pub(crate) mod export;
@@ -28,31 +27,31 @@ use crate::domain::{Catalog, Value};
 use crate::format::Fault;
 use crate::format::foreign::{self, ForeignNode};
 
-/// The most bytes of a Decap configuration.
+/// The maximum number of bytes of a Decap configuration.
 const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 
-/// A form that settings come in.
+/// A format of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The settings file of a Laika content store, as JSON or YAML.
     Laika,
-    /// The configuration of Decap CMS, and of those that read the same.
+    /// The configuration of Decap CMS and of the programs that read it too.
     Decap,
     /// The list document of our own API.
     Json,
 }
 
-/// A file that can be read, and its form.
+/// A parsed file, and its format.
 pub(crate) struct Parsed {
     root: ForeignNode,
     form: Form,
 }
 
-/// Parses settings; without a form, in the one that they look like.
+/// Parses settings; without `form`, detects their format.
 ///
 /// # Errors
 ///
-/// Says why nothing can be read of them.
+/// Returns why they can't be read.
 pub(crate) fn parse(bytes: &[u8], form: Option<Form>) -> Result<Parsed, Fault> {
     let root = foreign::read(bytes)?.ok_or_else(|| Fault::at_start("the file is empty"))?;
     if !root.is_map() {
@@ -72,11 +71,11 @@ pub(crate) fn parse(bytes: &[u8], form: Option<Form>) -> Result<Parsed, Fault> {
 }
 
 impl Parsed {
-    /// Reads the collections; what is there already says under which keys it came.
+    /// Reads the collections. The existing ones in `there` say which keys an earlier import gave them.
     ///
     /// # Errors
     ///
-    /// Says why nothing can be read; faults of single collections stand in the [`ImportSource`].
+    /// Returns why nothing can be read; the [`ImportSource`] contains faults of single collections.
     pub(crate) fn read(&self, options: &ImportOptions, there: &Catalog) -> Result<ImportSource, Fault> {
         match self.form {
             Form::Laika => laika::read(&self.root, options),
@@ -86,28 +85,28 @@ impl Parsed {
     }
 }
 
-/// Reads a document that a service gives.
+/// Reads a document that a service returned.
 ///
 /// # Errors
 ///
-/// Says why it is none.
+/// Returns why it can't be read.
 pub(crate) fn served(bytes: &[u8]) -> Result<ImportSource, Fault> {
     json::read(&foreign::read(bytes)?.ok_or_else(|| Fault::at_start("there is nothing in it"))?)
 }
 
-/// Reads a JSON document, for what stands beside a settings file.
+/// Reads a JSON document that accompanies a settings file.
 ///
 /// # Errors
 ///
-/// Says what can't be read, where.
+/// Returns what can't be read, and where.
 pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, Fault> {
     Ok(foreign::read(bytes)?.map_or(Value::Null, |node| node.to_value()))
 }
 
-/// The schemas that stand beside a Laika settings file, by key.
+/// The schemas that accompany a Laika settings file, by key.
 pub(crate) type Schemas = BTreeMap<String, Value>;
 
-/// What settings look like.
+/// Detects the format of settings.
 fn detect(root: &ForeignNode) -> Option<Form> {
     const DECAP: [&str; 5] = ["backend", "media_folder", "publish_mode", "local_backend", "singletons"];
     let collections = root.given("collections");

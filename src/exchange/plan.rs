@@ -7,7 +7,7 @@ use super::{Candidate, ImportSource};
 use crate::domain::{Attribute, Catalog, Collection, Command, Key, Patch, Refusal, Value, changes};
 use crate::format::Fault;
 
-/// What happens to a key that is there already with other settings.
+/// What happens to a key that already exists with other settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Existing {
     /// Nothing is written.
@@ -20,56 +20,55 @@ pub(crate) enum Existing {
     Replace,
 }
 
-/// What is there before an import.
+/// The collections before an import.
 #[derive(Debug, Default)]
 pub(crate) struct There {
     /// The collections as they are served.
     pub(crate) catalog: Catalog,
-    /// What is wrong with the files for which nothing can be served.
+    /// The problems of files for which nothing can be served, by key.
     pub(crate) broken: BTreeMap<Key, String>,
-    /// Whether a service writes it, which takes no collection that lacks what a file can do without.
+    /// Whether a running service executes the plan; it refuses a collection that lacks what only a file may lack.
     pub(crate) is_served: bool,
 }
 
 /// What happens to one key.
 #[derive(Debug, Clone)]
 pub(crate) enum PlanStep {
-    /// The collection is made.
+    /// The collection is created.
     Create(Arc<Collection>),
     /// These attributes change.
     Update(Patch),
-    /// It is so already.
+    /// The collection is already as the source has it.
     Unchanged,
-    /// It stays out, for a reason.
+    /// It is left out, for this reason.
     Skip(String),
-    /// The collection is not in the source, and goes.
+    /// The collection is not in the source, and is deleted.
     Delete,
 }
 
 /// One line of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanLine {
-    /// The key, or the name of what has none.
+    /// The key, or the name of an item without a key.
     pub(crate) name: String,
-    /// What happens.
     pub(crate) step: PlanStep,
 }
 
 /// What an import would do.
 #[derive(Debug, Default)]
 pub(crate) struct ImportPlan {
-    /// One line a key, in the order of the keys.
+    /// One line per key, in the order of the keys.
     pub(crate) lines: Vec<PlanLine>,
-    /// What stands in the way, the faults of the source included.
+    /// What prevents the import, including the faults of the source.
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Plans an import over what is there. Nothing is deleted over a source with faults: what it has may be
-/// just what can't be read.
+/// Plans an import over the existing collections. Nothing is deleted if the source has faults: a missing collection
+/// may be the one that can't be read.
 ///
 /// # Errors
 ///
-/// Refuses to take away what a source says that it does not tell.
+/// Refuses to delete what the source is known to leave out.
 pub(crate) fn plan(
     source: ImportSource,
     there: &There,
@@ -155,7 +154,7 @@ fn merged(before: &Collection, wanted: &Collection) -> Result<Arc<Collection>, S
     before.reverted(&patch).map(Arc::new).map_err(told)
 }
 
-/// A write needs what a file can do without.
+/// Checks that a collection has what a write needs and a file may lack.
 fn complete(collection: &Collection) -> Result<(), String> {
     match collection.lacking().first() {
         Some(violation) => Err(format!("{}: {violation}", collection.key())),
@@ -163,13 +162,13 @@ fn complete(collection: &Collection) -> Result<(), String> {
     }
 }
 
-/// The names of attributes, in a row.
+/// Joins the names of attributes.
 pub(crate) fn names(changed: &[(String, Value)]) -> String {
     changed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 impl ImportPlan {
-    /// The changes, in the order of the keys.
+    /// Returns the commands, in the order of the keys.
     pub(crate) fn commands(&self) -> Vec<Command> {
         let command = |line: &PlanLine| {
             let key = || Key::parse(&line.name).ok();

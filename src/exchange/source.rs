@@ -1,4 +1,4 @@
-//! What a source offers: candidates for collections, and all that is to be said of the rest.
+//! The contents of a source: candidates for collections, and notes and faults about the rest.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,49 +8,48 @@ use crate::domain::{Collection, Key, Kind, Segment, Value, Violation};
 use crate::format::foreign::Position;
 use crate::format::{self, FILE_BYTES_MAX, Fault};
 
-/// How a source is read.
+/// Options for reading a source.
 #[derive(Debug, Clone)]
 pub(crate) struct ImportOptions {
-    /// Whether a Decap collection of single files becomes one of documents where they lie in one folder.
+    /// Whether a Decap collection of single files becomes one of documents if the files are in one folder.
     pub(crate) keep_files: bool,
     /// The key of the media collection that Decap's `media_folder` becomes.
     pub(crate) media_key: Key,
-    /// What stands in Laika's `schemas` folder, if it is to be read.
+    /// The contents of Laika's `schemas` folder, if it is to be read.
     pub(crate) schemas: Schemas,
 }
 
 /// A collection as the source has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
-    /// The collection.
     pub(crate) collection: Arc<Collection>,
-    /// Where the source has it.
+    /// Its position in the source.
     pub(crate) at: Position,
 }
 
-/// What a source offers.
+/// The contents of a source.
 #[derive(Debug, Default)]
 pub(crate) struct ImportSource {
-    /// The collections that can be taken over, with distinct keys, letter case aside.
+    /// The collections that can be imported, with keys that are distinct even without letter case.
     pub(crate) candidates: Vec<Candidate>,
-    /// What has no place here, by name and reason.
+    /// What can't be imported: names and reasons.
     pub(crate) skipped: Vec<(String, String)>,
-    /// What was taken over in another way than it stands there.
+    /// What was imported in another form, or lacks something.
     pub(crate) notes: Vec<Fault>,
-    /// What is wrong; no collection with a fault is among the candidates.
+    /// What is wrong; no collection with a fault is a candidate.
     pub(crate) faults: Vec<Fault>,
-    /// Why there may be collections beside those that it has.
+    /// Why there may be collections that the source leaves out.
     pub(crate) partial: Option<Fault>,
-    /// Why its collections may have attributes beside those that it tells.
+    /// Why its collections may have attributes that the source leaves out.
     pub(crate) sparse: Option<Fault>,
-    /// The folded keys, and where each stands.
+    /// The folded keys, and their positions.
     taken: HashMap<Key, Position>,
-    /// The last number that was put behind each folded key.
+    /// The last number that was appended to each folded key.
     numbers: HashMap<Key, u32>,
 }
 
 impl ImportSource {
-    /// Takes a collection over, or tells what is wrong with it; `locate` says where an attribute stands.
+    /// Adds a candidate, or records what is wrong with it; `locate` returns the position of an attribute.
     pub(super) fn take(
         &mut self,
         key: Key,
@@ -82,8 +81,7 @@ impl ImportSource {
         }
     }
 
-    /// The key that is free: the one that is wanted, or `-2` and so on behind it; those that are folded in `reserved`
-    /// are not.
+    /// Returns a free key: the wanted one, or it with `-2` and so on; the folded keys in `reserved` are not free.
     pub(super) fn free(&mut self, wanted: &Key, reserved: &HashSet<Key>) -> Key {
         let is_free = |key: &Key| {
             let folded = key.folded();
@@ -93,7 +91,7 @@ impl ImportSource {
             return wanted.clone();
         }
         let stem = &wanted.as_str()[..wanted.as_str().len().min(Key::BYTES_MAX - NUMBER_BYTES_MAX)];
-        // What was taken stays so.
+        // Continue from the last number: a taken key stays taken.
         let last = self.numbers.entry(wanted.folded()).or_insert(2);
         let numbered = |number: u32| Some((number, Key::parse(&format!("{stem}-{number}")).ok()?));
         let found = (*last..).filter_map(numbered).find(|(_, key)| is_free(key));
@@ -102,11 +100,11 @@ impl ImportSource {
         key
     }
 
-    /// Holds a key for a collection that has a fault.
+    /// Reserves a key for a collection that has a fault.
     pub(super) fn hold(&mut self, key: &Key, at: Position) {
         self.taken.insert(key.folded(), at);
     }
 }
 
-/// The most bytes of `-2` and so on.
+/// The maximum number of bytes of `-2` and so on.
 const NUMBER_BYTES_MAX: usize = 11;

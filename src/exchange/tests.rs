@@ -1,7 +1,7 @@
-//! What comes of settings files in the manner of real ones: `fixtures/decap` and `fixtures/laika` hold
-//! them, and beside each the plan, what is told, and every file that is written.
+//! Imports of realistic settings files: `fixtures/decap` and `fixtures/laika` contain them, and beside each the
+//! plan, the notes and faults, and every file that is written.
 //!
-//! With `COLLECTORY_BLESS=1` the expectations are written anew, to be read before they are committed.
+//! With `COLLECTORY_BLESS=1` the expectations are rewritten, to be reviewed before they are committed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,12 +22,12 @@ fn options(keep_files: bool) -> ImportOptions {
     ImportOptions { keep_files, media_key: Key::parse("media").unwrap(), schemas: Schemas::new() }
 }
 
-/// What a text offers to a repository that has nothing yet.
+/// Reads a text as a source for a repository without collections.
 fn source_of(text: &str) -> ImportSource {
     parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap()
 }
 
-/// All that comes of a file: the plan, what is told with its place, and the files.
+/// Returns the outcome of a file: the plan, the notes and faults with their positions, and the written files.
 fn outcome(bytes: &[u8], options: &ImportOptions) -> String {
     let source = match parse(bytes, None).and_then(|parsed| parsed.read(options, &Catalog::default())) {
         Ok(source) => source,
@@ -101,13 +101,13 @@ fn a_folder_that_is_no_text_is_told_as_what_it_is() {
 fn what_is_left_of_several_of_one_name_keeps_its_keys_in_an_export() {
     let name = "\u{65e5}\u{672c}";
     for text in [
-        // Keys by place, of which others are gone then.
+        // Keys by place, while other entries are gone from the export.
         format!("collections:\n  - {{divider: true}}\n  - {{name: {name}, folder: a}}\n  - {{name: b, folder: b}}\n  - {{name: {name}, folder: c}}\n"),
         // The same folder as well.
         format!("collections:\n  - {{name: b, folder: b}}\n  - {{name: {name}, folder: a}}\n  - {{name: c, folder: c}}\n  - {{name: {name}, folder: a, label: L}}\n"),
-        // Keys with a number, of which the first was never there.
+        // Keys with a number, where the entry without one was not imported.
         "collections:\n  - {name: \u{fc}, folder: ''}\n  - {name: \u{fc}, folder: c}\n  - {name: \u{fc}, folder: a}\n".to_owned(),
-        // Media folders whose key somebody else had.
+        // Media folders whose key another collection had.
         "media_folder: m\ncollections:\n  - {name: media, folder: ''}\n  - {name: b, folder: b}\n".to_owned(),
         "media_folder: m\ncollections:\n  - {name: media, folder: a}\n  - {name: media, folder: ''}\n".to_owned(),
     ] {
@@ -129,7 +129,7 @@ fn no_secret_of_a_backend_is_taken_over() {
     assert!(!outcome.contains("backend"), "{outcome}");
 }
 
-/// What an import of a text over a catalog would do, all that changes nothing left out.
+/// Returns what an import of a text over a catalog would do, without the unchanged lines.
 fn news(text: &str, there: &Catalog) -> Vec<String> {
     let source = parse(text.as_bytes(), None).and_then(|parsed| parsed.read(&options(false), there));
     let there = There { catalog: there.clone(), ..There::default() };
@@ -152,7 +152,7 @@ fn any_catalog() -> impl Strategy<Value = Catalog> {
     })
 }
 
-/// A configuration of whatever Decap takes.
+/// Generates a configuration of anything that Decap accepts.
 fn any_configuration() -> impl Strategy<Value = String> {
     let select = |texts: &'static [&'static str]| prop::sample::select(texts);
     let name = select(&[
@@ -210,7 +210,7 @@ fn any_configuration() -> impl Strategy<Value = String> {
             let (mut seen, mut seen_names) = (BTreeSet::new(), BTreeSet::new());
             let top: String =
                 top.into_iter().filter(|it| seen.insert(it.split(':').next().unwrap())).collect();
-            // Decap wants names to be unique.
+            // Decap requires names to be unique.
             let collections: String = collections
                 .into_iter()
                 .filter(|it| seen_names.insert(it.split(',').next().unwrap().to_owned()))
@@ -295,7 +295,7 @@ fn a_name_that_stands_twice_stays_what_it_was() {
     assert_eq!(news(text, &catalog), [""; 0]);
 }
 
-/// Looked for from the first one on, each key would take as many questions as there are before it.
+/// A search from the first number on would take as many tries for each key as there are keys before it.
 #[test]
 fn any_number_of_collections_of_one_name_have_their_keys_soon() {
     const COUNT: usize = 30_000;
@@ -306,7 +306,7 @@ fn any_number_of_collections_of_one_name_have_their_keys_soon() {
     assert_eq!((source.candidates.len(), last.collection.key().as_str()), (COUNT, "a-30000"));
 }
 
-/// Looked for from the first one on, each would take as many looks as there are collections.
+/// A search from the first one on would take as many steps for each as there are collections.
 #[test]
 fn any_number_of_media_collections_are_exported_soon() {
     const COUNT: usize = 10_000;

@@ -5,7 +5,7 @@ use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, keyed, media
 use crate::domain::{Directory, Key, Kind, Segment, Value};
 use crate::format::foreign::{ForeignContent, ForeignNode, hint};
 
-/// What has a home, or none here and never will.
+/// The settings that have an equivalent, or are never imported.
 pub(in crate::exchange) const NOT_EXTRA: [&str; 10] = [
     "name",
     "label",
@@ -19,11 +19,10 @@ pub(in crate::exchange) const NOT_EXTRA: [&str; 10] = [
     "file",
 ];
 
-/// What is about forms, or holds secrets, wherever it stands.
+/// The settings that describe forms or contain secrets, at any depth.
 const NEVER: [&str; 3] = ["fields", "editor", "backend"];
 
-/// The statuses of Decap's editorial workflow and of what a content store does beside it: each is its own
-/// directory.
+/// The statuses of Decap's editorial workflow and of what a content store adds; each has its own directory.
 const STATUSES: [(&str, &str); 5] = [
     ("draft", "Draft"),
     ("pending_review", "Pending Review"),
@@ -32,7 +31,7 @@ const STATUSES: [(&str, &str); 5] = [
     ("trash", "Trash"),
 ];
 
-/// Takes one entry over, or says why not; `place` is its place in the file, from 1.
+/// Imports one entry, or records why not; `place` is its place in the file, from 1.
 pub(super) fn take(
     source: &mut ImportSource,
     media: &mut media::Folders,
@@ -74,7 +73,7 @@ pub(super) fn take(
     media.note(&key, node);
 }
 
-/// A folder that a collection can lie in, or what is wrong with it; of what is no text, what was found.
+/// Checks that a folder can be a collection's; the error in `folder` describes a value that is not a text.
 fn checked(folder: Result<String, &str>) -> Result<String, String> {
     let folder = folder.map_err(|found| {
         format!("`folder` is {found}; write one path as a text, such as `folder: content/posts`")
@@ -86,16 +85,16 @@ fn checked(folder: Result<String, &str>) -> Result<String, String> {
     Ok(folder)
 }
 
-/// Where a collection lies.
+/// The folder of a collection.
 enum Folder<'n> {
     Of(String),
-    /// It is no text.
+    /// It is not a text.
     Odd(&'n ForeignNode),
     Skipped(&'static str),
     Wrong,
 }
 
-/// The path of it, if it is one.
+/// Returns the path of a collection's folder, if it has one.
 pub(super) fn folder_of(node: &ForeignNode, keep_files: bool) -> Option<String> {
     match folder(node, keep_files) {
         Folder::Of(folder) => Some(folder),
@@ -124,7 +123,7 @@ fn folder(node: &ForeignNode, keep_files: bool) -> Folder<'_> {
     }
 }
 
-/// The folder that all files of a collection lie in.
+/// Returns the folder that contains all files of a collection.
 fn common_folder(files: &ForeignNode) -> Option<String> {
     let mut folders = files.items()?.iter().map(|file| {
         let path = inner_path(file.given("file")?.as_text()?);
@@ -163,8 +162,7 @@ fn attributes(
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// A scalar as it is written: `label: 2024` is a text to Decap's readers too. Anything else is for the
-/// rules to refuse.
+/// Returns a scalar as written: `label: 2024` is a text to Decap's readers too. The rules refuse anything else.
 fn scalar_text(node: &ForeignNode) -> Value {
     node.as_text().map_or_else(|| node.to_value(), Value::from)
 }
@@ -180,7 +178,7 @@ fn is_recursive(node: &ForeignNode, context: &Context<'_>) -> bool {
         || structure.as_deref() == Some("multiple_folders")
 }
 
-/// The format of documents; an error with the word of one that there is not here.
+/// Returns the format of documents, or the word for a format that does not exist here.
 fn format(node: &ForeignNode) -> Result<Option<&'static str>, String> {
     match node.given("format").or_else(|| node.given("extension")).and_then(ForeignNode::as_text) {
         None => Ok(None),
@@ -188,7 +186,7 @@ fn format(node: &ForeignNode) -> Result<Option<&'static str>, String> {
     }
 }
 
-/// What a content store calls a format or an extension of Decap.
+/// Returns what a content store calls a format or an extension of Decap.
 pub(in crate::exchange) fn format_of(word: &str) -> Option<&'static str> {
     match word {
         "md" | "markdown" => Some("markdown"),
@@ -199,7 +197,7 @@ pub(in crate::exchange) fn format_of(word: &str) -> Option<&'static str> {
     }
 }
 
-/// The statuses of the editorial workflow, as an attribute.
+/// Returns the statuses of the editorial workflow as an attribute.
 pub(in crate::exchange) fn statuses() -> Value {
     let status = |(status, name): &(&str, &str)| {
         let entry = Value::from([("directory", (*status).into()), ("name", (*name).into())]);
@@ -208,11 +206,11 @@ pub(in crate::exchange) fn statuses() -> Value {
     Value::Map(STATUSES.iter().map(status).collect())
 }
 
-/// The small settings without a home, as they stand there.
+/// Returns the small settings without an equivalent, as they are written.
 fn extra(node: &ForeignNode) -> Option<Value> {
     let is_extra = |name: &str, value: &ForeignNode| match name {
         name if NOT_EXTRA.contains(&name) => false,
-        // What Decap calls by a word of its own is kept, so that an export can say it again.
+        // A word of Decap's own is kept, so that an export can restore it.
         "format" => !matches!(value.as_text(), Some("json" | "yaml")),
         "media_folder" => !media::is_own(value),
         _ => !value.is_null(),
@@ -225,7 +223,7 @@ fn extra(node: &ForeignNode) -> Option<Value> {
     (!kept.is_empty()).then_some(Value::Map(kept))
 }
 
-/// A value without what is never taken over.
+/// Returns a value without what is never imported.
 fn harmless(node: &ForeignNode) -> Value {
     match &node.content {
         ForeignContent::Plain(_) | ForeignContent::Text(_) => node.to_value(),
@@ -238,7 +236,7 @@ fn harmless(node: &ForeignNode) -> Value {
     }
 }
 
-/// Where an attribute comes from.
+/// Returns where an attribute comes from.
 fn locate(node: &ForeignNode, path: &[Segment]) -> crate::format::foreign::Position {
     let from = match path.first() {
         Some(Segment::Name(name)) => match name.as_str() {

@@ -1,12 +1,12 @@
-//! Names that are no keys: what they are called here.
+//! Keys for names that are not keys.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use crate::domain::Key;
 
-/// The key of a name: itself if it is one; its letters and digits as ASCII, in lower case, with `-`
-/// between; else its place in the file.
+/// Returns the key for a name: the name itself if it is a key, else its letters and digits as lower-case ASCII with
+/// `-` between, else a key with its place in the file.
 pub(super) fn of(name: &str, place: usize) -> Key {
     let folded = folded(name);
     let folded = folded.get(..Key::BYTES_MAX).map_or(&*folded, |cut| cut.trim_end_matches('-'));
@@ -30,7 +30,7 @@ fn folded(name: &str) -> String {
     key
 }
 
-/// Letters of the Latin alphabet that have no decomposition (Unicode's `Latin-ASCII` transform has the same).
+/// Transliterates Latin letters that have no decomposition (as Unicode's `Latin-ASCII` transform does).
 const fn letters(c: char) -> Option<&'static str> {
     match c {
         'ß' | 'ẞ' => Some("ss"),

@@ -1,4 +1,4 @@
-//! Media folders: that of the whole site, and those of collections that lie outside of them.
+//! Media folders: that of the whole site, and those of collections, where they are outside of the collection.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use super::{inner_path, url};
 use crate::domain::{Attribute, Catalog, Collection, Directory, Key, Kind, Value};
 use crate::format::foreign::{ForeignNode, Position};
 
-/// The media folders of collections, for when all keys of collections are known.
+/// The media folders of collections, imported after all keys of collections are known.
 #[derive(Default)]
 pub(super) struct Folders {
     own: Vec<Folder>,
@@ -20,13 +20,13 @@ struct Folder {
     at: Position,
 }
 
-/// Whether a collection's media folder lies outside of the collection, from the root of the repository.
+/// Reports whether a collection's media folder is outside of the collection, relative to the repository's root.
 pub(super) fn is_own(media_folder: &ForeignNode) -> bool {
     media_folder.as_text().is_some_and(|path| path.starts_with('/'))
 }
 
 impl Folders {
-    /// Notes the media folder of a collection, if it has one of its own.
+    /// Records the media folder of a collection, if it has one of its own.
     pub(super) fn note(&mut self, key: &Key, collection: &ForeignNode) {
         let Some(folder) = collection.get("media_folder").filter(|folder| is_own(folder)) else { return };
         let Ok(key) = Key::parse(&format!("{key}-media")) else { return };
@@ -35,7 +35,7 @@ impl Folders {
         self.own.push(Folder { key, path, url, at: folder.at });
     }
 
-    /// Takes them all over, that of the site first.
+    /// Imports them all, that of the site first.
     pub(super) fn take_all(
         self,
         source: &mut ImportSource,
@@ -54,7 +54,7 @@ impl Folders {
 }
 
 impl Folder {
-    /// The key that the folder has from an earlier import, in which another collection had the one that is wanted.
+    /// Returns the key that the folder has from an earlier import in which another collection had the wanted key.
     fn known(&self, there: &Catalog) -> Option<Key> {
         if there.get(self.key.as_str()).is_some_and(|it| it.kind() == Kind::Media) {
             return None;

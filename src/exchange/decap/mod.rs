@@ -1,8 +1,8 @@
 //! The configuration of Decap CMS, which Netlify, Static and Sveltia CMS read too.
 //!
-//! Folder collections become document collections, media folders media collections; small settings
-//! without a home stay together in `x-decap`, so that an export can give them back. Never taken over:
-//! `fields` and `editor`, which are about forms, and `backend`, which holds secrets in the wild.
+//! Folder collections become document collections, and media folders become media collections. Small settings
+//! without an equivalent are kept together in `x-decap`, so that an export can restore them. `fields` and `editor`,
+//! which describe forms, and `backend`, which contains secrets in practice, are never imported.
 
 mod collection;
 mod key;
@@ -17,24 +17,24 @@ use crate::domain::{Attribute, Catalog, Key, Value};
 use crate::format::Fault;
 use crate::format::foreign::{ForeignNode, Position};
 
-/// Where small settings without a home go.
+/// The attribute that keeps small settings without an equivalent.
 pub(super) const EXTRA: &str = "x-decap";
 
-/// Where the name goes that is no key.
+/// The attribute that keeps a name that is not a key.
 pub(super) const ORIGINAL_NAME: &str = "x-decap-name";
 
-/// Where the description goes.
+/// The attribute that keeps the description.
 pub(super) const DESCRIPTION: &str = "x-description";
 
-/// What the whole configuration says about each of its collections.
+/// What the whole configuration says about all of its collections.
 struct Context<'n> {
     options: &'n ImportOptions,
-    /// The keys that entries of this configuration have from an earlier import, by their places.
+    /// The keys that entries of this configuration have from an earlier import, by place in the list.
     known: HashMap<usize, Key>,
-    /// The keys in `known`, folded: no other names may have them.
+    /// The keys in `known`, folded; no other name may get them.
     reserved: HashSet<Key>,
     is_workflow: bool,
-    /// How translations lie on disk, unless a collection says otherwise.
+    /// How translations are stored, unless a collection says otherwise.
     i18n: Option<&'n ForeignNode>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn read(
     Ok(source)
 }
 
-/// A path as Decap takes it, without outer slashes and `./`.
+/// Normalizes a path as Decap does, without outer slashes and `./`.
 fn inner_path(path: &str) -> &str {
     let mut path = path.trim_end_matches('/');
     while let Some(rest) = path.strip_prefix("./").or_else(|| path.strip_prefix('/')) {
@@ -85,14 +85,15 @@ fn inner_path(path: &str) -> &str {
     path
 }
 
-/// Where a template for the file's name is added to the public folder of media.
+/// Returns the URL template of media: the public folder, and a placeholder for the file's name.
 fn url(public_folder: &ForeignNode) -> Option<Value> {
     let folder = public_folder.as_text()?.trim_end_matches('/');
     Some(Value::from(format!("{folder}/{{filename}}")))
 }
 
-/// The keys that collections have from an earlier import: one keeps its key wherever it stands. Those of one name are
-/// told apart by their folders, and those of one folder by their order, as long as none has come or gone.
+/// Returns the keys that collections have from an earlier import, which they keep at any place in the list. Those of
+/// one name are distinguished by their folders, and those of one folder by their order, as long as none was added or
+/// removed.
 fn known(list: &[Arc<ForeignNode>], there: &Catalog, keep_files: bool) -> HashMap<usize, Key> {
     let mut named: HashMap<&str, &Key> = HashMap::new();
     let mut placed: HashMap<(&str, &str), Vec<&Key>> = HashMap::new();
@@ -115,7 +116,7 @@ fn known(list: &[Arc<ForeignNode>], there: &Catalog, keep_files: bool) -> HashMa
     let mut known = HashMap::new();
     for (both, places) in places {
         match placed.get(&both) {
-            // Only where an export has them in the order of the file: `-10` comes before `-9`.
+            // Only where an export has them in the order of the file: `-10` sorts before `-9`.
             Some(keys) if keys.len() == places.len() && keys.is_sorted_by_key(|key| key.as_str().len()) => {
                 known.extend(places.into_iter().zip(keys.iter().copied().cloned()));
             }
@@ -128,7 +129,7 @@ fn known(list: &[Arc<ForeignNode>], there: &Catalog, keep_files: bool) -> HashMa
     known
 }
 
-/// The key of a name, and the name where it is another; that is told.
+/// Returns the key for a name, and the name if it differs, which is also noted.
 fn keyed(
     source: &mut ImportSource,
     name: &str,

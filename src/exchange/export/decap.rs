@@ -1,4 +1,4 @@
-//! The part of a Decap configuration that collections know of.
+//! The part of a Decap configuration that collections can provide.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use crate::format;
 
 type Members = Vec<(String, Value)>;
 
-/// `collections`, `media_folder` and `public_folder` of a configuration, and what holds for all of it.
+/// Writes `collections`, `media_folder` and `public_folder` of a configuration, and its global settings.
 pub(crate) fn decap(catalog: &Catalog) -> String {
     let documents: Vec<&Collection> =
         catalog.iter().map(|it| &**it).filter(|it| it.kind() == Kind::Document).collect();
     let mut members = Members::new();
     let mut add =
         |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
-    // It holds for all of them: those that differ are told.
+    // It applies to all of them; `losses` lists those that differ.
     let has_workflow =
         documents.iter().any(|it| it.get(&Attribute::UnpublishedStatuses) == Some(&statuses()));
     add("publish_mode", has_workflow.then(|| "editorial_workflow".into()));
@@ -43,7 +43,7 @@ fn collection(collection: &Collection, catalog: &Catalog) -> Members {
         ("name", Some(own(ORIGINAL_NAME).unwrap_or_else(key))),
         ("label", of(&Attribute::Name)),
         ("description", own(DESCRIPTION)),
-        // Without a directory, a collection lies in the folder of its key.
+        // Without a directory, a collection is in the folder named like its key.
         ("folder", Some(of(&Attribute::Directory).unwrap_or_else(key))),
         ("format", format(collection)),
         ("identifier_field", of(&Attribute::DocumentTitleKey)),
@@ -64,7 +64,7 @@ fn collection(collection: &Collection, catalog: &Catalog) -> Members {
     members
 }
 
-/// What Decap calls the format, unless the extension says it.
+/// Returns Decap's word for the format, unless the extension implies it.
 fn format(collection: &Collection) -> Option<Value> {
     let word = |name: &str| extra(collection, name).and_then(Value::as_text);
     let format = collection.get(&Attribute::Format).and_then(Value::as_text);
@@ -76,12 +76,12 @@ fn format(collection: &Collection) -> Option<Value> {
     }
 }
 
-/// A setting that an import has kept for Decap.
+/// Returns a setting that an import has kept for Decap.
 fn extra<'c>(collection: &'c Collection, name: &str) -> Option<&'c Value> {
     collection.by_name(EXTRA)?.get(name)
 }
 
-/// Whether only the configuration's own `i18n` tells that the collection has a folder for each language.
+/// Reports whether only the global `i18n` says that the collection has a folder for each language.
 fn is_translated(collection: &Collection) -> bool {
     let extra = |name: &str| extra(collection, name);
     let has_no_structure = match extra("i18n") {
@@ -93,9 +93,9 @@ fn is_translated(collection: &Collection) -> bool {
     collection.get(&Attribute::Recursive) == Some(&Value::Bool(true)) && has_no_structure && !is_said
 }
 
-/// The media collection of a document collection, by its key.
+/// Returns the media collection of a document collection, by its key.
 fn own_media<'c>(collection: &Collection, catalog: &'c Catalog) -> Option<&'c Collection> {
-    // A key that would be too long is none, and nothing longer is.
+    // If this key is too long, so is any with a number.
     let stem = Key::parse(&format!("{}-media", collection.key())).ok()?;
     let is_number = |rest: &str| {
         rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -108,7 +108,7 @@ fn own_media<'c>(collection: &Collection, catalog: &'c Catalog) -> Option<&'c Co
     from.take_while(|it| it.key().as_str().starts_with(stem.as_str())).find(is_own)
 }
 
-/// The media collection of the whole site: `media`, else the first that is of no document collection.
+/// Returns the media collection of the whole site: `media`, else the first that belongs to no document collection.
 fn site_media(catalog: &Catalog) -> Option<&Collection> {
     let documents = catalog.iter().filter(|it| it.kind() == Kind::Document);
     let own: HashSet<&Key> = documents.filter_map(|it| own_media(it, catalog)).map(Collection::key).collect();
@@ -117,7 +117,7 @@ fn site_media(catalog: &Catalog) -> Option<&Collection> {
     media.or_else(|| catalog.iter().map(|it| &**it).find(is_free))
 }
 
-/// Where media are published, if their address is just a folder and the name.
+/// Returns where media are published, if their URL is just a folder and the file name.
 fn public_folder(media: &Collection) -> Option<Value> {
     let url = media.get(&Attribute::Url)?.as_text()?;
     let folder = url.strip_suffix("/{filename}")?;
