@@ -46,7 +46,6 @@ pub(crate) enum PlanStep {
     Delete,
 }
 
-/// One line of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanLine {
     /// The key, or the name of an item without a key.

@@ -23,7 +23,6 @@ pub enum HistoryError {
     /// The text can't name a revision.
     #[error("`{text}` names no revision: {why}")]
     BadRevision {
-        /// The text.
         text: String,
         /// What is expected instead.
         why: String,
@@ -40,13 +39,11 @@ pub enum HistoryError {
     /// The collection never existed, or did not at that revision.
     #[error("Collection '{0}' not found.")]
     UnknownKey(Key),
-    /// There is no such event.
     #[error("there is no event `{0}`")]
     UnknownEvent(Uuid),
     /// The cursor does not belong to this list.
     #[error("the cursor is none of this list, begin again without one")]
     BadCursor,
-    /// The text is not a sync token.
     #[error("this is no sync token")]
     BadToken,
     /// The state that the sync token identifies is no longer known, or the history has been rewritten since.

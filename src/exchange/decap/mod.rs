@@ -38,7 +38,6 @@ struct Context<'n> {
     i18n: Option<&'n ForeignNode>,
 }
 
-/// Reads a configuration.
 pub(super) fn read(
     root: &ForeignNode,
     options: &ImportOptions,

@@ -16,7 +16,6 @@ const UNREADABLE: &[u8] = b"\0";
 /// The difference of one collection between two revisions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectionDifference {
-    /// The collection.
     pub key: Key,
     /// Whether it was created, updated or deleted.
     pub action: Action,

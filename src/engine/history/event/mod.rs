@@ -55,7 +55,6 @@ impl Action {
 /// Where a change came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The API.
     Api,
     /// A hand edit that the service committed for a person before it wrote.
     WorkTree,
@@ -99,15 +98,11 @@ pub struct EventRecord {
     /// The id: from the commit's trailers if they name this collection, else derived from commit and key. No two
     /// events of a history share one.
     pub id: Uuid,
-    /// What happened.
     pub action: Action,
-    /// The collection.
     pub key: Key,
-    /// The commit that made it.
     pub commit: EventCommit,
     /// Its position in the history, for the stream.
     pub position: Position,
-    /// What it changed.
     pub effect: Effect,
     /// The collection that the file moved to (for a deletion) or from (for a creation) in the same commit, with its
     /// content unchanged.
@@ -124,15 +119,12 @@ pub struct EventRecord {
 /// The commit of an event: which it is, and who made it, when, how and why.
 #[derive(Debug)]
 pub struct EventCommit {
-    /// Its id.
     pub revision: Revision,
     /// The committer's time.
     pub at: DateTime<Utc>,
     /// The author.
     pub actor: Arc<Actor>,
-    /// Where the change came from.
     pub origin: Origin,
-    /// What its message says.
     pub message: EventMessage,
 }
 
@@ -179,7 +171,6 @@ impl fmt::Display for PastFault {
 /// It is the `id` of a streamed event: `REVISION`, or `REVISION/n` within a commit of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// The commit.
     pub revision: Revision,
     /// The number of its events that have been received; `None` means all.
     pub seen: Option<u32>,

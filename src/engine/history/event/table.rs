@@ -5,7 +5,6 @@ use chrono::SecondsFormat;
 use crate::engine::history::event::{Effect, EventRecord};
 use crate::format::csv::{cell, text};
 
-/// The names of the columns.
 const COLUMNS: [&str; 10] =
     ["time", "actor", "e-mail", "action", "key", "attribute", "from", "to", "reason", "revision"];
 

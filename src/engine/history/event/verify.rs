@@ -52,7 +52,6 @@ pub enum Disagreement {
     /// The trailers name another action than what happened to the collection.
     #[error("its trailers say `{told}` of `{key}`, which was {}", .did.as_str())]
     Action {
-        /// The collection.
         key: Key,
         /// What the trailers say.
         told: String,
@@ -62,7 +61,6 @@ pub enum Disagreement {
     /// An event has the id of another one.
     #[error("its event `{id}` is one of {earlier} already")]
     Repeated {
-        /// The id.
         id: Uuid,
         /// The commit that had it first.
         earlier: Revision,
@@ -76,9 +74,8 @@ pub enum Disagreement {
     /// Its signature is valid, but its key is not allowed.
     #[error("its signature is not to be believed: the key is {key}, and {why}")]
     NotAllowed {
-        /// The key.
         key: KeyName,
-        /// Why not.
+        /// Why the key is not allowed.
         why: NotAllowed,
     },
     /// The service committed it, but it is signed with another signer's key.
@@ -101,15 +98,11 @@ pub enum Disagreement {
 /// The result of verifying a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The commit.
     pub commit: Commit,
-    /// Who made it.
     pub maker: Maker,
     /// The number of its reported events.
     pub events_len: usize,
-    /// The disagreements found.
     pub disagreements: Vec<Disagreement>,
-    /// Its signature.
     pub signature: Signature,
 }
 

@@ -24,7 +24,6 @@ pub(crate) const BATCH_LEN: usize = 64;
 /// What a subscriber receives.
 #[derive(Debug, Clone)]
 pub enum Followed {
-    /// The next event.
     Event(Arc<EventRecord>),
     /// The events received so far are no longer the past of the branch, or the subscriber was too slow. It must read
     /// everything again; the subscription continues from this revision.
@@ -80,7 +79,6 @@ impl Place {
 enum Found {
     Nothing,
     Reset(Place, Option<Revision>),
-    /// The next events.
     Events(Vec<(Arc<EventRecord>, Place)>),
     /// No matching events up to this place.
     Skip(Place),
@@ -210,8 +208,7 @@ impl Subscription {
         self.filter.seeing = seeing;
     }
 
-    /// Returns the head, the `id` of a heartbeat, if every event up to it has been sent; `None` before the first
-    /// commit.
+    /// Returns the head if every event up to it has been sent: the `id` of a heartbeat; `None` before the first commit.
     #[must_use]
     pub fn caught_up(&self) -> Option<Revision> {
         match self.at {

@@ -21,10 +21,8 @@ pub(crate) struct Fork {
     pub(crate) is_main: bool,
 }
 
-/// All forks of an index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Forks {
-    /// The forks by commit number.
     by_commit: OrdMap<u32, Fork>,
     /// The suppressed events of merges: the events of the sides already report everything (`event::decided`).
     quiet: OrdSet<u32>,

@@ -83,12 +83,10 @@ impl Index {
         number(self.events.len())
     }
 
-    /// Returns the newest commit.
     pub(crate) fn head(&self) -> Option<Revision> {
         self.commits.last().map(|row| row.revision)
     }
 
-    /// Returns the oldest commit.
     pub(crate) fn oldest(&self) -> Option<Revision> {
         self.commits.front().map(|row| row.revision)
     }
@@ -147,12 +145,10 @@ impl Index {
         &self.keys[key as usize]
     }
 
-    /// Returns the key of an event.
     pub(crate) fn key_of(&self, event: u32) -> &Key {
         self.key(self.event(event).key)
     }
 
-    /// Returns the number of keys.
     pub(crate) fn keys_len(&self) -> u32 {
         number(self.keys.len())
     }

@@ -62,7 +62,6 @@ impl Numbers {
         }
     }
 
-    /// Removes the last number.
     pub(crate) fn pop(&mut self) {
         match self {
             Self::Few { len, .. } => *len = len.saturating_sub(1),

@@ -41,7 +41,6 @@ pub(crate) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Serializes an index.
 pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(index.len() as usize * 38 + index.events_len() as usize * 46);
     out.extend_from_slice(MAGIC);

@@ -24,7 +24,6 @@ pub(crate) struct CommitRow {
 }
 
 impl CommitRow {
-    /// Returns the committer's time.
     pub(crate) fn time(&self) -> DateTime<Utc> {
         DateTime::from_timestamp(self.at, 0).unwrap_or_default()
     }

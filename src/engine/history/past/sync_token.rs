@@ -48,7 +48,6 @@ const TOO_MANY: &str = "more";
 /// The collections that a reader sees at one moment.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// The collections.
     pub catalog: Catalog<Arc<Entry>>,
     /// The token that identifies them.
     pub token: SyncToken,
@@ -59,11 +58,9 @@ pub struct Shown {
 /// Which collections a reader may see.
 #[derive(Clone, Copy)]
 pub enum VisibleKeys<'a> {
-    /// All.
     All,
     /// Those with keys for which this is true.
     Some(&'a dyn Fn(&Key) -> bool),
-    /// This one.
     One(&'a Key),
 }
 
@@ -114,7 +111,6 @@ fn has_room(apart: &BTreeMap<Key, Option<Mark>>) -> bool {
 /// A summary of the served version of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Its kind.
     pub kind: Kind,
     /// The amount that it adds to the digest.
     pub(crate) weight: u128,
@@ -217,7 +213,6 @@ fn digits(text: &str) -> Option<u128> {
 /// The change of a collection between two moments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServedChange {
-    /// The collection.
     pub key: Key,
     /// What was served before.
     pub was: Option<Mark>,

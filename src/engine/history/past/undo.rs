@@ -27,7 +27,6 @@ pub enum UndoRefusal {
         shown(.event_value), shown(.present)
     )]
     ChangedSince {
-        /// The attribute.
         attribute: String,
         /// The value that the event gave it; `None` if the event removed it.
         event_value: Option<Value>,

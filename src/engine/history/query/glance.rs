@@ -18,7 +18,6 @@ const DAY_S: i64 = 24 * 60 * 60;
 /// When a collection was last changed, and by whom.
 #[derive(Debug, Clone)]
 pub struct LastChange {
-    /// The event.
     pub id: Uuid,
     /// The committer's time.
     pub at: DateTime<Utc>,

@@ -61,7 +61,6 @@ pub enum Bound {
     Revision {
         /// The text that named it, so that a cursor stays valid for its list when a branch has moved.
         asked: String,
-        /// The revision.
         revision: Revision,
     },
 }
@@ -99,7 +98,6 @@ pub enum PageStart {
 /// A page of events, newest first.
 #[derive(Debug, Clone)]
 pub struct EventPage {
-    /// The events.
     pub events: Vec<Arc<EventRecord>>,
     /// The cursor of each event.
     pub cursors: Vec<EventCursor>,
