@@ -302,11 +302,13 @@ impl View {
         }
     }
 
-    /// Returns the indexed commit nearest the head whose committer time is at or before `time`; `None` when all are
-    /// later. Times need not increase along a branch.
+    /// Returns the commit nearest the head, along first parents, whose committer time is at or before `time`; `None`
+    /// when all are later. Times need not increase along a branch.
     #[must_use]
     pub fn at_time(&self, time: DateTime<Utc>) -> Option<Revision> {
-        self.index.commits().rev().find(|row| row.time() <= time).map(|row| row.revision)
+        let is_main = |number: usize| self.index.forks().is_main(u32::try_from(number).unwrap_or(u32::MAX));
+        let mut newest_first = self.index.commits().enumerate().rev();
+        newest_first.find(|(number, row)| row.time() <= time && is_main(*number)).map(|(_, row)| row.revision)
     }
 
     /// Returns the number of an indexed commit.

@@ -127,6 +127,17 @@ fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same()
     assert_eq!(line(&view.events_of(next).unwrap()[0]), "updated posts (name B C)");
 }
 
+#[test]
+fn a_time_names_what_the_first_parents_of_a_merge_had_then() {
+    let (a, b) = (document("name: A\n"), document("name: B\n"));
+    let (x, both) = (document("name: A\nx-x: 1\n"), document("name: B\nx-x: 1\n"));
+    let merged = Merged::of(Some(&a), &[Some(&x)], &[Some(&b)], Some(&both));
+    let view = read(&merged.repo);
+    let at = |seconds| view.at_time(chrono::DateTime::from_timestamp(seconds, 0).unwrap());
+    let (first, theirs, merge) = (Some(merged.base), Some(merged.theirs[0]), Some(merged.merge));
+    assert_eq!([0, 50, 150, 250, 300].map(at), [None, first, theirs, theirs, merge]);
+}
+
 /// Returns what a subscriber can receive now.
 async fn heard_now(subscription: &mut Subscription) -> Vec<String> {
     let mut heard = Vec::new();
