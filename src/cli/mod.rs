@@ -287,9 +287,9 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if drives_terminal(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Escapes the characters of a JSON line that control a terminal; non-ASCII characters occur only in its strings.
+/// Escapes the characters of a JSON line that control a terminal; they occur only in its strings.
 fn json_line(json: &str) -> Cow<'_, str> {
-    if json.is_ascii() || !json.contains(drives_terminal) {
+    if !json.contains(drives_terminal) {
         return Cow::Borrowed(json);
     }
     let escaped = |c: char| match drives_terminal(c) {
@@ -348,11 +348,13 @@ mod tests {
 
     #[test]
     fn a_line_of_json_drives_no_terminal_and_says_the_same() {
-        let told = serde_json::json!({"name": "a\u{9b}31m\u{202e}b\u{7f}ä\u{1b}"});
-        let line = told.to_string();
-        let shown = json_line(&line);
-        assert!(!shown.contains(drives_terminal), "{shown:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), told);
+        for name in ["a\u{9b}31m\u{202e}b\u{7f}ä\u{1b}", "a\u{7f}"] {
+            let told = serde_json::json!({ "name": name });
+            let line = told.to_string();
+            let shown = json_line(&line);
+            assert!(!shown.contains(drives_terminal), "{shown:?}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), told);
+        }
     }
 
     #[test]
