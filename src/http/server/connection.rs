@@ -1,40 +1,40 @@
-//! What a connection and the requests on it tell each other.
+//! State shared between a connection and the requests on it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// One connection, as the requests on it know it.
+/// One connection, as seen by the requests on it.
 #[derive(Debug, Default)]
 pub struct ClientConnection {
     remote: Option<SocketAddr>,
-    /// Whether somebody wants to hear that the client has ended it.
+    /// Whether a request waits for the client to end the connection.
     is_watched: AtomicBool,
     has_ended: AtomicBool,
     ended: Notify,
 }
 
 impl ClientConnection {
-    /// A connection with this other end, if that has an address.
+    /// Creates a connection with this peer address, if it has one.
     #[must_use]
     pub fn of(remote: Option<SocketAddr>) -> Self {
         Self { remote, ..Self::default() }
     }
 
-    /// The other end, if it has an address.
+    /// The peer's address, if it has one.
     #[must_use]
     pub const fn remote(&self) -> Option<SocketAddr> {
         self.remote
     }
 
-    /// The network of the other end, if it has an address.
+    /// The peer's network, if it has an address.
     pub(crate) fn network(&self) -> Option<IpAddr> {
         self.remote.map(|remote| network(remote.ip()))
     }
 
-    /// Waits until the client has sent its last byte: it has left, or has nothing to add. It is found out only
-    /// while somebody waits for it, so that it costs nobody else anything.
+    /// Waits until the client has sent its last byte: it has left, or has nothing to add. The stream checks for
+    /// this only while a request waits here, so that other requests do not pay for it.
     pub(crate) async fn ended(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
         let _unwatched = Unwatched(self);
@@ -53,7 +53,7 @@ impl ClientConnection {
     }
 }
 
-/// The address, or the network of one of IPv6: whoever has one of them has all of them.
+/// Returns an IPv4 address unchanged and the /64 network of an IPv6 address, which belongs to one client as a whole.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),

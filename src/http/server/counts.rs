@@ -1,4 +1,4 @@
-//! Who is told of what the server refuses and ends by itself.
+//! Accounting of the requests that the server itself refuses, and of the limits that it enforces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::http::server::Answers;
 use crate::http::server::refusal::Refusal;
 use crate::telemetry::{Limit, Reached};
 
-/// Counts limits that were reached, and requests that nobody else heard of.
+/// Counts limits that were reached, and requests that the routes never saw.
 #[derive(Clone)]
 pub(crate) struct Counts {
     reached: Reached,
@@ -32,7 +32,7 @@ impl Counts {
         self.reached.count(limit);
     }
 
-    /// A request was refused, whose head is known unless it could not be read; answers its id.
+    /// Records a refused request, whose head is `None` if it could not be read, and returns its id.
     pub(crate) fn refused(
         &self,
         head: Option<(&Method, &HeaderMap)>,

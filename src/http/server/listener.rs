@@ -1,4 +1,4 @@
-//! The socket that connections come in by.
+//! The listening socket.
 
 use std::fmt;
 use std::io;
@@ -10,22 +10,22 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::config::Listen;
 
-/// Who may use a Unix socket: its owner and group.
+/// The mode of a Unix socket: its owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Where a service listens.
+/// The address or path that a service listens on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
-    /// At this address, with the port that it really has.
+    /// A TCP address with the port that was actually bound.
     Tcp(SocketAddr),
-    /// At this address, with the port that it really has, and TLS is spoken there.
+    /// A TCP address with the port that was actually bound, and TLS.
     Tls(SocketAddr),
-    /// At this path.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Bound {
-    /// Whether nobody but this machine can reach it.
+    /// Reports whether only this machine can reach it.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
@@ -35,7 +35,7 @@ impl Bound {
     }
 }
 
-/// As a URL begins, or `unix:PATH`.
+/// Formats it as the beginning of a URL, or as `unix:PATH`.
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,16 +46,16 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A socket that somebody else listens on already, and passes on.
+/// A listening socket inherited from another process, such as a service manager.
 #[derive(Debug)]
 pub enum Socket {
-    /// At an address.
+    /// A TCP socket.
     Tcp(std::net::TcpListener),
-    /// At a path, whose file stays whoever made it's.
+    /// A Unix socket. Its file belongs to the process that created it and is not removed.
     Unix(std::os::unix::net::UnixListener),
 }
 
-/// A socket that waits for its first connection.
+/// A bound socket that does not accept connections yet.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
@@ -63,19 +63,19 @@ pub(crate) enum Listener {
     PassedOn(UnixListener),
 }
 
-/// A connection and the other end of it, if that has an address.
+/// An accepted connection, with the address of its peer if that has one.
 pub(crate) enum Accepted {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),
 }
 
-/// The file of a Unix socket, removed with its listener.
+/// The file of a Unix socket. It is removed with the listener.
 #[derive(Debug)]
 pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // One that is gone already is no news, and a start takes the place of one that stays.
+        // The file may be gone already. If removing it fails, the next start replaces it.
         let _gone = std::fs::remove_file(&self.0);
     }
 }
@@ -91,7 +91,7 @@ impl Listener {
         Ok(Self::Tcp(tcp))
     }
 
-    /// Goes on with a socket that was passed on.
+    /// Uses an inherited socket.
     pub(crate) fn passed_on(socket: Socket) -> io::Result<Self> {
         match socket {
             Socket::Tcp(listener) => {
@@ -128,7 +128,7 @@ impl Listener {
     }
 }
 
-/// A port of IPv6 takes connections by IPv4 as well, where there is IPv6.
+/// Listens on every address. A dual-stack IPv6 socket also accepts IPv4; without IPv6, IPv4 alone is used.
 async fn every_address(port: u16) -> io::Result<TcpListener> {
     let of = |ip: IpAddr| SocketAddr::new(ip, port);
     match TcpListener::bind(of(Ipv6Addr::UNSPECIFIED.into())).await {
@@ -139,8 +139,8 @@ async fn every_address(port: u16) -> io::Result<TcpListener> {
     }
 }
 
-/// Binds beside the path and renames, so that nobody connects before the mode is right; the socket of a
-/// process that is gone is replaced.
+/// Binds a temporary path and renames it, so that no client can connect before the mode is set. The socket of a
+/// process that has exited is replaced.
 async fn socket(path: &Path) -> io::Result<Listener> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),

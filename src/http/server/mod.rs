@@ -3,21 +3,20 @@
 //! ```text
 //! accept ──▶ connections_max? ──▶ Wire (answers stay ours) ──▶ hyper, HTTP/1.1 ──▶ routes
 //!    │               └─ 503, close
-//!    └─ out of file handles: pause, go on
+//!    └─ out of file handles: pause, try again
 //! ```
 //!
-//! What is promised here:
+//! Guarantees:
 //!
-//! * Every answer is a JSON:API document, also where hyper refuses a request by itself (a broken
-//!   head is 400, a long URI 414, large header fields 431) and where there is no room for one more
-//!   connection (503).
-//! * Nobody holds a connection for nothing: a head that does not arrive, an idle connection and an
-//!   answer that nobody takes have their time.
+//! * Every answer is a JSON:API document, even where hyper itself refuses a request (400 for a malformed head, 414
+//!   for a long URI, 431 for large header fields) and where there is no room for another connection (503).
+//! * No client holds a connection for nothing: a head that does not arrive, an idle connection and an answer that
+//!   the client does not read all have time limits.
 //! * No failure to accept ends the loop or makes it spin.
-//! * At a shutdown nothing new is accepted, idle connections are closed, and requests under way
-//!   are answered, those among them that were sent with a new connection.
+//! * At a shutdown nothing new is accepted, idle connections are closed, and requests under way are answered,
+//!   including those sent on a connection that was just opened.
 //!
-//! What is not here: the body of a request and its limits, which are the routes' business.
+//! Bodies of requests and their limits belong to the routes, not here.
 
 mod connection;
 mod counts;
@@ -60,20 +59,20 @@ use crate::http::server::wire::{Stream, Wire};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Limit, Reached};
 
-/// How many connections are told at one time that there is no room, and no more than half as many as are served; one
-/// more is closed unanswered, so that refusing costs less than serving would, in open files too.
+/// Maximum connections that receive a 503 at one time, further limited to half the number of connections served.
+/// Any more are closed unanswered, so that refusing costs less than serving, in open files too.
 const REFUSALS_MAX: usize = 64;
 
-/// How long to wait before the next try when no connection can be accepted.
+/// Pause before the next attempt after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// For how long a connection that was just accepted may still send its first request when the shutdown begins.
+/// How long a new connection may still send its first request after the shutdown begins.
 const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(100);
 
-/// What a request line and the separators of header fields take beside what the limits count.
+/// Room for the request line and the separators of header fields, which the limits do not count.
 const HEAD_SPARE_BYTES: usize = 1_024;
 
-/// A socket that waits for its first connection.
+/// A bound socket that does not accept connections yet.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
@@ -85,9 +84,9 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {listen}{}", hint(source))]
 pub struct BindError {
-    /// The place that was asked for.
+    /// The requested address.
     pub listen: Listen,
-    /// What the system says.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
@@ -102,21 +101,21 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 impl Server {
-    /// Takes the address; connections queue up from now on.
+    /// Binds the address. Connections queue up from now on.
     ///
     /// # Errors
     ///
-    /// Says which address can't be had, and why.
+    /// Fails if the address cannot be bound. The error names the address and the reason.
     pub async fn bind(listen: &Listen) -> Result<Self, BindError> {
         let listener = Listener::bind(listen).await;
         Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
     }
 
-    /// Goes on with a socket that was passed on, in place of an address.
+    /// Uses an inherited socket in place of an address.
     ///
     /// # Errors
     ///
-    /// Says that it is no socket to listen on.
+    /// Fails if the socket cannot be listened on.
     pub fn on(socket: Socket, listen: &Listen) -> Result<Self, BindError> {
         let listener = Listener::passed_on(socket);
         Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
@@ -128,7 +127,7 @@ impl Server {
         Ok(Self { listener, bound, tls: None })
     }
 
-    /// Speaks TLS with whoever connects by an address; a Unix socket is as private as its file.
+    /// Enables TLS for TCP connections. A Unix socket does without, because its file's mode protects it.
     #[must_use]
     pub fn secured(self, tls: Option<Arc<Tls>>) -> Self {
         let bound = match (&tls, self.bound) {
@@ -138,13 +137,13 @@ impl Server {
         Self { bound, tls, ..self }
     }
 
-    /// Where it listens.
+    /// Returns the address or path that the server listens on.
     #[must_use]
     pub const fn bound(&self) -> &Bound {
         &self.bound
     }
 
-    /// Has every request answered until the shutdown begins; connections run on as tasks of the shutdown.
+    /// Serves connections until the shutdown begins. Open connections continue as tasks of the shutdown.
     pub async fn serve<A: Answers>(
         self,
         answers: A,
@@ -166,7 +165,7 @@ impl Server {
                 Ok(Accepted::Unix(stream)) => connections.admit(ready(Some(stream)), None),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
-                    // Out of file handles or memory: connections under way will free some.
+                    // Out of file handles or memory. Open connections will free some.
                     tracing::warn!(%error, "cannot accept connections, trying again");
                     tokio::select! {
                         () = shutdown.begun() => return,
@@ -178,7 +177,7 @@ impl Server {
     }
 }
 
-/// The client was gone before it was accepted (accept(2), "Error handling").
+/// Reports whether the client was gone before it was accepted (accept(2), "Error handling").
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -189,17 +188,17 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Whoever answers requests; told of each by which connection it comes.
+/// Answers the requests that arrive on connections.
 pub trait Answers: Clone + Send + Sync + 'static {
-    /// Answers a request.
+    /// Answers a request, which arrived on this connection.
     fn answer(
         &self,
         request: Request<Incoming>,
         connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 
-    /// Takes note of a request that the server has refused by itself, with a body of this many bytes, and names it;
-    /// nothing is known of it where the head could not be read.
+    /// Records a request that the server itself has refused with a body of this many bytes, and returns its id.
+    /// `_head` is `None` if the head could not be read.
     fn refused(
         &self,
         _head: Option<(&Method, &HeaderMap)>,
@@ -210,7 +209,7 @@ pub trait Answers: Clone + Send + Sync + 'static {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Connections<A> {
     answers: A,
     http: http1::Builder,
@@ -231,7 +230,7 @@ impl<A: Answers> Connections<A> {
             .max_header_size(
                 limits.requests.uri_bytes_max + limits.requests.header_bytes_max + HEAD_SPARE_BYTES,
             )
-            // A client that shuts its sending half down is still answered.
+            // A client that shuts down its sending half is still answered.
             .half_close(true);
         Self {
             answers,
@@ -245,7 +244,7 @@ impl<A: Answers> Connections<A> {
     }
 
     fn admit_tcp(self: &Arc<Self>, stream: TcpStream, remote: SocketAddr, tls: Option<&Arc<Tls>>) {
-        // Answers are small and whole; waiting for more to send would only delay them.
+        // Answers are small and written whole, so Nagle's algorithm would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
@@ -255,7 +254,7 @@ impl<A: Answers> Connections<A> {
         self.admit(async move { tls.accept(stream, wait_max).await }, Some(remote));
     }
 
-    /// Serves a connection if there is room, once it is `opened`.
+    /// Serves a connection if there is room, after `opened` has completed.
     fn admit<S: Stream>(
         self: &Arc<Self>,
         opened: impl Future<Output = Option<S>> + Send + 'static,
@@ -339,8 +338,8 @@ impl<A: Answers> Connections<A> {
     }
 }
 
-/// Waits until a connection is to end: what its client sent as it connected may not have been seen when the shutdown
-/// begins.
+/// Waits until a connection has to end. A connection without a request gets extra time, because what its client
+/// sent while connecting may not have been read when the shutdown begins.
 async fn last_call(shutdown: &Shutdown, has_asked: &AtomicBool) {
     shutdown.begun().await;
     if !has_asked.load(Ordering::Relaxed) {
@@ -348,10 +347,10 @@ async fn last_call(shutdown: &Shutdown, has_asked: &AtomicBool) {
     }
 }
 
-/// Refuses what hyper lets pass: its own limits are wider, so that most refusals are made here.
+/// Refuses a request that hyper accepts. Hyper's limits are set wider, so that most refusals are made here.
 fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: usize) -> Option<Refusal> {
     let Some(target) = request.uri().path_and_query() else {
-        // A host and a port alone: what `CONNECT` has for a target, and nothing else may.
+        // Only a host and a port, which is the target form of `CONNECT` and of no other method.
         let is_tunnel = *request.method() == Method::CONNECT;
         return Some(if is_tunnel { Refusal::NO_PROXY } else { Refusal::MALFORMED });
     };
@@ -368,7 +367,7 @@ fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: u
     if header_bytes > header_bytes_max {
         return Some(Refusal::HEADERS_TOO_LARGE);
     }
-    // RFC 9112 section 3.2. An empty one is for a target that has no host.
+    // RFC 9112 section 3.2. An empty `Host` is for a target without a host.
     let is_right = match host {
         Some(host) => hosts == 1 && (host.is_empty() || host.to_str().is_ok_and(is_host)),
         None => request.version() != Version::HTTP_11,

@@ -1,4 +1,5 @@
-//! How a client keeps up with its answer, which is held, and with it room for others, until it is taken.
+//! Ends connections whose clients read too slowly: an answer is held in memory, and its room is unavailable to
+//! others, until the client has read it.
 
 use std::io;
 use std::pin::Pin;
@@ -11,16 +12,16 @@ use crate::config::AnswerLimits;
 use crate::http::server::counts::Counts;
 use crate::telemetry::Limit;
 
-/// Watches how fast a client takes its answers.
+/// Watches how fast a client reads its answers.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// How long it may take nothing.
+    /// How long it may read nothing.
     wait_max: Duration,
-    /// How much it takes in a second, at least, on an average of that time.
+    /// The minimum rate at which it reads, averaged over `wait_max`.
     bytes_per_s_min: usize,
-    /// Runs while it takes nothing.
+    /// The timer that runs while the client reads nothing.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Since when it does not keep up, and how much it has taken since.
+    /// When the client began to fall behind, and how many bytes it has read since.
     behind: Option<(Instant, usize)>,
 }
 
@@ -34,7 +35,7 @@ impl Pace {
         }
     }
 
-    /// Gives up on a write that has made no progress for too long, or too little; `bytes` were to be written.
+    /// Fails a write of `bytes` bytes that has made no progress for too long, or too little.
     pub(crate) fn watch(
         &mut self,
         cx: &mut Context<'_>,
@@ -60,8 +61,8 @@ impl Pace {
         Poll::Pending
     }
 
-    /// Notes how much a client has taken that does not keep up, and gives up on one that is too slow: it would
-    /// hold its answer, or others back, for as long as it likes.
+    /// Records how much a client that falls behind has read. Fails if it is too slow, because it would otherwise
+    /// hold its answer, or block those of others, for as long as it likes.
     fn note_behind(&mut self, taken: usize, counts: &Counts) -> io::Result<()> {
         let (since, sum) = self.behind.get_or_insert_with(|| (Instant::now(), 0));
         *sum += taken;
@@ -77,7 +78,7 @@ impl Pace {
         Ok(())
     }
 
-    /// Whether a client has taken too few bytes in this time.
+    /// Reports whether a client has read too few bytes in this time.
     fn is_too_little(&self, bytes: usize, time: Duration) -> bool {
         (bytes as u128) < self.bytes_per_s_min as u128 * time.as_millis() / 1_000
     }

@@ -1,4 +1,4 @@
-//! What the server answers by itself, before or in place of the routes.
+//! Answers that the server gives itself, before or in place of the routes.
 
 use warp::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY};
 use warp::http::{HeaderName, HeaderValue, StatusCode};
@@ -16,21 +16,21 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The head is not HTTP/1.1.
+    /// The head is not well-formed HTTP/1.1.
     pub(crate) const MALFORMED: Self = Self {
         status: StatusCode::BAD_REQUEST,
         code: "bad_request",
         detail: "The head of the request is not well-formed HTTP/1.1.",
     };
 
-    /// A tunnel is asked for.
+    /// The request asks for a tunnel.
     pub(crate) const NO_PROXY: Self = Self {
         status: StatusCode::NOT_IMPLEMENTED,
         code: "not_implemented",
         detail: "This service is no proxy and opens no tunnels.",
     };
 
-    /// There is not exactly one `Host`.
+    /// There is not exactly one valid `Host`.
     pub(crate) const HOST: Self = Self {
         status: StatusCode::BAD_REQUEST,
         code: "bad_request",
@@ -44,14 +44,14 @@ impl Refusal {
         detail: "The path and query of the request are longer than this service takes.",
     };
 
-    /// There are too many header fields, or too much in them.
+    /// There are too many header fields, or they are too large.
     pub(crate) const HEADERS_TOO_LARGE: Self = Self {
         status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         code: "header_fields_too_large",
         detail: "The header fields of the request are more than 100, or larger than this service takes.",
     };
 
-    /// All connections are taken.
+    /// All connections are in use.
     pub(crate) const NO_ROOM: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         code: "service_unavailable",
@@ -62,7 +62,7 @@ impl Refusal {
         self.status
     }
 
-    /// The limit that was reached, if it was one.
+    /// The limit that was reached, if the refusal is about one.
     pub(crate) fn limit(&self) -> Option<Limit> {
         match self.status {
             StatusCode::URI_TOO_LONG => Some(Limit::UriBytes),
@@ -72,7 +72,7 @@ impl Refusal {
         }
     }
 
-    /// The texts are all ours and hold nothing that JSON would need to escape.
+    /// The JSON body. All texts are constants without characters that JSON would have to escape.
     pub(crate) fn body(&self) -> String {
         let Self { status, code, detail } = self;
         let title = status.canonical_reason().unwrap_or_default();
@@ -95,7 +95,7 @@ impl Refusal {
             .chain(id.map(|id| (X_REQUEST_ID, id)))
     }
 
-    /// The answer as hyper sends it; the connection ends after it.
+    /// The answer as a response for hyper. The connection ends after it.
     pub(crate) fn into_response(self, id: Option<HeaderValue>) -> Response {
         let mut response = Response::new(self.body().into());
         *response.status_mut() = self.status;
@@ -103,7 +103,7 @@ impl Refusal {
         response
     }
 
-    /// The answer as it goes over the wire where hyper has no part in it.
+    /// The answer as raw bytes, for writing without hyper.
     pub(crate) fn to_bytes(self, id: Option<HeaderValue>) -> Vec<u8> {
         let body = self.body();
         let mut head = format!("HTTP/1.1 {}\r\ncontent-length: {}\r\n", self.status, body.len());

@@ -1,4 +1,4 @@
-//! Against real sockets: what goes over the wire, byte by byte.
+//! Tests against real sockets, byte by byte.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use warp::filters::BoxedFilter;
 
 use crate::http::server::*;
 
-/// A server with one route that answers `GET /` at once and holds `GET /held` until it is told.
+/// A server with one route that answers `GET /` at once and one that holds `GET /held` until it is released.
 struct Running {
     address: SocketAddr,
     shutdown: Shutdown,
@@ -35,7 +35,7 @@ async fn local() -> (Server, SocketAddr) {
     (server, address)
 }
 
-/// A server with other limits.
+/// Starts a server with changed limits.
 async fn start_with(change: impl FnOnce(&mut Limits)) -> Running {
     let mut limits = Limits::DEFAULT;
     change(&mut limits);
@@ -80,7 +80,7 @@ async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Reads until the answer holds a text.
+/// Reads until the answer contains a text.
 async fn until(stream: &mut TcpStream, text: &str) -> String {
     let mut answer = String::new();
     while !answer.contains(text) {
@@ -173,7 +173,7 @@ async fn a_uri_at_its_limit_is_served_and_one_above_is_414() {
 async fn header_fields_above_their_limit_are_431() {
     let server = start_with(|limits| limits.requests.header_bytes_max = 2_000).await;
     let get = |fields: &str| format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
-    // With the two that are there 100 fields.
+    // 100 fields, including `Host` and `Connection`.
     for fields in [format!("a: {}\r\n", "b".repeat(1_900)), "a: b\r\n".repeat(98)] {
         assert!(server.exchange(get(&fields).as_bytes()).await.ends_with("[1]"));
     }
@@ -216,7 +216,7 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     let server = start_with(|limits| limits.answers.answer_wait_ms_max = 20).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    // The server has cut the answer off when it has nothing left to do.
+    // The shutdown finishes only after the server has cut off the answer.
     server.shutdown.begin();
     assert_eq!(server.shutdown.finish(Duration::from_secs(60)).await, Ok(()));
     let mut taken = Vec::new();
@@ -224,8 +224,8 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     assert!(ended.is_err() || taken.len() < 64 * 1024 * 1024);
 }
 
-/// Takes an answer in `steps` steps of at most 64 KiB, with a pause before each, and then no more; tells how many
-/// bytes.
+/// Reads an answer in `steps` steps of at most 64 KiB, with a pause before each, and then stops. Returns the
+/// number of bytes read.
 async fn trickle(stream: &mut TcpStream, steps: usize, pause: Duration) -> usize {
     let (mut taken, mut bytes) = (0, vec![0; 64 * 1024]);
     for _ in 0..steps {
@@ -247,7 +247,7 @@ async fn an_answer_that_is_taken_too_slowly_is_given_up() {
     .await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    // Never still for as long as would end it, and never fast enough.
+    // The client never pauses for long enough to be cut off, and never reads fast enough.
     let taken = trickle(&mut stream, 10_000, Duration::from_millis(5)).await;
     assert!(taken < 64 * 1024 * 1024, "{taken}");
     assert_eq!(server.reached.of(Limit::AnswerRate), 1);
@@ -308,7 +308,7 @@ async fn one_connection_too_many_is_told_so() {
     server.release.add_permits(1);
     assert!(rest(&mut first).await.ends_with("[2]"));
     drop(first);
-    // Its place is free once the task has ended, which nobody outside can see but by asking.
+    // Its place is free after the task has ended, which a client can only find out by trying.
     while server.exchange(LAST_GET).await.starts_with("HTTP/1.1 503") {}
 }
 

@@ -1,8 +1,8 @@
-//! TLS: a certificate and its key from two files, read again when they change.
+//! TLS with a certificate and key from two files, which are read again when they change.
 //!
-//! The first connection after [`LOOK_INTERVAL`] compares the files' metadata. A new pair holds for the
-//! connections after it; one that can't be used (half of it is replaced, say) is told in the log, and the last
-//! good one stays.
+//! The first connection after [`LOOK_INTERVAL`] compares the files' metadata. A new pair is used from that
+//! connection on. A pair that can't be used (only one of the files has been replaced, for instance) is logged, and
+//! the last good one stays in use.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -22,13 +22,13 @@ use tokio_rustls::server::TlsStream;
 use crate::config::{Stamp, read_named};
 use crate::http::server::wire::Stream;
 
-/// How often the files are looked at, at most.
+/// Minimum time between two checks of the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is spoken inside.
+/// The protocol inside TLS, for ALPN.
 const ALPN: &[u8] = b"http/1.1";
 
-/// A certificate and its key, as they are now.
+/// The current certificate and its key.
 #[derive(Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -37,13 +37,13 @@ pub struct Tls {
     last_reading: Mutex<LastReading>,
 }
 
-/// What the files were when they were read last.
+/// The state of the files when they were last read.
 #[derive(Debug)]
 struct LastReading {
     at: Instant,
-    /// `None` where they could not be used, so that they are read again at the next look.
+    /// `None` if they could not be used, so that the next check reads them again.
     stamps: Option<[Stamp; 2]>,
-    /// What was told of them last.
+    /// The fault that was last logged.
     fault: Option<String>,
 }
 
@@ -55,30 +55,30 @@ pub enum TlsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Others may read the key.
+    /// Other users may read the key.
     #[error("others than its owner may read the key {0}, so it is no secret: chmod 600")]
     Exposed(PathBuf),
-    /// A file does not hold what it should.
+    /// A file does not contain what it should.
     #[error("{path} holds no {what} in PEM")]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What it should contain.
         what: &'static str,
         /// What is wrong with it.
         source: pem::Error,
     },
-    /// Certificate and key don't belong together, or are of no kind that is known.
+    /// Certificate and key don't belong together, or are of an unknown kind.
     #[error("the certificate {certificate} and the key {key} can't be used together")]
     Pair {
         /// The certificate's file.
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// Why not.
+        /// The reason.
         source: rustls::Error,
     },
 }
@@ -88,7 +88,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// Says why they can't be used: nobody is served without what was asked for.
+    /// Fails if they can't be used, because serving without the requested TLS is no alternative.
     pub fn open(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let (certificate, key) = (certificate.into(), key.into());
         let stamps = stamps(&certificate, &key);
@@ -102,7 +102,7 @@ impl Tls {
         self.read_again(&mut self.last_reading.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Greets a client; `None` when it does not speak TLS, or takes too long.
+    /// Performs the TLS handshake. Returns `None` if it fails or takes too long.
     pub(crate) async fn accept<S: Stream>(&self, stream: S, wait_max: Duration) -> Option<TlsStream<S>> {
         self.look();
         let greeting = TlsAcceptor::from(self.config.load_full()).accept(stream);
@@ -116,7 +116,8 @@ impl Tls {
         }
     }
 
-    /// Reads the files again if they have changed; whoever finds somebody looking goes on with what is known.
+    /// Reads the files again if they have changed. If another connection is checking already, the current pair is
+    /// used.
     fn look(&self) {
         let Ok(mut last_reading) = self.last_reading.try_lock() else { return };
         if last_reading.at.elapsed() < LOOK_INTERVAL {
@@ -129,7 +130,7 @@ impl Tls {
     }
 
     fn read_again(&self, last_reading: &mut LastReading) {
-        // First, so that what changes while it is read has changed.
+        // The stamps are taken first, so that a change during the reading is detected later.
         let stamps = stamps(&self.certificate, &self.key);
         match read(&self.certificate, &self.key) {
             Ok(config) => {
@@ -177,8 +178,8 @@ fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
     read_named(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }
 
-/// A key that is a secret: of a file of the service's own user nobody else may read it, of another user's, as
-/// a mounted secret is, not everybody.
+/// Reads a key that is kept secret. A file of the service's own user must not be readable by anyone else. A file
+/// of another user, such as a mounted secret, must not be readable by everyone.
 fn private(key: &Path) -> Result<Vec<u8>, TlsError> {
     let metadata = fs::metadata(key).map_err(|source| TlsError::Read { path: key.to_owned(), source })?;
     if is_exposed(&metadata) {

@@ -1,4 +1,4 @@
-//! The stream of one connection, with the manners that hyper leaves to its user.
+//! The stream of one connection, with the behaviour that hyper leaves to its user.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,41 +18,41 @@ use crate::shutdown::Shutdown;
 /// How long a connection that the service ends stays open for the client to read the last answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How much a client may go on sending meanwhile.
+/// Maximum bytes that the client may send during that time.
 const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Hyper's own answer is a status line and at most three short header fields.
+/// Maximum size of an answer made by hyper: a status line and at most three short header fields.
 const BARE_BYTES_MAX: usize = 256;
 
-/// Up to here the parts of an answer are sent as one: copying them costs less than telling the
-/// system of each.
+/// Answers up to this size are written from one buffer: copying the parts costs less than passing each to the
+/// system.
 const WHOLE_BYTES_MAX: usize = 1_024;
 
-/// What a connection is made of.
+/// The transport of a connection: TCP, TLS or a Unix socket.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// A stream that
 ///
-/// * turns the bare answers that hyper gives to a broken head (an empty 400, 414 or 431) into
-///   JSON:API errors;
-/// * fails when the client takes none of its answer for too long;
-/// * lingers when it is shut down: closing a socket with unread data resets it, and the client
-///   would lose the answer to a request that was refused half-read (RFC 9112 section 9.6).
+/// * turns the bare answers that hyper gives to a malformed head (an empty 400, 414 or 431) into JSON:API errors;
+/// * fails when the client reads none of its answer for too long, or reads it too slowly;
+/// * lingers when it is shut down. Closing a socket with unread data resets it, and the client would lose the
+///   answer to a request that was refused half-read (RFC 9112 section 9.6).
 #[derive(Debug)]
 pub(crate) struct Wire<S> {
     stream: S,
     shutdown: Shutdown,
-    /// Whether a line of the request under way has arrived: tells a long URI from large fields.
+    /// Whether a complete line of the current request has arrived: distinguishes a long URI from large header
+    /// fields.
     line_seen: bool,
     /// Whether the client has sent its last byte.
     at_end: bool,
-    /// What is being written in place of hyper's bytes.
+    /// The answer being written in place of hyper's bytes.
     substitute: Option<Substitute>,
     pace: Pace,
     linger: Linger,
-    /// What was read to find out whether the client has left, and hyper has not asked for yet.
+    /// Bytes read while checking whether the client has left, which hyper has not read yet.
     ahead: Vec<u8>,
     connection: Arc<ClientConnection>,
     counts: Counts,
@@ -62,18 +62,18 @@ pub(crate) struct Wire<S> {
 struct Substitute {
     bytes: Vec<u8>,
     written: usize,
-    /// How many of hyper's bytes it stands for.
+    /// How many of hyper's bytes it replaces.
     stands_for: usize,
 }
 
-/// How a connection that the service ends is waited with.
+/// The state of waiting for the client to close a connection that the service ends.
 #[derive(Debug, Default)]
 struct Linger {
-    /// Nothing more is sent.
+    /// Whether the sending half is shut down.
     is_shut: bool,
-    /// Runs while the client does not close.
+    /// The timer that runs until the client closes.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// How much it has sent meanwhile.
+    /// How many bytes the client has sent since.
     bytes: usize,
 }
 
@@ -99,7 +99,7 @@ impl<S: Stream> Wire<S> {
         }
     }
 
-    /// Answers without having read anything, and closes.
+    /// Answers without having read anything, and closes the connection.
     pub(crate) async fn refuse(mut self, refusal: Refusal) {
         let id = self.counts.refused(None, &refusal);
         let told = async {
@@ -111,7 +111,7 @@ impl<S: Stream> Wire<S> {
         }
     }
 
-    /// Writes the substitute; ready when all of it is written.
+    /// Writes the substitute. Ready when all of it is written.
     fn poll_substitute(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<usize>>> {
         while let Some(substitute) = &mut self.substitute {
             let rest = &substitute.bytes[substitute.written..];
@@ -128,7 +128,7 @@ impl<S: Stream> Wire<S> {
         Poll::Ready(Ok(None))
     }
 
-    /// Notes how far a write went, and gives up on a client that does not keep up.
+    /// Records the progress of a write, and fails if the client does not keep up.
     fn watch(
         &mut self,
         cx: &mut Context<'_>,
@@ -141,7 +141,8 @@ impl<S: Stream> Wire<S> {
         self.pace.watch(cx, written, bytes, &self.counts)
     }
 
-    /// Looks whether the client has ended the connection, which hyper does not while a request is answered.
+    /// Checks whether the client has ended the connection, which hyper does not do while a request is being
+    /// answered.
     fn look_for_end(&mut self, cx: &mut Context<'_>) {
         if self.at_end {
             self.connection.note_end();
@@ -153,14 +154,14 @@ impl<S: Stream> Wire<S> {
         let mut buffer = ReadBuf::new(&mut bytes);
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
         self.ahead.extend_from_slice(buffer.filled());
-        // One that failed has ended too.
+        // A failed connection has ended too.
         if read.is_ready() && self.ahead.is_empty() {
             self.at_end = true;
             self.connection.note_end();
         }
     }
 
-    /// Reads and forgets what the client still sends, until it closes or its time is up.
+    /// Reads and discards what the client still sends, until it closes or its time is up.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut forgotten = [0_u8; 4_096];
         while !self.at_end && !self.shutdown.has_begun() && self.linger.bytes < LINGER_BYTES_MAX {
@@ -168,7 +169,7 @@ impl<S: Stream> Wire<S> {
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => self.at_end = true,
                 Poll::Ready(Ok(())) => self.linger.bytes += buffer.filled().len(),
-                // Whatever it is, the connection is over.
+                // Whatever the error is, the connection is over.
                 Poll::Ready(Err(_)) => self.at_end = true,
                 Poll::Pending => {
                     let waiting = self.linger.waiting.get_or_insert_with(|| Box::pin(sleep(LINGER)));
@@ -199,7 +200,7 @@ impl<S: Stream> AsyncRead for Wire<S> {
         let read = &buffer.filled()[before..];
         self.at_end |= read.is_empty();
         if !self.line_seen {
-            // Mostly a whole head has arrived, which ends in one.
+            // Usually a whole head has arrived, which ends with a newline.
             self.line_seen = read.ends_with(b"\n") || read.contains(&b'\n');
         }
         Poll::Ready(Ok(()))
@@ -230,7 +231,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A bare answer has no body, so it is never one of several slices.
+        // A bare answer has no body, so it is never split into several slices.
         if let [single] = slices {
             return self.poll_write(cx, single);
         }
@@ -248,7 +249,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Hyper flushes whenever it has looked how far the answer is.
+        // Hyper flushes each time it has polled the answer.
         if self.connection.is_watched() {
             self.look_for_end(cx);
         }
@@ -264,7 +265,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     }
 }
 
-/// The slices as one, if there is room.
+/// Copies the slices into one buffer, if they fit.
 fn gathered<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut filled = 0;
     for slice in slices {
@@ -274,16 +275,15 @@ fn gathered<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]>
     Some(&whole[..filled])
 }
 
-/// What is refused by bytes that end in one of hyper's bare answers, and where that begins.
+/// Returns the refusal to send if the bytes end in a bare answer of hyper, and the offset where that begins.
 fn refusal_by_hyper(bytes: &[u8], line_seen: bool) -> Option<(usize, Refusal)> {
     let (start, refusal) = bare_answer(bytes)?;
     let is_of_line = refusal == Refusal::HEADERS_TOO_LARGE && !line_seen;
     Some((start, if is_of_line { Refusal::URI_TOO_LONG } else { refusal }))
 }
 
-/// Finds an answer of hyper's own at the end of what it writes (`on_error` in its
-/// `proto/h1/role.rs`): a status, no body, and no header field but these. The routes' answers all
-/// have `Cache-Control`.
+/// Finds an answer made by hyper at the end of the bytes that it writes (`on_error` in its `proto/h1/role.rs`): a
+/// status, no body, and no header fields but these. The routes' answers all have `Cache-Control`.
 fn bare_answer(bytes: &[u8]) -> Option<(usize, Refusal)> {
     if !bytes.ends_with(b"\r\n\r\n") {
         return None;
@@ -301,7 +301,7 @@ fn bare_answer(bytes: &[u8]) -> Option<(usize, Refusal)> {
     let known = ["connection: close", "content-length: 0", "date: ", ""];
     let is_bare =
         lines.all(|line| known.iter().any(|k| line == *k || (*k == "date: " && line.starts_with(k))));
-    // One byte of Latin-1 is one character but may be two bytes of UTF-8.
+    // A Latin-1 byte is one character of `tail`, but may be two bytes of UTF-8 there.
     let characters_before = tail[..head_start].chars().count();
     is_bare.then_some((tail_start + characters_before, refusal))
 }
