@@ -1,14 +1,14 @@
-//! What may be asked for, and which of it changes something.
+//! The actions that the authorizer is asked about.
 
 use crate::domain::{Collection, Key, Patch};
 #[cfg(doc)]
 use crate::http::authorize::Allowed;
 
-/// What is about to happen; more will be added.
+/// What is about to happen. More variants will be added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Action<'a> {
-    /// List the collections; see [`Allowed::seeing`] for showing some of them only.
+    /// List the collections. See [`Allowed::seeing`] for showing only some of them.
     List,
     /// Read one collection.
     Read {
@@ -17,8 +17,8 @@ pub enum Action<'a> {
     },
     /// Create a collection.
     Create {
-        /// The key that the request names, if it could be read; without one the request will be
-        /// refused with 400 even if it is allowed.
+        /// The key that the request names, if it could be read. Without one the request will be refused with 400
+        /// even if it is allowed.
         key: Option<&'a Key>,
         /// The new collection, if the request describes a valid one.
         content: Option<&'a Collection>,
@@ -35,13 +35,13 @@ pub enum Action<'a> {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Follow what is served, all collections or one; see [`Allowed::seeing`]. It is asked again as
-    /// [`StreamEvents`](Self::StreamEvents) is.
+    /// Follow what is served, all collections or one; see [`Allowed::seeing`]. The hook is asked again in the same
+    /// way as for [`StreamEvents`](Self::StreamEvents).
     Follow {
         /// The collection, if only one is followed; it need not exist.
         key: Option<&'a Key>,
     },
-    /// Read what is wrong in the repository.
+    /// Read the problems of the repository.
     ReadProblems,
     /// List the collections as they were (`asOf`); see [`Allowed::seeing`].
     ListPast,
@@ -50,47 +50,45 @@ pub enum Action<'a> {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Read events, a page of them; see [`Allowed::seeing`] for showing those of some keys only.
+    /// Read a page of events. See [`Allowed::seeing`] for showing only those of some keys.
     ListEvents {
-        /// The collection, if only the events of one are asked for; it need not exist.
+        /// The collection, if the request is for its events only; it need not exist.
         key: Option<&'a Key>,
     },
-    /// Follow events as they happen; see [`Allowed::seeing`]. It is asked again, with the head of the
-    /// same request, before more is sent: for each batch of events that are read together, which is
-    /// mostly one commit, and for each heartbeat. A denial ends the stream.
+    /// Follow events as they happen; see [`Allowed::seeing`]. The hook is asked again, with the head of the same
+    /// request, before more is sent: for each batch of events that are read together (usually one commit), and for
+    /// each heartbeat. A denial ends the stream.
     StreamEvents {
-        /// The collection, if only the events of one are asked for; it need not exist.
+        /// The collection, if the request is for its events only; it need not exist.
         key: Option<&'a Key>,
     },
     /// Read one event.
     ReadEvent {
-        /// The event's collection; `None` when there is no such event, which will be answered 404
-        /// if it is allowed.
+        /// The event's collection. `None` if the event does not exist; the answer is then 404 if this is allowed.
         key: Option<&'a Key>,
     },
-    /// Read what differs between two revisions; see [`Allowed::seeing`].
+    /// Read the differences between two revisions; see [`Allowed::seeing`].
     ReadDifference,
     /// Read which events gave a collection its values.
     ReadBlame {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Read the token that names what is served now; see [`Allowed::seeing`].
+    /// Read the token of what is served now; see [`Allowed::seeing`].
     ReadSyncToken,
     /// Poll for changes; see [`Allowed::seeing`].
     ReadChanges,
     /// Undo one event.
     UndoEvent {
-        /// The event's collection; `None` when there is no such event, which will be answered 404
-        /// if it is allowed.
+        /// The event's collection. `None` if the event does not exist; the answer is then 404 if this is allowed.
         key: Option<&'a Key>,
     },
-    /// Bring a collection back to what it was.
+    /// Restore a collection to a past state.
     Restore {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Read what the service can do.
+    /// Read the capabilities of the service.
     ReadCapabilities,
     /// Read the OpenAPI document.
     ReadOpenApi,
@@ -98,14 +96,14 @@ pub enum Action<'a> {
     Operate,
 }
 
-/// Names the actions, and numbers them in the order that they stand in here.
+/// Names the actions, and numbers them in this order.
 macro_rules! actions {
     ($($action:ident => $name:literal,)+) => {
         /// The names of all actions, by number.
         pub(crate) const ACTIONS: [&str; [$($name),+].len()] = [$($name),+];
 
         impl Action<'_> {
-            /// The number of one, for whoever counts them.
+            /// The number of the action, as an index for counters.
             pub(crate) const fn number(&self) -> usize {
                 enum Number { $($action,)+ }
                 match self {
@@ -141,7 +139,7 @@ actions! {
 }
 
 impl Action<'_> {
-    /// Whether it changes collections.
+    /// Reports whether the action changes collections.
     pub(crate) const fn is_write(&self) -> bool {
         matches!(
             self,
@@ -154,5 +152,5 @@ impl Action<'_> {
     }
 }
 
-/// Tells some actions from all others.
+/// A predicate that selects some of the actions.
 pub(crate) type Actions = fn(&Action<'_>) -> bool;

@@ -1,10 +1,9 @@
 //! The authorization hook: asked before every action, impossible to forget.
 //!
-//! An [`Authorizer`] answers two questions. *Who* sends this request is asked once, before a byte of
-//! its body is read, so that strangers cost nothing. *Whether* this may be done is asked with what is
-//! about to happen; whoever allows it names the [`Actor`] who becomes the author of the commit. That
-//! is before anybody looks whether a collection exists, so a 404 tells nothing to those who may not
-//! look.
+//! An [`Authorizer`] answers two questions. [`identify`](Authorizer::identify) is asked once, before a byte of the
+//! body is read, so that strangers cost nothing. [`authorize`](Authorizer::authorize) is asked with the action;
+//! allowing it names the [`Actor`] who becomes the author of the commit. It is asked before the service checks
+//! whether a collection exists, so a 404 reveals nothing to callers who may not read.
 //!
 //! ```
 //! use collectory::{Action, Allowed, Authorizer, Denied, Authorizing, RequestHead};
@@ -42,46 +41,45 @@ use crate::engine::{Problem, VisibleKeys};
 pub use crate::http::authorize::action::Action;
 pub(crate) use crate::http::authorize::action::{ACTIONS, Actions};
 
-/// The answer to "who" under way.
+/// The future of [`Authorizer::identify`].
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
 
-/// The answer to "whether" under way.
+/// The future of [`Authorizer::authorize`].
 pub type Authorizing<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
 
 /// Decides who may do what.
 ///
-/// A panic in it is answered like [`Denied::failed`]: 500, with nothing told to the client.
+/// A panic in a hook is answered like [`Denied::failed`]: 500, without details for the client.
 pub trait Authorizer: Send + Sync + 'static {
-    /// Says who sends a request, or refuses it as a whole; asked once a request, before its body is
-    /// read and before [`authorize`](Self::authorize).
+    /// Identifies the sender of a request, or refuses the request as a whole. Called once for each request, before
+    /// its body is read and before [`authorize`](Self::authorize).
     ///
-    /// What is answered is shown to the caller (`GET /capabilities`) and decides nothing. A hook
-    /// that does not say knows nobody: anonymous, without grants.
+    /// The identity is shown to the caller (`GET /capabilities`) and decides nothing. By default every caller is
+    /// anonymous and without grants.
     fn identify<'a>(&'a self, _head: &'a RequestHead<'a>) -> Identifying<'a> {
         Box::pin(std::future::ready(Ok(Identity::anonymous())))
     }
 
     /// Allows or denies one action.
     ///
-    /// A batch of operations is asked about one operation at a time, all of them before the first
-    /// write.
+    /// For a batch, it is called once for each operation, all before the first write.
     fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a>;
 
-    /// Whether everybody may do everything, on purpose.
+    /// Reports whether everyone may do everything on purpose.
     ///
-    /// Such a service tells everybody how it fares (`/readyz`), and keeps web pages of other sites
-    /// away, which no token does for it.
+    /// Such a service shows its full status to everyone (`/readyz`), and refuses requests from web pages of other
+    /// sites, because no token keeps them away.
     fn is_open(&self) -> bool {
         false
     }
 
-    /// What is wrong with the rules themselves, for `/readyz`: one sentence that is fit for anybody.
+    /// Describes what is wrong with the rules themselves, for `/readyz`, in one sentence that everyone may read.
     fn trouble(&self) -> Option<String> {
         None
     }
 }
 
-/// A hook that is shared with whoever looks after it.
+/// Shares a hook with its owner, who can still reload it, for instance.
 impl<A: Authorizer> Authorizer for Arc<A> {
     fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
         (**self).identify(head)
@@ -100,41 +98,42 @@ impl<A: Authorizer> Authorizer for Arc<A> {
     }
 }
 
-/// Who sends a request, and what they may.
+/// The sender of a request and its grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub(crate) actor: Actor,
     pub(crate) grants: Arc<[Grant]>,
-    /// Whether a write of theirs may be allowed, as far as that is known without it: else no body is read for one.
+    /// Whether a write may be allowed, as far as is known before its body. If not, bodies of writes are not read.
     pub(crate) may_write: bool,
-    /// Which of the rules that were ever read said so first: what was taken away and came back is another.
+    /// The number of the policy reading that first contained this identity. An entry that was removed and added
+    /// again gets another number.
     pub(crate) since: u64,
 }
 
 impl Identity {
-    /// This actor, with these grants.
+    /// Creates the identity of this actor with these grants.
     #[must_use]
     pub fn new(actor: Actor, grants: impl Into<Arc<[Grant]>>) -> Self {
         Self { actor, grants: grants.into(), may_write: true, since: 0 }
     }
 
-    /// Nobody in particular, who may nothing that we know of.
+    /// An anonymous caller without known grants.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::new(Actor::anonymous(), [])
     }
 
-    /// Nobody in particular, where everybody may do everything.
+    /// An anonymous caller where everyone may do everything.
     #[must_use]
     pub fn anybody() -> Self {
         Self::new(Actor::anonymous(), [Grant::everything()])
     }
 }
 
-/// The head of the request that wants something.
+/// The head of the request to authorize.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
-    /// The method; `HEAD` is told as it is, though the action is that of `GET`.
+    /// The method. `HEAD` is passed as it is, though its action is that of `GET`.
     pub method: &'a Method,
     /// The whole path as it was sent, base path and percent signs included.
     pub path: &'a str,
@@ -142,13 +141,13 @@ pub struct RequestHead<'a> {
     pub query: &'a str,
     /// All headers.
     pub headers: &'a HeaderMap,
-    /// The other end of the connection, if it has an address.
+    /// The peer's address, if it has one.
     pub remote: Option<SocketAddr>,
     /// The id of the request.
     pub request_id: &'a str,
 }
 
-/// Which keys a list shows.
+/// Selects the keys that a list shows.
 pub type Visibility = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 
 /// The action is allowed.
@@ -159,13 +158,13 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Allows it on behalf of this actor, the author of the commit if there will be one.
+    /// Allows it on behalf of this actor, who becomes the author of the commit if there is one.
     #[must_use]
     pub fn by(actor: Actor) -> Self {
         Self { actor, visibility: None }
     }
 
-    /// Allows it on behalf of nobody in particular.
+    /// Allows it on behalf of an anonymous caller.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::by(Actor::anonymous())
@@ -179,29 +178,30 @@ impl Allowed {
         self
     }
 
-    /// Who is allowed.
+    /// The actor on whose behalf it is allowed.
     #[must_use]
     pub const fn actor(&self) -> &Actor {
         &self.actor
     }
 
-    /// Whether no key is hidden.
+    /// Reports whether no key is hidden.
     #[must_use]
     pub fn sees_all(&self) -> bool {
         self.visibility.is_none()
     }
 
-    /// Which of the collections a list shows.
+    /// The keys that lists show.
     pub(crate) fn visible_keys(&self) -> VisibleKeys<'_> {
         self.visibility.as_deref().map_or(VisibleKeys::All, |visible| VisibleKeys::Some(visible))
     }
 
-    /// Whether a problem is told: one of a file without a key to those only who see every key.
+    /// Reports whether a problem is shown. That of a file without a key is shown only to callers who see every
+    /// key.
     pub(crate) fn sees_problem(&self, problem: &Problem) -> bool {
         problem.collection.as_ref().map_or(self.sees_all(), |key| self.sees(key))
     }
 
-    /// Whether a list shows this key.
+    /// Reports whether lists show this key.
     #[must_use]
     pub fn sees(&self, key: &Key) -> bool {
         self.visibility.as_ref().is_none_or(|visible| visible(key))
@@ -217,7 +217,7 @@ impl fmt::Debug for Allowed {
     }
 }
 
-/// The action is denied, and this is what the client is told: one JSON:API error.
+/// The action is denied. Contains the JSON:API error that the client receives.
 #[derive(Debug, Clone)]
 pub struct Denied {
     pub(crate) status: ErrorStatus,
@@ -228,20 +228,20 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// 403: the caller is known, or need not be, and may not do this.
+    /// 403: the caller may not do this, whether or not it is known.
     #[must_use]
     pub fn forbidden() -> Self {
         Self::new(ErrorStatus::FORBIDDEN, "forbidden", "Forbidden", "You are not allowed to do this.")
     }
 
-    /// 401: the caller has not said who it is, or nobody knows it; asks for a bearer token.
+    /// 401: the caller has not identified itself, or is unknown. The answer asks for a bearer token.
     #[must_use]
     pub fn unauthenticated(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorStatus::UNAUTHORIZED, "unauthenticated", "Authentication Error", detail)
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
-    /// 500: the hook could not find out; the cause belongs into the log and never into the answer.
+    /// 500: the hook failed to decide. Its cause belongs in the log, never in the answer.
     #[must_use]
     pub fn failed() -> Self {
         Self::new(
@@ -252,7 +252,7 @@ impl Denied {
         )
     }
 
-    /// An answer of the hook's own.
+    /// Creates a denial with an error of the hook's own.
     #[must_use]
     pub fn new(
         status: ErrorStatus,
@@ -263,15 +263,15 @@ impl Denied {
         Self { status, code: code.into(), title: title.into(), detail: detail.into(), headers: Vec::new() }
     }
 
-    /// Says it in other words.
+    /// Replaces the detail.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// Adds a header to the answer, in place of one with the same name. What every answer has stays ours:
-    /// `Cache-Control`, `Content-Length`, `Content-Type`, `Transfer-Encoding`, `Vary` and `X-Request-Id`.
+    /// Adds a header to the answer, replacing one of the same name. The service keeps `Cache-Control`,
+    /// `Content-Length`, `Content-Type`, `Transfer-Encoding`, `Vary` and `X-Request-Id` for itself.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.retain(|(present, _)| *present != name);
@@ -286,7 +286,7 @@ impl Denied {
     }
 }
 
-/// A status that is an error, 4xx or 5xx, so that a denial can't look like a success.
+/// An error status, 4xx or 5xx, so that a denial can't look like a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorStatus(StatusCode);
 
@@ -304,7 +304,7 @@ impl ErrorStatus {
     /// 503
     pub const SERVICE_UNAVAILABLE: Self = Self(StatusCode::SERVICE_UNAVAILABLE);
 
-    /// Takes a status if it is an error.
+    /// Returns the status if it is an error.
     #[must_use]
     pub fn new(status: StatusCode) -> Option<Self> {
         (status.is_client_error() || status.is_server_error()).then_some(Self(status))
@@ -317,7 +317,7 @@ impl ErrorStatus {
     }
 }
 
-/// The explicit way to be open: allows everything, on behalf of nobody.
+/// Allows everything on behalf of an anonymous caller: the explicit way to run an open service.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllowAll;
 

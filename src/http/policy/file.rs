@@ -1,15 +1,13 @@
-//! Following a policy file while people and programs write it.
+//! Follows a policy file while people and programs write it.
 //!
-//! Requests look after the file: the first one after [`policy_age_ms_max`] compares its metadata (one
-//! system call), all others use what is known. There is no thread to watch, and an idle service does
-//! nothing.
+//! Requests check the file: the first one after [`policy_age_ms_max`] compares its metadata (one system call), and
+//! all others use the current policy. No thread watches the file, so an idle service does nothing.
 //!
-//! A file that somebody is still writing must not be taken for a finished one, so a changed file is
-//! read when it has been left alone for [`policy_quiet_ms`], and one that was renamed into place (it is
-//! another file than before) at the next look. It must be whole, which is to say end with a line end,
-//! and valid; else it is told, in the log and by `/readyz`, and the last good one stays. What is cut
-//! short at the end of a line all the same can only take rights away, which the form of the file sees
-//! to.
+//! A file that is still being written must not be taken for a complete one. A changed file is therefore read after
+//! it has been left alone for [`policy_quiet_ms`], and a file that was renamed into place (its inode differs) at
+//! the next check. It must be whole, that is, end with a newline, and valid. Otherwise the fault is reported, in
+//! the log and by `/readyz`, and the last good policy stays in use. A file that is cut off exactly at the end of a
+//! line can only lose rights, which the format of the file ensures.
 //!
 //! [`policy_age_ms_max`]: crate::config::PolicyLimits::policy_age_ms_max
 //! [`policy_quiet_ms`]: crate::config::PolicyLimits::policy_quiet_ms
@@ -28,11 +26,11 @@ use crate::domain::Token;
 use crate::http::context::Clock;
 use crate::http::policy::ReadPolicy;
 
-/// The most bytes that are read of a policy file; a larger one is broken.
+/// Maximum bytes read of a policy file. A larger one is broken.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// For how long after a change the metadata of a file is not trusted: a second write within the
-/// clock's grain may leave them as they were (git's "racy" index entries are the same trouble).
+/// How long after a change the metadata of a file is not trusted: a second write within the clock's granularity
+/// may leave the metadata unchanged (git has the same problem with "racy" index entries).
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// Why a policy can't be used.
@@ -43,7 +41,7 @@ pub enum PolicyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The file is broken.
@@ -56,16 +54,16 @@ pub enum PolicyError {
     },
 }
 
-/// What came of reading the file.
+/// The result of reading the file.
 #[derive(Debug)]
 pub(crate) struct PolicyReading {
-    /// The tokens of a file that can be used.
+    /// The tokens, if the file can be used.
     pub(crate) tokens: Option<Vec<Token>>,
-    /// What is wrong with it, told without its contents.
+    /// What is wrong with the file, without its contents.
     pub(crate) trouble: Option<String>,
 }
 
-/// A policy file, and what it was when somebody last looked.
+/// A policy file, and its state at the last check.
 #[derive(Debug)]
 pub(crate) struct PolicyFile {
     path: PathBuf,
@@ -74,19 +72,19 @@ pub(crate) struct PolicyFile {
     age_max: Duration,
     pub(crate) clock: Clock,
     stamp: Option<Stamp>,
-    /// Since when it has had this stamp.
+    /// When this stamp was first seen.
     since: Instant,
-    /// What it was when it was read, whatever came of it.
+    /// The stamp at the last reading, whether that succeeded or not.
     judged: Option<Stamp>,
     content: PolicyContent,
 }
 
-/// What the file held when it was read.
+/// The content of the file at the last reading.
 #[derive(Debug, PartialEq, Eq)]
 enum PolicyContent {
-    /// These bytes, by their hash.
+    /// The hash of its bytes.
     Bytes([u8; 32]),
-    /// Nothing that could be read.
+    /// The error of a file that could not be read.
     Unreadable(io::ErrorKind),
 }
 
@@ -131,7 +129,7 @@ impl PolicyFile {
         Ok((file, found))
     }
 
-    /// Looks whether the file has changed, and reads it if it is finished.
+    /// Checks whether the file has changed, and reads it if it seems complete.
     pub(crate) fn look(&mut self) -> Option<PolicyReading> {
         let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
         if stamp != self.stamp {
@@ -144,17 +142,18 @@ impl PolicyFile {
         if self.is_quiet() { self.read_now() } else { None }
     }
 
-    /// Whether whoever writes the file has finished, as far as one can tell.
+    /// Reports whether the writer of the file seems to have finished.
     fn is_quiet(&self) -> bool {
         let inode = |stamp: Option<Stamp>| stamp.map(|stamp| stamp.inode);
         let is_renamed = self.stamp.is_some() && inode(self.stamp) != inode(self.judged);
         let enough = if is_renamed { self.age_max.min(self.quiet) } else { self.quiet };
-        // The service may have been idle since; where the clocks differ, what was seen counts.
+        // The change may be older than this check, because an idle service does not check. Where the clocks
+        // differ, the time since the change was first seen counts.
         let age = self.stamp.map(|stamp| age(&stamp, self.clock.now())).unwrap_or_default();
         age.max(self.since.elapsed()) >= enough
     }
 
-    /// Reads the file as it is; `None` when it says what it said before, or changes meanwhile.
+    /// Reads the file. Returns `None` if its content has not changed, or if it changes during the reading.
     pub(crate) fn read_now(&mut self) -> Option<PolicyReading> {
         let read = contents(&self.path);
         let content = match &read {
@@ -184,7 +183,7 @@ impl PolicyFile {
         })
     }
 
-    /// Says what is odd about a file that can be used.
+    /// Accepts a file that can be used, and reports what is odd about it.
     fn usable(&self, tokens: Vec<Token>, metadata: &Metadata) -> PolicyReading {
         let path = self.path.display();
         if metadata.permissions().mode() & 0o022 != 0 {
@@ -204,7 +203,7 @@ impl PolicyFile {
     }
 }
 
-/// A file that was cut short seldom ends where a line does.
+/// Checks that the last line is complete. A file that was cut off seldom ends at a line end.
 fn whole(bytes: &[u8]) -> Result<(), String> {
     if bytes.ends_with(b"\n") {
         return Ok(());
@@ -213,7 +212,7 @@ fn whole(bytes: &[u8]) -> Result<(), String> {
     Err(format!("{line}:1: the last line has no line end, so the file may be cut short"))
 }
 
-/// The bytes of a file that nobody changed while it was read.
+/// Reads the file, and fails if it changes while it is read.
 fn contents(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     let (mut file, before) = open_named(path)?;
     let mut bytes = Vec::new();

@@ -1,10 +1,9 @@
 //! The built-in authorizer: bearer tokens from a policy file.
 //!
-//! Whatever the file does not grant is denied: no token, an unknown or an expired one is 401, a token
-//! without the right is 403, and a list shows the keys that its token may read. A changed file is
-//! taken over while the service runs (`file`): an entry that is not there any more is refused from
-//! then on, and an open stream, which is asked about again before more is sent on it, ends or shows
-//! other keys.
+//! What the file does not grant is denied: a missing, unknown or expired token is 401, a token without the right
+//! is 403, and a list shows only the keys that its token may read. A changed file is loaded while the service runs
+//! (`file`): a removed entry is refused from then on. An open stream is authorized again before more is sent on
+//! it, so it ends or shows other keys.
 //!
 //! # What a token needs
 //!
@@ -16,9 +15,9 @@
 //! | `write` and `audit` | undo an event, restore a collection, which shows what it was |
 //! | `operate` | operate the service itself |
 //!
-//! A right is granted for some keys. A token is refused everything about another key, and lists of
-//! collections, problems, events, differences and changes leave the others out. An event that there is
-//! not is refused to it like one of another key, so that nobody can probe for events.
+//! A right is granted for some keys. A token is refused everything about other keys, and lists of collections,
+//! problems, events, differences and changes leave them out. An event that does not exist is refused like one of
+//! another key, so that a token can't be used to probe for events.
 
 mod file;
 mod need;
@@ -48,31 +47,31 @@ use crate::http::policy::file::{PolicyFile, PolicyReading};
 use crate::http::policy::need::{denial, lacking, needed};
 use crate::http::policy::wrong::WrongTokens;
 
-/// Reads the bytes of a policy file; what is wrong with them is told with its place.
+/// Parses the bytes of a policy file. An error says what is wrong and where.
 ///
-/// The form of the file is not this layer's business; see [`format`](crate::format::policy).
+/// The format of the file is defined elsewhere; see [`format`](crate::format::policy).
 pub type ReadPolicy = fn(&[u8]) -> Result<Vec<Token>, String>;
 
 /// Allows what the tokens of a policy file grant.
 #[derive(Debug)]
 pub struct Policy {
-    /// By their hashes: what is looked up is a hash as well, so how long that takes tells nothing
-    /// about a secret.
+    /// Keyed by the hashes of the secrets. The lookup key is a hash too, so its duration reveals nothing about a
+    /// secret.
     tokens: ArcSwap<HashMap<SecretHash, Entry>>,
     /// What is wrong with the file.
     trouble: ArcSwapOption<String>,
     file: Mutex<PolicyFile>,
     age_max: Duration,
-    /// When `next_look_ms` counts from.
+    /// The instant from which `next_look_ms` counts.
     opened: Instant,
     next_look_ms: AtomicU64,
-    /// How often the file was taken over.
+    /// How often a file was loaded.
     readings: AtomicU64,
     wrong: WrongTokens,
     clock: Clock,
 }
 
-/// A token, and since which reading of the file it stands there as it is.
+/// A token, and the number of the reading in which it first appeared in its present form.
 #[derive(Debug, Clone)]
 struct Entry {
     token: Arc<Token>,
@@ -80,12 +79,11 @@ struct Entry {
 }
 
 impl Policy {
-    /// Opens a policy file, and follows it from now on.
+    /// Opens a policy file, and follows its changes from now on.
     ///
     /// # Errors
     ///
-    /// Says why the file can't be used: a service does not start on a policy that is not
-    /// understood.
+    /// Fails if the file can't be used: a service does not start on a policy that it can't read.
     pub fn open(
         path: impl Into<PathBuf>,
         read: ReadPolicy,
@@ -108,22 +106,22 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Reads the file now, as somebody asks for who knows that it is finished.
+    /// Reads the file now. The caller knows that it is complete.
     pub fn reload(&self) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // While the file is held: another look must not be taken over before this one.
+        // Under the file's lock, so that readings take effect in the order in which they were made.
         if let Some(found) = file.read_now() {
             self.take_over(found);
         }
     }
 
-    /// Takes a changed file into account, if it is time to look.
+    /// Checks the file for changes, if it is time to.
     fn refresh(&self) {
         let now_ms = millis(self.opened.elapsed());
         if now_ms < self.next_look_ms.load(Ordering::Acquire) {
             return;
         }
-        // Whoever finds somebody looking goes on with what is known.
+        // If another request is checking the file, the current policy is used.
         let Ok(mut file) = self.file.try_lock() else { return };
         if let Some(found) = file.look() {
             self.take_over(found);
@@ -145,7 +143,7 @@ impl Policy {
         self.trouble.store(found.trouble.map(Arc::new));
     }
 
-    /// The token that the request carries.
+    /// Returns the entry of the request's token.
     fn entry(&self, head: &RequestHead<'_>) -> Result<Entry, Denied> {
         self.refresh();
         let secret = bearer(head.headers)
@@ -175,7 +173,7 @@ impl Policy {
         if rights.iter().all(|&right| token.may_to_all(right)) {
             return Ok(allowed);
         }
-        // Also where one key is asked about: what is told of it may name others.
+        // This also applies to an action on one key, because its answer may name other keys.
         Ok(allowed.seeing(move |key| rights.iter().all(|&right| token.may_to(right, key))))
     }
 }
@@ -200,7 +198,7 @@ impl Authorizer for Policy {
     }
 }
 
-/// The token of the one `Authorization` header, if that is `Bearer` (RFC 6750 section 2.1).
+/// Returns the token of the only `Authorization` header, if its scheme is `Bearer` (RFC 6750 section 2.1).
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.as_bytes();

@@ -1,28 +1,27 @@
-//! What an action needs of a token.
+//! The rights that each action requires.
 
 use crate::domain::{Key, Right, Token};
 use crate::http::authorize::{Action, Denied};
 
-/// What an action is about.
+/// The keys for which an action requires a right.
 #[derive(Clone, Copy)]
 pub(crate) enum Of<'a> {
-    /// Whatever keys the token covers.
+    /// Any key that the token covers.
     Any,
     /// This key.
     Key(&'a Key),
-    /// An event of this key, which the request does not name, and the answer to it must not.
+    /// The key of an event, which the request does not name and the answer must not reveal.
     Hidden(&'a Key),
-    /// Something that there is not: for those only to whom no key is hidden.
+    /// An event that does not exist, which only a token that sees every key may learn.
     Nothing,
 }
 
-/// What brings back what was, and so shows it.
+/// Required for undo and restore, which bring back the past and thereby show it.
 const BRING_BACK: &[Right] = &[Right::Write, Right::Audit];
 
-/// What an action needs: the rights, all of them, and what they must be for.
+/// Returns the rights that an action requires, all of them, and the keys that they must cover.
 ///
-/// Creating without a key that could be read will be refused as bad data; whoever may write is
-/// told so.
+/// A create whose key could not be read will be refused as bad data. Any token that may write gets that error.
 pub(crate) fn needed(action: Action<'_>) -> (&'static [Right], Of<'_>) {
     const READ: &[Right] = &[Right::Read];
     const WRITE: &[Right] = &[Right::Write];
@@ -48,7 +47,7 @@ pub(crate) fn needed(action: Action<'_>) -> (&'static [Right], Of<'_>) {
     }
 }
 
-/// The right that the token lacks, if it lacks one.
+/// Returns the first required right that the token lacks.
 pub(crate) fn lacking(token: &Token, rights: &[Right], of: Of<'_>) -> Option<Right> {
     let has = |right| match of {
         Of::Any => token.may(right),

@@ -1,4 +1,4 @@
-//! What tokens are allowed, and how the file is followed.
+//! Tests of what tokens are allowed, and of how the file is followed.
 
 use std::task::{Context, Poll, Waker};
 
@@ -7,7 +7,7 @@ use warp::http::{HeaderValue, Method, StatusCode};
 use crate::domain::{Actor, Expiry, Grant, Key, KeyPattern, Right};
 use crate::http::policy::*;
 
-/// One token a line: `SECRET RIGHTS:PATTERN... [expired]`.
+/// Parses one token a line: `SECRET RIGHTS:PATTERN... [expired]`.
 fn read(bytes: &[u8]) -> Result<Vec<Token>, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     text.lines()
@@ -41,11 +41,11 @@ fn grant(text: &str) -> Option<Grant> {
     })
 }
 
-/// Looks at every request, and believes what it sees.
+/// Checks the file at every request, and reads a changed one at once.
 const AT_ONCE: PolicyLimits =
     PolicyLimits { policy_age_ms_max: 0, policy_quiet_ms: 0, ..PolicyLimits::DEFAULT };
 
-/// Looks at every request, and waits for an hour whether more is written.
+/// Checks the file at every request, and reads a changed one only after an hour without writes.
 const NEVER_QUIET: PolicyLimits = PolicyLimits { policy_quiet_ms: 3_600_000, ..AT_ONCE };
 
 struct Given {
@@ -206,7 +206,7 @@ fn each_action_needs_the_rights_that_the_documentation_names() {
     }
 }
 
-/// "Reads everything, writes what begins with `blog-`", and whatever else teams think of.
+/// A policy as teams write it: read everything, write keys that begin with `blog-`.
 #[test]
 fn each_grant_has_keys_of_its_own() {
     let given = policy("mara read:* write:blog-* audit,write:pages");
@@ -258,7 +258,7 @@ fn who_it_is_and_what_they_may_is_what_the_file_says() {
     assert_eq!(given.identity("other").unwrap_err().status(), StatusCode::UNAUTHORIZED);
 }
 
-/// A refusal that named the key of an event would tell that there is such an event.
+/// A refusal that named the key of an event would reveal that the event exists.
 #[test]
 fn an_event_of_another_key_is_refused_like_one_that_there_is_not() {
     let given = policy("blogger audit,write:blog-*");
@@ -284,7 +284,7 @@ fn a_list_shows_the_keys_that_the_token_may_read() {
 fn a_changed_file_holds_from_the_next_request_on() {
     let given = policy("mara read:*");
     assert_eq!(given.status("mara", Action::List), 200);
-    // The same length, within the same grain of the clock.
+    // Same length, within the granularity of the clock.
     given.write("anna read:*\n");
     assert_eq!(given.status("mara", Action::List), 401);
     assert_eq!(given.status("anna", Action::List), 200);
@@ -343,7 +343,7 @@ fn a_file_that_was_renamed_into_place_is_believed_at_once() {
     assert_eq!(given.status("mara", Action::Read { key: &key("b") }), 200);
 }
 
-/// A service that nobody asked anything for an hour must not let a revoked token in once more.
+/// A service that was idle for an hour must not accept a revoked token once more.
 #[test]
 fn a_file_that_was_changed_long_ago_is_believed_at_the_first_look() {
     let later = Clock::new(|| std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(5_000_000_000));
@@ -353,7 +353,7 @@ fn a_file_that_was_changed_long_ago_is_believed_at_the_first_look() {
     assert_eq!(given.status("mara", Action::List), 401);
 }
 
-/// Nobody writes into it, so whoever opened it as a file would wait for ever.
+/// Nothing writes to the FIFO, so opening it like a file would block forever.
 #[test]
 fn a_fifo_in_the_file_s_place_keeps_nobody_waiting() {
     let given = policy("mara read:*");

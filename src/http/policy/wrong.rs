@@ -1,4 +1,4 @@
-//! Wrong tokens, counted by where they come from.
+//! Counts wrong tokens by network.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,16 +11,16 @@ use warp::http::header::RETRY_AFTER;
 use crate::http::authorize::{Denied, ErrorStatus};
 use crate::http::server::network;
 
-/// For how long wrong tokens are counted together.
+/// The time over which wrong tokens are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// How many addresses are counted at one time; one more, and counting begins anew for all.
+/// Maximum networks counted at one time. One more resets all counts.
 const ADDRESSES_MAX: usize = 4_096;
 
-/// Who sent wrong tokens just now, and how many.
+/// The networks that sent wrong tokens recently, and how many.
 ///
-/// A known token is always served, wherever it comes from: behind one proxy all clients have one
-/// address, and whoever sends wrong tokens must not lock out the others.
+/// A known token is always accepted, wherever it comes from: behind a proxy all clients share one address, and a
+/// client that sends wrong tokens must not lock out the others.
 #[derive(Debug)]
 pub(crate) struct WrongTokens {
     per_window_max: usize,
@@ -38,7 +38,7 @@ impl WrongTokens {
         Self { per_window_max, counts: Mutex::default() }
     }
 
-    /// Counts one more.
+    /// Counts a wrong token.
     ///
     /// # Errors
     ///
