@@ -1,4 +1,4 @@
-//! Which web pages of other origins may use the service: none, unless told so.
+//! Cross-origin requests (CORS): which other origins' pages may use the service. By default none may.
 
 use warp::http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -9,17 +9,17 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::Origin;
 
-/// What a page may read of an answer beyond the headers that every page may read.
+/// Response headers that a page may read beyond those that every page may read.
 const EXPOSED: &str =
     "ETag, Location, Preference-Applied, Retry-After, Collectory-Revision, Collectory-Ahead, X-Request-Id";
 
-/// What a page may send.
+/// Request headers that a page may send.
 const SENDABLE: &str = "Accept, Authorization, Collectory-Min-Revision, Commit-Message, Commit-Message-Encoded, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-Request-Id";
 
-/// How long a browser may remember the answer to a preflight.
+/// How long a browser may cache the answer to a preflight.
 const PREFLIGHT_SECONDS_MAX: &str = "600";
 
-/// The origins whose pages may use the service; by default none.
+/// The origins whose pages may use the service. By default there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cors {
     any: bool,
@@ -46,12 +46,12 @@ impl Cors {
         !self.any && self.origins.is_empty()
     }
 
-    /// Whether the page that asks is one of those.
+    /// Reports whether the request comes from a page of an allowed origin.
     pub(crate) fn knows(&self, request: &HeaderMap) -> bool {
         self.allowed(request).is_some()
     }
 
-    /// What to allow to the page that asks, if it is one and known.
+    /// Returns the value of `Access-Control-Allow-Origin`, if the request comes from a page of an allowed origin.
     fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
         let origin = request.get(ORIGIN)?;
         if self.any {
@@ -60,7 +60,7 @@ impl Cors {
         self.origins.contains(origin).then(|| origin.clone())
     }
 
-    /// Adds what the browser needs to know to the headers of an answer.
+    /// Adds the CORS headers to an answer.
     pub(crate) fn decorate(&self, request: &HeaderMap, answer: &mut Vec<(HeaderName, HeaderValue)>) {
         let Some(origin) = self.allowed(request) else { return };
         if !self.any {
@@ -72,8 +72,7 @@ impl Cors {
         ]);
     }
 
-    /// Adds what the browser needs to know to the headers of an answer to `OPTIONS`, which may be a preflight; `allow`
-    /// lists the methods.
+    /// Adds the CORS headers to an answer to `OPTIONS`, which may be a preflight. `allow` lists the methods.
     pub(crate) fn decorate_preflight(
         &self,
         request: &HeaderMap,

@@ -1,6 +1,7 @@
-//! What web pages may do to the service: which origins may read its answers, and by which names it may be reached.
+//! Protection against web pages: which origins may read answers, and by which host names the service may be
+//! reached.
 //!
-//! Nobody is known or allowed here: who may do what is asked of the authorizer, for pages and programs alike.
+//! Nothing here authenticates or authorizes. That is the authorizer's task, for pages and programs alike.
 
 pub(crate) mod cors;
 pub(crate) mod sites;

@@ -1,9 +1,9 @@
-//! What web pages may do to a service that no token guards.
+//! Protection of an open service, which no token guards, against web pages of other sites.
 //!
-//! A browser lets any page send requests to this machine's own addresses. Two rules keep those of other
-//! sites away from an open service: it answers only to names that lead here whatever a name server says
-//! (else a page could have its own name point here, "DNS rebinding"), and it refuses writes that the
-//! browser says another site asked for (some are sent without asking first).
+//! A browser lets any page send requests to this machine's own addresses. Two rules keep out those of other sites.
+//! The service answers only to host names that lead here whatever a name server says, because a page could
+//! otherwise point its own name here (DNS rebinding). And it refuses writes that the browser attributes to another
+//! site, because browsers send some writes without a preflight.
 
 use std::net::IpAddr;
 
@@ -16,13 +16,13 @@ use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// By which names a service may be reached.
+/// The host names by which a service may be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Hosts {
-    /// Any.
+    /// Any name.
     #[default]
     Any,
-    /// Those of the loopback interface, and these; in lower case, with or without a port.
+    /// The names of the loopback interface, and these, which are in lower case, with or without a port.
     Loopback(Vec<String>),
 }
 
@@ -40,10 +40,10 @@ impl Hosts {
         Err(ErrorObject::new(Code::MISDIRECTED_REQUEST, detail).header("Host").into())
     }
 
-    /// Whether a request that names this host, and perhaps a port, is meant for this service.
+    /// Reports whether a request with this `Host`, which may have a port, is meant for this service.
     fn contain(&self, host: &[u8]) -> bool {
         let Self::Loopback(known) = self else { return true };
-        // Most programs call the address itself, which is the first that is known.
+        // Most programs use the address itself, which is the first entry.
         if known.first().is_some_and(|address| host == address.as_bytes()) {
             return true;
         }
@@ -62,7 +62,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// `localhost` and what stands below it leads nowhere else (RFC 6761 section 6.3).
+/// Reports whether the name is `localhost`, a name below it, or a loopback address. The names always resolve to
+/// loopback addresses (RFC 6761 section 6.3).
 fn is_loopback(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
@@ -70,7 +71,7 @@ fn is_loopback(name: &str) -> bool {
     is_localhost || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Refuses a write that a web page of another site asks for.
+/// Refuses a write that comes from a web page of another site.
 ///
 /// # Errors
 ///
@@ -93,13 +94,13 @@ pub(crate) fn check_site(cors: &Cors, method: &Method, headers: &HeaderMap) -> R
     Err(ErrorObject::new(Code::FORBIDDEN, detail).header(header).into())
 }
 
-/// Whether a request says that a page of another origin has sent it.
+/// Reports whether the request's `Origin` is another origin.
 pub(crate) fn is_foreign(headers: &HeaderMap) -> bool {
     let is_here = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| is_own(origin, headers));
     headers.get(ORIGIN).is_some_and(|origin| !is_here(origin))
 }
 
-/// Whether an origin is where the request went to, behind a proxy as well.
+/// Reports whether an origin is the one that the request was sent to, also behind a proxy.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let Some((scheme, host)) = origin.split_once("://") else { return false };
     let own_port = if scheme == "https" { ":443" } else { ":80" };

@@ -1,4 +1,4 @@
-//! What answers take together.
+//! The room that answers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,22 +9,22 @@ use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
-/// How many bytes an answer may have without being counted: as many connections as there may be take less with such
-/// ones than a few with large ones.
+/// Answers up to this size are not counted: on as many connections as there may be, they take less memory together
+/// than a few large answers.
 pub(crate) const FREE_BYTES: usize = 16 * 1_024;
 
-/// An answer in the making takes its room in steps.
+/// The step by which the room of an answer grows while it is built.
 const STEP_BYTES: usize = 64 * 1_024;
 
-/// The answers under way, in the making and being sent.
+/// The answers under way, being built or sent.
 #[derive(Debug)]
 pub(crate) struct Answers {
     room: Arc<Room>,
-    /// By the place of their bytes: what many are sent is counted once.
+    /// Keyed by the address of the bytes, so that a body sent to many clients is counted once.
     sent: Mutex<HashMap<usize, Weak<Sent>>>,
 }
 
-/// The bytes of an answer and their room.
+/// The bytes of an answer and their reservation.
 #[derive(Debug)]
 struct Sent {
     body: Bytes,
@@ -36,7 +36,7 @@ impl Answers {
         Self { room: Room::of(bytes_max), sent: Mutex::default() }
     }
 
-    /// Whether somebody is being sent these bytes.
+    /// Finds these bytes among those being sent.
     fn find(&self, body: &Bytes) -> Option<Arc<Sent>> {
         let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.get(&body.as_ptr().addr())?.upgrade()
@@ -49,7 +49,7 @@ impl Answers {
     }
 }
 
-/// The room of an answer for somebody.
+/// The room of one answer.
 #[derive(Debug)]
 pub(crate) struct AnswerRoom {
     answers: Arc<Answers>,
@@ -61,7 +61,7 @@ impl AnswerRoom {
         Self { answers: Arc::clone(answers), place: answers.room.place(taker) }
     }
 
-    /// Makes room for an answer in the making that has this many bytes now.
+    /// Makes room for an answer that has this many bytes so far.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl AnswerRoom {
         Err(ApiError::unavailable(detail).reaching(Limit::AnswersBytes))
     }
 
-    /// Counts an answer until the last byte of it is sent or dropped.
+    /// Counts an answer until the last of its bytes is sent or dropped.
     ///
     /// # Errors
     ///

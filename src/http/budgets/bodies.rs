@@ -1,4 +1,4 @@
-//! What the bodies of requests take together.
+//! The room that the bodies of requests share.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use crate::http::budgets::room::{Reservation, Room, Taker};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
-/// How many bytes of a body are not counted: a small write has room whoever else sends what, and as many connections as
-/// there may be take no more with such ones than the counted bodies may.
+/// The bytes of each body that are not counted. A small write thus has room whatever others send. On as many
+/// connections as there may be, uncounted bytes take no more memory than the counted ones may.
 const FREE_BYTES: usize = 16 * 1_024;
 
-/// Which part of what bodies may take together is for senders whom nobody knows; they take no other.
+/// Unknown senders share one part in this many of the whole room, and get no other.
 const STRANGERS_PART: usize = 8;
 
-/// Whose body it is.
+/// The sender of a body.
 #[derive(Debug, Clone)]
 pub(crate) enum Sender {
     Known(Taker),
-    /// Somebody who is not signed in, or says to have the secret of notices.
+    /// A sender that is not signed in, or that claims to sign a notice.
     Stranger(Taker),
 }
 
-/// The bodies that have arrived, as far as they have.
+/// The bodies under way, counted as their bytes arrive.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     known: Arc<Room>,
@@ -34,7 +34,7 @@ impl Bodies {
         Self { known: Room::of(bytes_max - of_strangers), strangers: Room::of(of_strangers) }
     }
 
-    /// The room of a body of which nothing is there yet.
+    /// The room of a body of which nothing has arrived yet.
     pub(crate) fn room(&self, sender: Sender) -> BodyRoom {
         BodyRoom(match sender {
             Sender::Known(taker) => self.known.place(taker),
@@ -43,16 +43,16 @@ impl Bodies {
     }
 }
 
-/// The room of a body.
+/// The room of one body.
 #[derive(Debug)]
 pub(crate) struct BodyRoom(Reservation);
 
 impl BodyRoom {
-    /// Makes room for a body of which this many bytes are there now.
+    /// Makes room for a body of which this many bytes have arrived.
     ///
     /// # Errors
     ///
-    /// 503 when the bodies of all requests take too much, or those of strangers, or those of this sender.
+    /// 503 when the bodies of all requests take too much, or those of unknown senders, or those of this sender.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ApiError> {
         if self.0.grow_to(bytes.saturating_sub(FREE_BYTES)) {
             return Ok(());
@@ -75,7 +75,7 @@ mod tests {
         Sender::Stranger(Taker::Unnamed(None))
     }
 
-    /// The room of a body of this many counted bytes, or the status of the refusal.
+    /// Takes room for a body of this many counted bytes, or returns the status of the refusal.
     fn taken(bodies: &Bodies, sender: Sender, bytes: usize) -> Result<BodyRoom, u16> {
         let mut room = bodies.room(sender);
         room.grow_to(FREE_BYTES + bytes).map_err(|error| error.status().as_u16())?;

@@ -1,6 +1,7 @@
-//! How much of the service its callers have in use together: bodies and answers in bytes, long work in number.
+//! Budgets that callers share: bodies and answers in bytes, long work by number.
 //!
-//! A place is given back when what took it is dropped, however it ended. Nothing here knows what a request asks.
+//! A reservation is released when its owner is dropped, however that ended. Nothing here depends on what a request
+//! asks.
 
 pub(crate) mod answers;
 pub(crate) mod bodies;
@@ -17,10 +18,10 @@ use crate::http::budgets::bodies::Bodies;
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
-/// How many lists are put together at one time; the others wait for their turn, which comes soon.
+/// How many lists are built at one time. The others wait, which does not take long.
 const LISTS_AT_ONCE: usize = 4;
 
-/// What is left of each budget.
+/// The budgets and what is left of them.
 #[derive(Debug)]
 pub(crate) struct Budgets {
     pub(crate) bodies: Bodies,
@@ -41,11 +42,11 @@ impl Budgets {
         }
     }
 
-    /// A place to look into the past, as soon as there is one.
+    /// Waits for a permit to query the history.
     ///
     /// # Errors
     ///
-    /// 503 when there is none for too long.
+    /// 503 when none is free in time.
     pub(crate) async fn question(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let place = Arc::clone(&self.questions).acquire_owned();
         match tokio::time::timeout(self.question_wait_max, place).await {
@@ -58,7 +59,7 @@ impl Budgets {
         }
     }
 
-    /// A place to put a long list together.
+    /// Waits for a permit to build a long list.
     pub(crate) async fn list(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.lists).acquire_owned().await.expect("nobody closes it")
     }

@@ -1,4 +1,4 @@
-//! Room in bytes that is shared out, so that nobody takes all of it from the others.
+//! A byte budget shared so that no caller can take all of it from the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::Actor;
 
-/// Who takes room.
+/// The caller that takes room.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Taker {
-    /// Somebody with a name, wherever they are.
+    /// A named caller, wherever it connects from.
     Named(Actor),
-    /// Whoever has none, by their network, if they come by one.
+    /// Callers without a name, by their network if they have an address.
     Unnamed(Option<IpAddr>),
 }
 
-/// The bytes that all callers have together. A caller's first place may take all that is left; with a further one they
-/// get at most as much as is left for the others then.
+/// The bytes that all callers share. A caller's first reservation may take all that is left. Each further one must
+/// leave the others at least as much as the caller then has in total.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes_max: usize,
@@ -34,18 +34,18 @@ impl Room {
         Arc::new(Self { bytes_max, taken: Mutex::default() })
     }
 
-    /// A place of no size yet.
+    /// Creates an empty reservation.
     pub(crate) fn place(self: &Arc<Self>, taker: Taker) -> Reservation {
         Reservation { room: Arc::clone(self), taker, bytes: 0 }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // It is whole between any two lines.
+        // A panic can't leave it half-updated.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one of them has of it; given back when it is dropped.
+/// The part of the room that one body or answer has. Released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     room: Arc<Room>,
@@ -54,8 +54,8 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Makes the place as large as this many bytes, or as all of the room if that is less. Where there is not as much
-    /// left it stays as it is, and the answer is `false`.
+    /// Grows the reservation to this many bytes, or to the whole room if that is less. Leaves it unchanged and
+    /// returns `false` if too little is left.
     #[must_use]
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let bytes = bytes.min(self.room.bytes_max);
