@@ -1,4 +1,4 @@
-//! What a handler may reach, and nothing else.
+//! What a handler may access, and nothing else.
 
 pub(crate) mod webhooks;
 
@@ -19,80 +19,80 @@ use crate::http::notice_secret::NoticeSecret;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{AccessLog, Reached};
 
-/// Everything that answers are made of; see [`Routes`](crate::http::Routes).
+/// Everything that answers are made from; see [`Routes`](crate::http::Routes).
 #[derive(Debug)]
 pub struct Context {
-    /// The way to the writer.
+    /// Sends commands to the writer.
     pub handle: Handle,
     /// What readers see.
     pub projection: Projection,
-    /// What was: who changed what, when and why.
+    /// The history: who changed what, when and why.
     pub history: Option<History>,
-    /// Who is told of events.
+    /// The webhook receivers.
     pub webhooks: Webhooks,
-    /// The remote that the branch is shared with, if it is.
+    /// The remote with which the branch is shared, if any.
     pub remote: Option<SharedBranch>,
-    /// Ends the streams of events, which would go on for ever.
+    /// Ends streams, which would otherwise never end.
     pub shutdown: Shutdown,
-    /// What time it is.
+    /// The source of the current time.
     pub clock: Clock,
-    /// Who may ask.
+    /// Who may send requests.
     pub access: AccessRules,
     /// How requests are answered.
     pub settings: AnswerOptions,
-    /// What is noted of requests.
+    /// What is recorded of requests.
     pub telemetry: Telemetry,
 }
 
 impl Context {
-    /// Whether writes are for other instances.
+    /// Reports whether this instance leaves writes to others.
     pub(crate) fn is_follower(&self) -> bool {
         self.remote.as_ref().is_some_and(|shared| shared.is_follower)
     }
 }
 
-/// Who may ask, by which name and from where.
+/// Who may send requests, to which host names and from which origins.
 #[derive(Debug)]
 pub struct AccessRules {
-    /// Who is asked before anything happens.
+    /// The authorization hook, asked before every action.
     pub guard: Guard,
     /// Which web pages of other origins may use the service.
     pub cors: Cors,
-    /// By which names browsers may reach the service.
+    /// The host names by which browsers may reach the service.
     pub hosts: Hosts,
     /// Whether clients speak TLS with the service itself.
     pub secured: bool,
 }
 
-/// How requests are answered, as the operator wants it.
+/// How requests are answered, as the operator configured it.
 #[derive(Debug)]
 pub struct AnswerOptions {
-    /// How much is too much.
+    /// The limits.
     pub limits: Limits,
-    /// Where all paths begin.
+    /// The beginning of all paths.
     pub base_path: BasePath,
     /// Whether an update or a delete without `If-Match` is refused with 428.
     pub require_if_match: bool,
-    /// Whether the whole list is sent compressed to those who take it so.
+    /// Whether the whole list is compressed for clients that accept that.
     pub compress: bool,
     /// Whether the web pages are served.
     pub ui: bool,
-    /// What is served from where, for the page about the service.
+    /// The names shown on the page about the service.
     pub place: ServedFrom,
 }
 
-/// What is noted of requests.
+/// What is recorded of requests.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     /// How often a limit was reached.
     pub reached: Reached,
-    /// Where requests are counted, if somebody looks at the numbers.
+    /// Counts requests, if metrics are collected.
     pub metrics: Option<Arc<Metrics>>,
-    /// Where each request has a line, if it has.
+    /// Logs a line for each request, if there is an access log.
     pub access_log: Option<Arc<AccessLog>>,
 }
 
-/// What is served from where, in the words of the operator.
+/// What is served, in the operator's words.
 #[derive(Debug, Clone, Default)]
 pub struct ServedFrom {
     /// The repository.
@@ -103,16 +103,16 @@ pub struct ServedFrom {
     pub folder: String,
 }
 
-/// The remote that the branch is shared with, and what that means for requests.
+/// The remote with which the branch is shared, and what that means for requests.
 #[derive(Debug)]
 pub struct SharedBranch {
     /// The remote.
     pub remote: Remote,
-    /// What notices of others are signed with.
+    /// The secret that signs the notices of git hosts and siblings.
     pub notice_secret: Option<NoticeSecret>,
-    /// Whether writes are for other instances.
+    /// Whether this instance leaves writes to others.
     pub is_follower: bool,
-    /// How long the remote may be unseen before the service is not ready; `None` for ever.
+    /// How long the remote may be out of reach before the service is not ready; `None` means forever.
     pub max_staleness: Option<Duration>,
 }
 
@@ -121,18 +121,18 @@ pub struct SharedBranch {
 pub enum Guard {
     /// No authentication, and no OpenAPI routes.
     Without,
-    /// This hook is asked before every action.
+    /// The variant with this authorization hook, which is asked before every action.
     With(Arc<dyn Authorizer>),
 }
 
 impl Guard {
-    /// The variant with the authorization hook.
+    /// Creates the variant with an authorization hook.
     #[must_use]
     pub fn with(authorizer: impl Authorizer) -> Self {
         Self::With(Arc::new(authorizer))
     }
 
-    /// Whether everybody may do everything.
+    /// Reports whether everyone may do everything.
     #[must_use]
     pub fn is_open(&self) -> bool {
         match self {
@@ -141,7 +141,7 @@ impl Guard {
         }
     }
 
-    /// What is wrong with the rules, for anybody to hear.
+    /// Describes what is wrong with the rules, in words that everyone may read.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self {
             Self::Without => None,
@@ -159,32 +159,32 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-/// What time it is; tests have a clock that stands.
+/// The source of the current time. Tests use a fixed clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(fn() -> SystemTime);
 
 impl Clock {
-    /// The clock of the machine.
+    /// The system clock.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else is told to use")]
     pub const fn system() -> Self {
         Self(SystemTime::now)
     }
 
-    /// Whatever this function says.
+    /// A clock that returns what this function returns.
     #[must_use]
     #[cfg(test)]
     pub const fn new(now: fn() -> SystemTime) -> Self {
         Self(now)
     }
 
-    /// The present time.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> DateTime<Utc> {
         (self.0)().into()
     }
 
-    /// The milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub(crate) fn unix_ms(&self) -> u64 {
         let since = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

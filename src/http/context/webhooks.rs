@@ -1,4 +1,4 @@
-//! How far each receiver of events is, as whoever delivers them tells it.
+//! The progress of each webhook receiver, as the deliverer reports it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 
-/// A receiver of events, and how far it is.
+/// A webhook receiver and its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is, without a query: there may be secrets in it.
+    /// Its URL without the query, which may contain secrets.
     pub url: String,
-    /// The commit up to which it was told; `None` before the first one.
+    /// The last commit whose events were delivered; `None` before the first one.
     pub revision: Option<Revision>,
-    /// How many events came after it.
+    /// How many events are still to be delivered.
     pub lag: usize,
-    /// What went wrong last since something was delivered, and when.
+    /// The last failure since the last delivery, and when it happened.
     pub failure: Option<(DateTime<Utc>, String)>,
-    /// Whether it wants nothing any more.
+    /// Whether the receiver is gone (410) and nothing more is delivered.
     pub ended: bool,
 }
 
-/// Tells how far every receiver is; without one there are none.
+/// Returns the progress of every receiver. `None` if there are no receivers.
 #[derive(Clone, Default)]
 pub struct Webhooks(pub Option<Arc<dyn Fn() -> Vec<Webhook> + Send + Sync>>);
 

@@ -1,4 +1,4 @@
-//! The whole list and web pages in fewer bytes, for those who take them so (`Accept-Encoding`, RFC 9110 section
+//! Compression of the whole list and of web pages, for clients that accept it (`Accept-Encoding`, RFC 9110 section
 //! 12.5.3).
 
 use std::io::Write as _;
@@ -9,13 +9,13 @@ use flate2::write::GzEncoder;
 use warp::http::HeaderMap;
 use warp::http::header::ACCEPT_ENCODING;
 
-/// The fewest bytes of a body that are worth it: less fits into a packet or two as it is.
+/// The minimum size of a body to compress. A smaller one fits into a packet or two as it is.
 pub(crate) const BYTES_MIN: usize = 4_096;
 
-/// What the entity tag of the compressed form ends in: a tag names one form.
+/// The suffix of the compressed form's entity tag, because an entity tag identifies one form.
 pub(crate) const TAG_SUFFIX: &str = "-gzip";
 
-/// Whether the caller takes gzip, and does not like the plain form better.
+/// Reports whether the client accepts gzip and does not prefer the uncompressed form.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut any, mut identity) = (None, None, None);
     for value in headers.get_all(ACCEPT_ENCODING) {
@@ -34,7 +34,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     gzip > 0.0 && gzip >= identity.unwrap_or(0.0)
 }
 
-/// The `q` of a coding; one that can't be read asks for nothing.
+/// Returns the weight (`q`) of a coding, or 0 if it can't be parsed.
 fn weight(parameters: &str) -> f32 {
     let q = parameters.trim();
     let value = q.strip_prefix("q=").or_else(|| q.strip_prefix("Q="));
@@ -45,7 +45,8 @@ fn weight(parameters: &str) -> f32 {
     }
 }
 
-/// The compressed form. Fast rather than small: it is made anew after every change, of a page for everybody.
+/// Compresses fast rather than small, because the list is compressed again after every change, and a page for
+/// every request.
 pub(crate) fn gzip(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
     encoder.write_all(body).expect("writing to memory can't fail");

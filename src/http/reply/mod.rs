@@ -1,6 +1,6 @@
-//! Answers: what handlers say, and the response that it becomes.
+//! The answers of handlers, and how they become responses.
 //!
-//! What every answer carries is put on here, once. Nothing here knows what the bytes of an answer say.
+//! The headers that every answer has are added here, once. Nothing here knows what the bytes of a body mean.
 
 pub(crate) mod compress;
 
@@ -30,26 +30,26 @@ pub(crate) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("coll
 const OURS: [HeaderName; 6] =
     [CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY, X_REQUEST_ID];
 
-/// Stands in the place of a value that is not the same in all answers.
+/// Placeholder for a value that differs between answers.
 const NOT_YET: HeaderValue = HeaderValue::from_static("");
 
-/// What a handler answers.
+/// A handler's answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
     media_type: Option<&'static str>,
     etag: Option<HeaderValue>,
     revision: Option<Revision>,
-    /// The header fields that few answers have; of two with the same name the last counts.
+    /// Less common header fields. Of two with the same name the last one counts.
     more: Vec<(HeaderName, HeaderValue)>,
     content: Content,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
-    /// The body of this response, as it comes.
+    /// The streaming body of this response.
     Stream(Box<Response>),
 }
 
@@ -71,12 +71,12 @@ impl Reply {
         Self::typed(status, JSON_API, body)
     }
 
-    /// Bytes of this media type.
+    /// A body of this media type.
     pub(crate) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Self {
         Self { media_type: Some(media_type), content: Content::Whole(body), ..Self::empty(status) }
     }
 
-    /// The body of this response, of this media type; its own status and headers are not used.
+    /// A streaming body of this media type. The response's own status and headers are not used.
     pub(crate) fn stream(media_type: &'static str, response: Response) -> Self {
         let content = Content::Stream(Box::new(response));
         Self { media_type: Some(media_type), content, ..Self::empty(StatusCode::OK) }
@@ -89,7 +89,7 @@ impl Reply {
         Self { more: more.collect(), ..document }
     }
 
-    /// What may be asked of a path, which a browser may ask for a page of another origin.
+    /// The answer to `OPTIONS`, which may be a browser's preflight for a page of another origin.
     pub(crate) fn options(allow: &str, cors: &Cors, request: &HeaderMap) -> Self {
         let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
         let mut reply = Self::empty(StatusCode::NO_CONTENT).with(ALLOW, allow.clone());
@@ -107,7 +107,7 @@ impl Reply {
         self.revision.as_ref()
     }
 
-    /// The document, for whoever asked on behalf of somebody; nothing of a stream.
+    /// The body, for a caller inside the service; empty for a stream.
     pub(crate) fn body(&self) -> &[u8] {
         match &self.content {
             Content::Whole(body) => body,
@@ -115,7 +115,7 @@ impl Reply {
         }
     }
 
-    /// Takes the document out of the answer; nothing of a stream.
+    /// Returns the body; empty for a stream.
     pub(crate) fn into_body(self) -> Bytes {
         match self.content {
             Content::Whole(body) => body,
@@ -129,27 +129,27 @@ impl Reply {
         self
     }
 
-    /// Adds the revision that is served.
+    /// Sets the revision to that of the snapshot.
     pub(crate) fn of_snapshot(self, snapshot: &Snapshot) -> Self {
         self.of_revision(snapshot.revision)
     }
 
-    /// Adds the revision that the answer comes from; there is none before the first commit.
+    /// Sets the revision that the answer comes from. There is none before the first commit.
     pub(crate) fn of_revision(self, revision: Option<Revision>) -> Self {
         Self { revision, ..self }
     }
 
-    /// Adds the entity tag of what is shown.
+    /// Sets the entity tag of what is shown.
     pub(crate) fn with_etag(self, etag: HeaderValue) -> Self {
         Self { etag: Some(etag), ..self }
     }
 
-    /// Another document of the same type, without what else is said of this one.
+    /// Creates a 200 answer with another body of the same media type and without the other headers of this one.
     pub(crate) fn previewed(&self, body: Bytes) -> Self {
         Self::typed(StatusCode::OK, self.media_type.unwrap_or(JSON_API), body)
     }
 
-    /// Compresses the document for whoever takes it so, if it is large enough to pay.
+    /// Compresses the body for clients that accept it, if it is large enough.
     pub(crate) fn compressed(mut self, request: &HeaderMap) -> Self {
         let Content::Whole(body) = &mut self.content else { return self };
         if body.len() < compress::BYTES_MIN {
@@ -175,13 +175,14 @@ impl Reply {
         Ok(self)
     }
 
-    /// Lets pages of the origins that may use the service read the answer.
+    /// Lets pages of the allowed origins read the answer.
     pub(crate) fn shared_with(mut self, cors: &Cors, request: &HeaderMap) -> Self {
         cors.decorate(request, &mut self.more);
         self
     }
 
-    /// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.
+    /// Turns the answer to `GET` into that to `HEAD`, with all its headers, `Content-Length` included, but no
+    /// body.
     pub(crate) fn without_body(mut self) -> Self {
         let content = mem::replace(&mut self.content, Content::Whole(Bytes::new()));
         if let (Content::Whole(body), Some(_)) = (content, self.media_type) {
@@ -190,7 +191,7 @@ impl Reply {
         self
     }
 
-    /// The response, with what every response says.
+    /// Converts the answer to a response, with the headers that all responses have.
     pub(crate) fn into_response(self, common: &Common, request_id: Option<HeaderValue>) -> Response {
         let Self { status, media_type, etag, revision, more, content } = self;
         let revision = revision.as_ref().map(revision_header);
@@ -215,13 +216,13 @@ impl Reply {
     }
 }
 
-/// What answers have in common.
+/// What all answers have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
-    /// What an answer depends on beside the address.
+    /// The request headers that an answer depends on (`Vary`).
     vary: &'static str,
-    /// The header fields of most answers, with room for the values that are not the same in all: to copy
-    /// them costs a third of putting one after the other into a map.
+    /// The header fields of most answers, with placeholders for values that differ. Cloning this map costs a third
+    /// of inserting the fields one by one.
     usual: HeaderMap,
 }
 
@@ -237,11 +238,11 @@ impl Common {
         Self { vary, usual }
     }
 
-    /// The usual header fields with these values.
+    /// Returns the usual header fields with these values.
     fn usual_with(&self, etag: HeaderValue, revision: HeaderValue, request_id: HeaderValue) -> HeaderMap {
         let mut headers = self.usual.clone();
         let mut values = [(ETAG, etag), (COLLECTORY_REVISION, revision), (X_REQUEST_ID, request_id)];
-        // To compare a few names costs less than to look them up.
+        // Comparing a few names is cheaper than looking them up.
         for (name, place) in headers.iter_mut().filter(|(_, place)| place.is_empty()) {
             if let Some((_, value)) = values.iter_mut().find(|(its, _)| its == name) {
                 mem::swap(place, value);
@@ -251,7 +252,7 @@ impl Common {
     }
 }
 
-/// The header fields of an answer, those that it has.
+/// Builds the header fields that an answer has.
 fn fields(
     vary: &'static str,
     media_type: Option<&'static str>,
