@@ -29,18 +29,18 @@ const FILTER_COLLECTION: &str = "filter[collection]";
 /// The media type of a table (RFC 4180).
 const CSV: &str = "text/csv";
 
-/// What it is answered as.
+/// The content type of a table.
 const CSV_UTF8: &str = "text/csv; charset=utf-8; header=present";
 
-/// The parameters that name a place in the history.
+/// The parameters that name a position in the history.
 const PLACES: [&str; 4] = ["filter[since]", "filter[until]", "page[after]", "page[before]"];
 
-/// `GET /events`: a page of them, or the stream.
+/// `GET /events`: a page of events, or the stream.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     answer(call, EventSelection::of(call)).await
 }
 
-/// `GET /collections/:key/events`: the same of one collection.
+/// `GET /collections/:key/events`: the same for one collection.
 pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     answer(call, EventSelection::Following(key)).await
 }
@@ -56,7 +56,7 @@ async fn answer(call: &Call<'_>, wanted: EventSelection) -> Result<Reply, ApiErr
     page(call, wanted, allowed, EventScope { collection, pages: true, cursor_profile }).await
 }
 
-/// What the answer may be written in; a table is no document of JSON:API.
+/// Negotiates the media type. A table is not a JSON:API document.
 fn negotiated(call: &Call<'_>) -> Result<Accepted, ApiError> {
     if !is_table(call) {
         return call.negotiate();
@@ -69,19 +69,19 @@ fn is_table(call: &Call<'_>) -> bool {
     negotiate::prefers(call.headers(), CSV)
 }
 
-/// Whose events are wanted.
+/// Selects the collections whose events are requested.
 pub(crate) enum EventSelection {
     All,
     /// Those of one or several collections.
     Of(Vec<Key>),
-    /// Those of one, and what its file was before it was moved.
+    /// Those of one collection, also from before its file was moved.
     Following(Key),
-    /// Those of something that can't be a key.
+    /// Those of a text that can't be a key.
     OfNone(String),
 }
 
 impl EventSelection {
-    /// Reads the parameter before the others are checked, since the hook wants to know.
+    /// Reads the parameter before the others are checked, because the hook needs it.
     pub(crate) fn of(call: &Call<'_>) -> Self {
         let query = call.query().unwrap_or_default();
         match query.first(FILTER_COLLECTION) {
@@ -93,7 +93,7 @@ impl EventSelection {
         }
     }
 
-    /// The one collection that the hook is asked about; about several it is asked as about all.
+    /// The collection to ask the hook about, if it is only one. For several, the hook is asked as for all.
     pub(crate) fn key(&self) -> Option<&Key> {
         match self {
             Self::Following(key) => Some(key),
@@ -102,11 +102,11 @@ impl EventSelection {
         }
     }
 
-    /// Refuses what a caller who may see some keys only asks of others.
+    /// Refuses keys that the caller may not see.
     ///
     /// # Errors
     ///
-    /// 403 for each of several keys that it may not see, as it is for one.
+    /// 403 if one of several keys is hidden from the caller, as for a single key.
     pub(crate) fn seen_by(&self, allowed: Allowed) -> Result<Allowed, ApiError> {
         match self {
             Self::Of(keys) if !keys.iter().all(|key| allowed.sees(key)) => Err(Denied::forbidden().into()),
@@ -114,11 +114,11 @@ impl EventSelection {
         }
     }
 
-    /// The collections to filter by, if any.
+    /// Returns the collections to filter by, if any.
     ///
     /// # Errors
     ///
-    /// 404 when there never was such a collection.
+    /// 404 if the history has no such collection.
     pub(crate) fn known(&self, call: &Call<'_>, view: &View) -> Result<Vec<Key>, ApiError> {
         let keys = match self {
             Self::All => &[],
@@ -130,7 +130,7 @@ impl EventSelection {
         };
         match (keys.iter().find(|key| !view.knows(key)), self) {
             (None, _) => Ok(keys.to_vec()),
-            // It stands in the path.
+            // The key is in the path, not in a parameter.
             (Some(unknown), Self::Following(_)) => Err(call.no_history_of(unknown)),
             (Some(unknown), _) => Err(call.no_history_of(unknown).parameter(FILTER_COLLECTION)),
         }
@@ -173,7 +173,7 @@ async fn page(
     .await
 }
 
-/// Has those places fetched for that are named and may be a sibling's.
+/// Fetches from the remote for the positions in the query, which may come from a sibling.
 pub(crate) async fn fetch_for_places(call: &Call<'_>) {
     let query = call.query().unwrap_or_default();
     for text in PLACES.into_iter().filter_map(|name| query.first(name)) {
@@ -181,7 +181,7 @@ pub(crate) async fn fetch_for_places(call: &Call<'_>) {
     }
 }
 
-/// One page of events as a table, or all of them from there on.
+/// Builds a table of one page of events, or of all events from there on.
 fn table(
     view: &View,
     filter: &Filter,
@@ -206,7 +206,7 @@ fn table(
     }
 }
 
-/// What the engine is to look for.
+/// Builds the engine's filter.
 pub(crate) fn filter(
     view: &View,
     asked: &EventQuery,
@@ -231,8 +231,8 @@ pub(crate) fn filter(
     })
 }
 
-/// A revision or a time as it was meant: in `2026-03-01T09:30:00+01:00` that was not encoded the
-/// `+` has become a blank, which stands in no name of a revision.
+/// Restores a revision or time as it was meant. In an unencoded `2026-03-01T09:30:00+01:00` the `+` has become a
+/// space, which no name of a revision contains.
 pub(crate) fn revision_text(text: &str) -> String {
     match text.rsplit_once(' ') {
         Some((time, offset)) if time.contains(['T', 't', ' ']) => format!("{time}+{offset}"),

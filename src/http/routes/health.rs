@@ -1,7 +1,7 @@
-//! `/livez` and `/readyz`: for whoever keeps the service running; nobody is asked for a permit.
+//! `/livez` and `/readyz`, for whatever keeps the service running. Neither requires authorization.
 //!
-//! A parameter that is not understood is passed over here, where every other path refuses it: a balancer that adds one
-//! to its question is to hear how the service is, and not to take it out of use.
+//! These two paths ignore unknown parameters, which all others refuse: a load balancer that adds one still has to
+//! learn the status of the service, rather than take it out of use.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::telemetry::Limit;
 
-/// `GET /livez`: the process answers, and that is all it says.
+/// `GET /livez`: reports that the process answers, and nothing else.
 pub(crate) fn live() -> Reply {
     Reply::document(StatusCode::OK, document::meta(&json!({"status": "live"})))
 }
 
-/// `GET /readyz`: whether requests can be answered, and why not.
+/// `GET /readyz`: reports whether requests can be answered, and if not, why.
 ///
-/// Answers 200 while the repository can be read and the remote was seen lately enough. Broken files and failed writes
-/// do not make the service unready; they are only reported. On the public listener of a guarded service details are
-/// left out: it is told there that writes fail or wait, that something is wrong with the policy, and the state of the
-/// remote, but no revision and no counts.
+/// Answers 200 while the repository can be read and the remote was seen recently enough. Broken files and failed
+/// writes do not make the service unready; they are only reported. On the public listener of a guarded service
+/// details are left out: it reports that writes fail or wait, that something is wrong with the policy, and the
+/// state of the remote, but no revision and no counts.
 pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, ApiError> {
     let tells_all = is_for_operators || call.context.access.guard.is_open();
     let remote =
@@ -45,7 +45,7 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
         return Err(ApiError::unavailable(detail));
     }
     if let Some(shared) = call.context.remote.as_ref().filter(|shared| is_stale(call, shared)) {
-        // On the listener for operators, too.
+        // Also when asked on the operators' listener.
         call.context.telemetry.reached.count(Limit::Staleness);
         let most = shared.max_staleness.unwrap_or_default().as_millis();
         let detail =
@@ -82,20 +82,20 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
     Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
 }
 
-/// How long the writer has been at what it does, if that is longer than it should be.
+/// Returns how long the writer has been busy with one thing, if that is longer than it should be.
 fn busy_for_too_long(call: &Call<'_>) -> Option<Duration> {
     let most = Duration::from_millis(call.context.settings.limits.writes.writer_busy_ms_max);
     call.context.projection.overdue(most, &call.context.telemetry.reached)
 }
 
-/// Whether the remote was not seen for too long.
+/// Reports whether the remote was not seen for too long.
 fn is_stale(call: &Call<'_>, shared: &SharedBranch) -> bool {
     let age = |at: DateTime<Utc>| (call.context.clock.now() - at).to_std().unwrap_or_default();
     let seen = shared.remote.status().last_contact;
     shared.max_staleness.is_some_and(|most| seen.is_none_or(|at| age(at) > most))
 }
 
-/// How it stands with the remote; a stranger is told no more than that.
+/// The status of the remote. Without `tells_all`, only its state.
 fn remote_status(remote: &Remote, tells_all: bool) -> Value {
     let status = remote.status();
     if !tells_all {

@@ -1,7 +1,7 @@
-//! Who answers what: the table of routes and the handlers that it names.
+//! The table of routes and the handlers that it names.
 //!
-//! A handler takes one request and gives its answer. None of them looks at a path or a method: that is done
-//! here, once, before they are asked. None of them opens a socket or reads a file either.
+//! A handler takes one request and returns its answer. It never checks the path or the method, because that is
+//! done here, once, before it is called. It opens no sockets and reads no files either.
 
 mod collections;
 mod events;
@@ -31,15 +31,15 @@ pub(crate) use crate::http::routes::events::{filter as event_filter, revision_te
 use crate::http::routes::path::RouteMatch;
 use crate::http::routes::table::{LIVE, REMOTE, REMOTE_RESTORE, ROUTES, allow};
 
-/// Answers a request: the first two checks, path and method, and then whoever is responsible.
+/// Answers a request: checks the path and the method, and then calls the handler.
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let found = path::find(call);
-    // Whoever watches over the process asks by any name, and for no revision.
+    // A liveness probe may use any host name and never waits for a revision.
     let is_watch = found.as_ref().is_ok_and(|found| found.route.path.text == LIVE);
     if !is_watch {
         call.check_host()?;
     }
-    // This asks about the service as a whole (RFC 9110 section 9.3.7).
+    // `OPTIONS *` is about the service as a whole (RFC 9110 section 9.3.7).
     if *call.method() == Method::OPTIONS && call.path() == "*" {
         let all: Vec<_> = ROUTES.iter().flat_map(|route| route.methods()).collect();
         return Ok(options(call, &allow(&all)));
@@ -73,10 +73,10 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     Ok(reply)
 }
 
-/// Adds what became of the collection, for who may know, to the answer that there is none any more.
+/// Adds to a 404 what became of the collection, for callers who may know.
 async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
     match answer {
-        // What the request is to blame for is not there for another reason: a revision, say.
+        // An error with a `source` is about something else that does not exist, such as a revision.
         Err(error)
             if error.status() == StatusCode::NOT_FOUND
                 && error.errors.iter().all(|it| it.source.is_none()) =>

@@ -1,10 +1,9 @@
 //! `/openapi.json` and `/openapi.yaml`: the contract, written by hand in `openapi.yaml`.
 //!
-//! `servers` names the absolute address that the request used, so that a page which shows the
-//! document can try it out: scheme and host as a proxy forwarded them (`X-Forwarded-Proto`,
-//! `X-Forwarded-Host`), else `http` and the `Host` header. That is what the caller says about
-//! itself and goes back to nobody else (`no-store`), so there is nothing to trust. Without any
-//! host the base path alone is named, which OpenAPI reads as relative.
+//! `servers` contains the absolute address that the request used, so that a page which shows the document can try
+//! it out: scheme and host as a proxy forwarded them (`X-Forwarded-Proto`, `X-Forwarded-Host`), else the service's
+//! own scheme and the `Host` header. These come from the caller and are returned only to the caller (`no-store`),
+//! so they need not be trusted. Without any host only the base path is given, which OpenAPI reads as relative.
 
 use std::sync::LazyLock;
 
@@ -23,13 +22,13 @@ use crate::http::request::call::Call;
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The document as people write it.
+/// The document as it was written by hand.
 const DOCUMENT: &str = include_str!("../openapi.yaml");
 
-/// Where the service is, as the document has it for people.
+/// The block `servers` of the handwritten document.
 const SERVERS: &str = "servers:\n  - url: http://127.0.0.1:8080\n    description: This service\n";
 
-/// Stands for the address until there is one.
+/// Placeholder for the address.
 const PLACEHOLDER: &str = "collectory-address-of-the-request";
 
 /// `GET /openapi.json`
@@ -54,7 +53,7 @@ async fn read(
     Ok(Reply::typed(StatusCode::OK, media_type, document.at(&address)))
 }
 
-/// The absolute address that the request used, without a `/` at the end.
+/// Returns the absolute address that the request used, without a trailing `/`.
 fn address(headers: &HeaderMap, is_secured: bool, base: &BasePath) -> String {
     let text = |name: &HeaderName| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -71,7 +70,7 @@ fn address(headers: &HeaderMap, is_secured: bool, base: &BasePath) -> String {
     }
 }
 
-/// A document that is ready but for the address in its middle.
+/// A document that is complete except for the address in its middle.
 struct Template {
     head: String,
     tail: String,
@@ -84,7 +83,7 @@ impl Template {
         Self { head: head.to_owned(), tail: tail.to_owned() }
     }
 
-    /// An address needs no escape: it is made of a host and a base path.
+    /// Inserts the address, which needs no escaping: it consists of a host and a base path.
     fn at(&self, address: &str) -> Bytes {
         [&self.head, address, &self.tail].concat().into()
     }

@@ -1,9 +1,9 @@
 //! `/operations`: several changes in one commit, all or nothing.
 //!
-//! This is the atomic operations extension of JSON:API, <https://jsonapi.org/ext/atomic/>.
-//! Operations are checked in three rounds, each over all of them: everything that is wrong with
-//! the body is told at once; the hook is asked about each operation; then the writer decides them
-//! in order, each seeing what the ones before it leave.
+//! This is the atomic operations extension of JSON:API, <https://jsonapi.org/ext/atomic/>. Operations are checked
+//! in three rounds, each over all of them. First, everything that is wrong with the body is reported at once. Then
+//! the hook is asked about each operation. Then the writer decides them in order, each seeing the results of those
+//! before it.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ use crate::telemetry::Limit;
 /// The member of a body that lists the operations.
 const OPERATIONS: &str = "atomic:operations";
 
-/// Where an operation names the version that it builds on.
+/// The pointer to the entity tags that an operation builds on.
 const IF_MATCH_POINTER: &str = "/meta/ifMatch";
 
 /// `POST /operations`
@@ -63,7 +63,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     submit::with_preferences(call, reply, results, written, preferences).await
 }
 
-/// What the writer refuses, told of the operation that it is about.
+/// Converts a refusal of the writer, pointing at the operation that it is about.
 async fn refused(call: &Call<'_>, error: SubmitError, has_data: &[bool]) -> ApiError {
     let index = index_of(&error);
     let is_condition = matches!(error, SubmitError::Condition { .. });
@@ -91,10 +91,10 @@ fn shown(outcome: &Outcome) -> Option<&Entry> {
     }
 }
 
-/// Asks the hook about every operation; the commit is made on behalf of whoever may do the first.
+/// Authorizes every operation. The actor who is allowed the first becomes the author of the commit.
 ///
-/// A body that names no operation is asked about as a create of nothing in particular, so that a
-/// stranger learns nothing from sending nonsense.
+/// A body without operations is authorized as a create without a key, so that a stranger learns nothing from
+/// sending nonsense.
 async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiError> {
     let mut author = None;
     let changes = batch.map_or(&[][..], |batch| &batch.changes);
@@ -116,7 +116,7 @@ async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiE
     }
 }
 
-/// Query parameters and preconditions have no meaning for a batch.
+/// Refuses query parameters and preconditions, which have no meaning for a batch.
 fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     let mut faults = match call.query().and_then(|query| query::none(&query)) {
         Ok(()) => Vec::new(),
@@ -131,7 +131,7 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     faults
 }
 
-/// Where changes need a precondition, each operation on what was there before the batch states its own.
+/// Where changes need a precondition, requires one of each operation on a collection from before the batch.
 fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result<(), ApiError> {
     if !call.context.settings.require_if_match {
         return Ok(());
@@ -148,7 +148,7 @@ fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result
     Ok(())
 }
 
-/// The operations of a body as far as they could be read, and what is wrong with the others.
+/// The operations of a body that could be read, and what is wrong with the others.
 struct Batch {
     changes: Vec<ConditionalCommand>,
     faults: Vec<ErrorObject>,
@@ -197,7 +197,7 @@ fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
     }
 }
 
-/// An operation as it is written, taken apart.
+/// The members of an operation.
 #[derive(Default)]
 struct Operation {
     op: Option<Value>,
@@ -213,7 +213,7 @@ fn invalid<T>(pointer: &str, detail: impl Into<String>) -> Result<T, Faults> {
     Err(vec![ErrorObject::invalid(pointer, detail.into())])
 }
 
-/// How operations name collections: by key, by path, or by a name that an earlier one gave.
+/// Resolves how operations name collections: by key, by path, or by the `lid` of an earlier operation.
 struct Names<'a> {
     call: &'a Call<'a>,
     local: HashMap<String, Key>,
@@ -316,8 +316,7 @@ impl Names<'_> {
         }
     }
 
-    /// The collection that `ref` or `href` names, with its kind if that is said; `None` without
-    /// either.
+    /// Returns the collection that `ref` or `href` names, with its kind if given; `None` without either.
     fn target(&self, reference: Option<Value>, href: Option<Value>) -> Result<Option<Named>, Faults> {
         match (reference, href) {
             (None, None) => Ok(None),
@@ -357,7 +356,7 @@ impl Names<'_> {
         key.map(|key| (key, kind))
     }
 
-    /// The collection that an earlier operation adds under a local name.
+    /// Returns the key of the collection that an earlier operation adds under this `lid`.
     fn added(&self, lid: &str, pointer: &str) -> Result<&Key, Faults> {
         self.local.get(lid).ok_or_else(|| {
             let detail = format!("no earlier operation adds a collection with the `lid` {lid:?}");
@@ -365,7 +364,7 @@ impl Names<'_> {
         })
     }
 
-    /// A resource with its key; a local name stands for it.
+    /// Adds the key to a resource that is named by its `lid`.
     fn identified(&self, data: ObjectMembers) -> Result<ObjectMembers, Faults> {
         let id = match lid_of(&data)? {
             Some(lid) if find(&data, "id").is_none() => Value::from(self.added(lid, "/data/lid")?.as_str()),
@@ -374,7 +373,7 @@ impl Names<'_> {
         Ok(data.into_iter().chain([("id".to_owned(), id)]).collect())
     }
 
-    /// Where an `href` leads, a path as in `links.self`.
+    /// Returns the route of an `href`, which is a path as in `links.self`.
     fn path(&self, href: &Value) -> Result<RouteMatch, Faults> {
         let Some(path) = href.as_text() else {
             return invalid("/href", format!("expected a string, found {}", article(href)));
@@ -386,7 +385,8 @@ impl Names<'_> {
     }
 }
 
-/// The version that an operation builds on: `meta.ifMatch`, as the header `If-Match` of a single change.
+/// Reads the precondition of an operation: `meta.ifMatch`, which corresponds to the header `If-Match` of a single
+/// change.
 fn condition_of(meta: Option<Value>) -> Result<Condition, Faults> {
     match meta {
         None => Ok(Condition::default()),
@@ -401,7 +401,7 @@ fn condition_of(meta: Option<Value>) -> Result<Condition, Faults> {
     }
 }
 
-/// A collection as an operation names it.
+/// A collection as an operation names it, with its kind if given.
 type Named = (Key, Option<Kind>);
 
 fn resource_data(data: Option<Value>, op: &str) -> Result<ObjectMembers, Faults> {
@@ -412,7 +412,7 @@ fn resource_data(data: Option<Value>, op: &str) -> Result<ObjectMembers, Faults>
     }
 }
 
-/// The local name of a resource, if it has one.
+/// Returns the `lid` of a resource, if it has one.
 fn lid_of(data: &[(String, Value)]) -> Result<Option<&str>, Faults> {
     match find(data, "lid") {
         None => Ok(None),
@@ -421,7 +421,7 @@ fn lid_of(data: &[(String, Value)]) -> Result<Option<&str>, Faults> {
     }
 }
 
-/// A key that no collection can have is one that none has.
+/// Parses a key. The error for an invalid one is at `pointer`.
 fn key_of(id: &str, pointer: &str) -> Result<Key, Faults> {
     Key::parse(id).map_err(|error| vec![ErrorObject::invalid(pointer, error.to_string())])
 }

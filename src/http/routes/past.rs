@@ -1,4 +1,4 @@
-//! What was and what became of it: differences, blame, changes, and what can be asked at all.
+//! The past: differences, blame and changes. Also the capabilities of the service.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,13 +21,13 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::events::{EventSelection, revision_text};
 
-/// The media type of unified text.
+/// The media type of a unified diff.
 const TEXT_DIFF: &str = "text/x-diff";
 
-/// What `text/x-diff` is answered as: the files are UTF-8.
+/// The content type of a unified diff: the files are UTF-8.
 const TEXT_DIFF_UTF8: &str = "text/x-diff; charset=utf-8";
 
-/// How long the shortest differences of one answer are looked for; what is left is shown as replaced.
+/// How long one answer may search for the shortest differences. After that, the rest is shown as replaced.
 const DIFFERENCE_TIME_MAX: Duration = Duration::from_secs(2);
 
 const FROM: &str = "filter[from]";
@@ -68,7 +68,7 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     .await
 }
 
-/// The revision that a parameter names, which must be there.
+/// Returns the revision that a required parameter names.
 fn revision(view: &View, query: &Query, name: &str) -> Result<Revision, ApiError> {
     let text = query.first(name).ok_or_else(|| missing(name, "a revision, a tag, a branch or a time"))?;
     view.resolve(&revision_text(text)).map_err(|error| ApiError::from(error).parameter(name))
@@ -80,7 +80,7 @@ fn missing(name: &str, what: &str) -> ApiError {
         .into()
 }
 
-/// What was served at the revision that `asOf` names, with the place to look: it takes as much as all collections.
+/// The snapshot at the revision of `asOf`, with its permit, because it takes as much memory as all collections.
 pub(crate) async fn as_of(
     call: &Call<'_>,
     text: &str,
@@ -88,7 +88,7 @@ pub(crate) async fn as_of(
     at_revision(call, text, |view, revision| view.snapshot_as_of(revision)).await
 }
 
-/// One collection as it was served at the revision that `asOf` names, and which that is.
+/// One collection as it was served at the revision of `asOf`, and that revision.
 pub(crate) async fn one_as_of(
     call: &Call<'_>,
     key: &Key,
@@ -101,7 +101,7 @@ pub(crate) async fn one_as_of(
     found.map(|(found, _)| found)
 }
 
-/// Asks something about the revision that `asOf` names.
+/// Queries the history at the revision of `asOf`.
 async fn at_revision<T: Send + 'static>(
     call: &Call<'_>,
     text: &str,
@@ -132,7 +132,7 @@ pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
         let blames = view.blame(&key, None, &sees)?;
         let fields = query::fields(&query?, &[history::BLAME, history::EVENT])?;
         let resources = blames.iter().map(|blame| history::blame(&key, blame, &fields, &allowed));
-        // What is blamed is committed; what is served may be a saved file that nobody has committed.
+        // Blame covers committed values, but a saved file that is not committed may be served.
         let meta = is_edited.then(|| json!({"uncommitted": true}));
         let body = history::list(resources, &links, meta.as_ref());
         Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
@@ -160,7 +160,7 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     if let Some(token) = call.query().unwrap_or_default().first(SINCE) {
         min_revision::fetch_for_cursor(call, token).await;
     }
-    // In this order, so that the history is at least as new as what is served.
+    // In this order, so that the history is at least as new as the snapshot.
     let snapshot = call.snapshot()?;
     let view = call.past().await?;
     let query = call.query()?;

@@ -1,4 +1,4 @@
-//! From the path of a request to its route.
+//! Resolves the path of a request to its route.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::table::{Answering, Mount, Operation, Operations, ROUTES, Route};
 
-/// A route, and what a path says where the route varies.
+/// A route and the parameter in the path.
 pub(crate) struct RouteMatch {
     pub(crate) route: &'static Route,
     pub(crate) target: RouteTarget,
 }
 
-/// The operations of a route, with the parameter that they take.
+/// The operations of a route, with their parameter.
 pub(crate) enum RouteTarget {
     Fixed(&'static [Operation<()>]),
     OfKey(&'static [Operation<Key>], Key),
@@ -28,7 +28,8 @@ pub(crate) enum RouteTarget {
 }
 
 impl RouteTarget {
-    /// Begins to answer a method, if the path takes it; tells by which actions it lets a request in.
+    /// Starts to answer a method, if the path takes it. Also returns the actions by which the request may be
+    /// authorized.
     pub(crate) fn answering<'a>(
         self,
         method: &Method,
@@ -51,17 +52,17 @@ impl RouteTarget {
     }
 }
 
-/// The id of an event as a path names it; most texts are none.
+/// The id of an event as it appears in a path. It may be any text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EventId(String);
 
 impl EventId {
-    /// The event that is meant; an id is written in one way only.
+    /// Returns the UUID if the id is one in its canonical form.
     pub(crate) fn uuid(&self) -> Option<Uuid> {
         Uuid::try_parse(&self.0).ok().filter(|id| id.to_string() == self.0)
     }
 
-    /// There is no such event.
+    /// 404 for an event that does not exist.
     pub(crate) fn not_found(&self) -> ApiError {
         ApiError::new(Code::NOT_FOUND, format!("Event '{}' not found.", self.0))
     }
@@ -77,7 +78,7 @@ pub(crate) fn find(call: &Call<'_>) -> Result<RouteMatch, ApiError> {
     lookup(path, context).ok_or_else(|| not_found(path, context))
 }
 
-/// The route of a path, if it leads anywhere.
+/// Returns the route of a path, if it leads anywhere.
 pub(crate) fn lookup(path: &str, context: &Context) -> Option<RouteMatch> {
     let path = &*plain(path);
     let below = path.strip_prefix(context.settings.base_path.as_str());
@@ -92,8 +93,8 @@ pub(crate) fn lookup(path: &str, context: &Context) -> Option<RouteMatch> {
     })
 }
 
-/// The path with its segments decoded, save those whose decoded text would read as another path or be decoded
-/// again: in one segment `%2F` is a letter and not a step.
+/// Decodes the segments of a path. Segments whose decoded text contains `/` or `%` stay encoded, because that text
+/// would read as another path or be decoded again: `%2F` is a character of a segment, not a separator.
 fn plain(path: &str) -> Cow<'_, str> {
     if !path.bytes().any(|byte| byte == b'%') {
         return Cow::Borrowed(path);
@@ -103,15 +104,15 @@ fn plain(path: &str) -> Cow<'_, str> {
     Cow::Owned(segments.join("/"))
 }
 
-/// The path of a route: a text in which one segment at most varies.
+/// The path of a route, in which at most one segment is a parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Template {
-    /// As in the OpenAPI document (`/collections/{key}`). It names the route in metrics too, since there are only
-    /// so many.
+    /// The path as in the OpenAPI document (`/collections/{key}`). It also labels the route in metrics, whose
+    /// number of labels is thus bounded.
     pub(crate) text: &'static str,
-    /// What stands before the segment that varies; the whole path, if none does.
+    /// The text before the parameter, or the whole path without one.
     before: &'static str,
-    /// What follows it.
+    /// The text after the parameter.
     after: Option<&'static str>,
 }
 
@@ -130,22 +131,22 @@ impl Template {
         Self { text, before, after }
     }
 
-    /// The segment of a path where this one varies; empty if it does not, and `None` if it is another path.
+    /// Returns the segment at the parameter, empty without one, or `None` if the path does not match.
     fn captured<'p>(&self, path: &'p str) -> Option<&'p str> {
         let below = path.strip_prefix(self.before)?;
         match self.after {
             None => below.is_empty().then_some(""),
-            // (Looking at a few bytes in turn costs less than a search that is made for long texts.)
+            // Checking a few bytes one by one is cheaper than a search made for long texts.
             Some(after) => below.strip_suffix(after).filter(|it| !it.bytes().any(|byte| byte == b'/')),
         }
     }
 }
 
-/// The operations, if the segment can be what they take.
+/// Returns the operations with their parameter, if the segment is a valid one.
 fn target(operations: &'static Operations, segment: &str) -> Option<RouteTarget> {
     Some(match operations {
         Operations::Fixed(operations) => RouteTarget::Fixed(operations),
-        // A key has neither a slash nor a percent sign: what was left encoded is none.
+        // A key contains neither `/` nor `%`, so a segment that stayed encoded is not a key.
         Operations::OfKey(operations) => RouteTarget::OfKey(operations, Key::parse(segment).ok()?),
         Operations::OfEvent(operations) => {
             let id = decoded(segment).filter(|id| !id.is_empty())?;
@@ -154,7 +155,7 @@ fn target(operations: &'static Operations, segment: &str) -> Option<RouteTarget>
     })
 }
 
-/// Decodes one segment, once; a `/` in it is a part of the segment and not a step.
+/// Decodes one segment once. A `/` in it belongs to the segment.
 fn decoded(segment: &str) -> Option<Cow<'_, str>> {
     if segment.bytes().any(|byte| byte == b'%') {
         percent_decode_str(segment).decode_utf8().ok()
@@ -163,7 +164,7 @@ fn decoded(segment: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A malformed key is no path, but whoever asked for a collection is told about a collection.
+/// 404 for a path. A malformed key is no path, but the error is that of a missing collection.
 fn not_found(path: &str, context: &Context) -> ApiError {
     let below = path.strip_prefix(context.settings.base_path.as_str()).unwrap_or_default();
     let key = below.strip_prefix("/collections/").filter(|key| !key.is_empty() && !key.contains('/'));

@@ -13,7 +13,7 @@ use crate::http::jsonapi::{document, query};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 
-/// How many files may have problems for these to be put together between two other answers.
+/// Maximum number of problems for which the document is built on a thread that answers requests.
 const PROBLEMS_AT_ONCE: usize = 100;
 
 /// `GET /problems`
@@ -30,10 +30,10 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }
 
-/// Everything that the caller may see.
+/// The document of everything that the caller may see.
 fn all(snapshot: &Snapshot, allowed: &Allowed, fields: &Fields, link: &str) -> Bytes {
     let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| allowed.sees_problem(problem));
-    // They hold what everybody's collections were.
+    // These reveal past states of all collections.
     let rewritten: &[Rewritten] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
     let is_seen = |conflicted: &&Conflicted| match &conflicted.conflict {
         Conflict::Attribute { key, .. } => allowed.sees(key),

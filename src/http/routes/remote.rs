@@ -1,4 +1,4 @@
-//! `/remote`: what others tell of the remote that the branch is shared with.
+//! `/remote`: notices about the remote, and decisions of operators.
 
 use std::time::Duration;
 
@@ -16,19 +16,20 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 
-/// When a revision that a notice names, and that the remote does not show yet, is asked for again.
+/// Pauses before polling again for a revision that a notice names and the remote does not show yet.
 const AGAIN_AFTER: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1_600)];
 
-/// Where a notice names the revision that its sender knows: a sibling's, and those of git hosts.
+/// The members that name the revision in a notice, of a sibling or of a git host.
 const REVISION_MEMBERS: [&str; 3] = ["revision", "after", "checkout_sha"];
 
-/// `POST /remote/notices`: somebody says that the remote has changed. It is looked at, and nothing else comes of it.
+/// `POST /remote/notices`: a notice that the remote has changed. It triggers a poll of the remote and nothing
+/// else.
 pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let shared = call.context.remote.as_ref();
     let secret = shared.and_then(|shared| shared.notice_secret.as_ref());
     let sent = match secret.filter(|_| NoticeSecret::is_claimed(call.headers())) {
-        // Who it is shows when all of it is there.
+        // The signature can be checked only when the whole body has arrived.
         Some(secret) => {
             let sent = call.collect_of(call.stranger(), body).await?;
             if !secret.has_signed(call.headers(), &sent, call.context.clock.now()) {
@@ -50,7 +51,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     Ok(Reply::document(StatusCode::ACCEPTED, document::meta(&json!({"status": "looking"}))))
 }
 
-/// `POST /remote/accept`: a remote that was rewritten is right as it is.
+/// `POST /remote/accept`: accepts a rewritten remote as it is.
 pub(crate) async fn accept(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::Operate).await?;
@@ -58,7 +59,8 @@ pub(crate) async fn accept(call: &Call<'_>) -> Result<Reply, ApiError> {
     decide(call, Decision::Accept).await
 }
 
-/// `POST /remote/restore`: what a rewritten remote has lost comes back; with `force=true` in place of what it has.
+/// `POST /remote/restore`: restores what a rewritten remote has lost. With `force=true` it replaces what the
+/// remote has.
 pub(crate) async fn restore(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::Operate).await?;
@@ -84,18 +86,19 @@ async fn decide(call: &Call<'_>, decision: Decision) -> Result<Reply, ApiError> 
     Ok(Reply::document(StatusCode::OK, meta).of_revision(Some(revision)))
 }
 
-/// The branch is shared with nobody.
+/// 404 where the branch is not shared.
 fn no_remote() -> ApiError {
     ApiError::new(Code::NOT_FOUND, "This instance shares its branch with no remote (--remote).")
 }
 
-/// The revision that a notice names, if it does; it is no more than a hint.
+/// Returns the revision that a notice names, if any. It is only a hint.
 fn revision_in(sent: &Bytes) -> Option<Revision> {
     let document: Value = serde_json::from_slice(sent).ok()?;
     REVISION_MEMBERS.iter().find_map(|member| document[member].as_str()?.parse().ok())
 }
 
-/// Looks again for a revision that was not seen at once: a git host may tell of it before it shows it.
+/// Polls again for a revision that was not seen at once: a git host may send its notice before it shows the
+/// revision.
 async fn look_for(remote: &Remote, projection: &Projection, revision: Revision) {
     for pause in AGAIN_AFTER {
         tokio::time::sleep(pause).await;

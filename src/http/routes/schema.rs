@@ -1,4 +1,4 @@
-//! `/collection.schema.json`: what a collection file may hold, for editors and programs.
+//! `/collection.schema.json`: the schema of collection files, for editors and programs.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::http::request::call::Call;
 /// The media type of a JSON Schema (draft 2020-12, section 14.1).
 const JSON_SCHEMA: &str = "application/schema+json";
 
-/// It is made from the rules, which stay as they are while the program runs.
+/// Built once, because the rules do not change while the program runs.
 static SCHEMA: LazyLock<Bytes> = LazyLock::new(|| domain::schema().to_string().into());
 
 /// `GET /collection.schema.json`

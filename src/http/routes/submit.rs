@@ -1,4 +1,4 @@
-//! What all writes share on their way to the writer and back.
+//! What all writes have in common on their way to the writer and back.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use crate::http::request::call::Call;
 use crate::http::request::prefer::{PREFERENCE_APPLIED, Preferences};
 use crate::http::request::{idempotency, reason};
 
-/// How long the shortest differences of a dry run are looked for; what is left is shown as replaced.
+/// How long a dry run may search for the shortest differences. After that, the rest is shown as replaced.
 const PREVIEW_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// 428, where the service was started to want every change to be about a known state.
+/// The 428 of a service that requires a precondition for every change.
 pub(crate) fn if_match_required() -> ErrorObject {
     ErrorObject::new(
         Code::PRECONDITION_REQUIRED,
@@ -28,9 +28,9 @@ pub(crate) fn if_match_required() -> ErrorObject {
     )
 }
 
-/// Hands changes to the writer, all or nothing, and waits until they are durable.
+/// Submits changes to the writer, all or nothing, and waits until they are durable.
 ///
-/// A client that hangs up drops this future; what was handed over is carried out all the same.
+/// If the client hangs up, this future is dropped, but the submitted changes are still carried out.
 pub(crate) async fn submit(
     call: &Call<'_>,
     changes: Vec<ConditionalCommand>,
@@ -46,7 +46,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// What the writer is asked for.
+/// Builds the submission for the writer.
 pub(crate) fn submission(
     call: &Call<'_>,
     changes: Vec<ConditionalCommand>,
@@ -58,8 +58,8 @@ pub(crate) fn submission(
     Submission { changes, author, reason, request_id, by_command: false, dry_run, once }
 }
 
-/// Hand edits that a write would commit first are told to everybody who may write; what they have replaced is the
-/// past, which takes a right of its own.
+/// Hides what the hand edits in a preview have replaced. Everyone who may write sees the hand edits that a write
+/// would commit first, but what they have replaced is the past, which requires a right of its own.
 async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
     let Some((_, by_hand)) = preview.split_last_mut() else { return };
     for commit in by_hand {
@@ -75,15 +75,15 @@ async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
     }
 }
 
-/// Takes out of a refusal what the caller may not read: the name of another collection, and what a value was (that is
-/// the past, which takes a right of its own).
+/// Removes from a refusal what the caller may not read: the name of another collection, and the old value of an
+/// attribute, which is the past and requires a right of its own.
 pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
     match &mut error {
         SubmitError::Refused { refusal, .. } => {
             if let Refusal::KeyTakenInOtherCase { key, existing } = refusal
                 && call.authorize(Action::Read { key: existing }).await.is_err()
             {
-                // It is taken for all that this caller may know.
+                // To this caller the key is simply taken.
                 *refusal = Refusal::KeyTaken(key.clone());
             }
         }
@@ -112,20 +112,20 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
     error
 }
 
-/// What else a write is asked with: in headers, and in the `meta` of its document.
+/// The terms of a write beside its content, from headers and from the `meta` of its document.
 #[derive(Debug, Default)]
 pub(crate) struct WriteTerms {
-    /// Why, in the caller's words.
+    /// The reason, in the caller's words.
     pub(crate) reason: Option<String>,
-    /// How the caller would like it.
+    /// The caller's preferences (`Prefer`).
     pub(crate) preferences: Preferences,
-    /// The name under which the caller asks.
+    /// The caller's idempotency key and the fingerprint of the request.
     pub(crate) once: Option<Once>,
 }
 
 impl WriteTerms {
-    /// Reads the headers and the reason in the body; what is wrong with them is added to `faults`. The
-    /// body is part of what makes a request the same request.
+    /// Reads the headers and the reason in the body, and adds what is wrong with them to `faults`. The fingerprint
+    /// of the request includes the body.
     pub(crate) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
         let headers = call.headers();
         let reason = reason::of(headers, call.parse(body).ok().as_ref(), faults);
@@ -145,15 +145,15 @@ impl WriteTerms {
         Self { reason, preferences, once }
     }
 
-    /// Whether something was granted under the name already; then it is for the writer to answer,
-    /// whatever the collections look like by now.
+    /// Reports whether a write with this idempotency key is recorded. If so, the writer answers, whatever the
+    /// collections look like by now.
     pub(crate) fn is_recorded(&self, call: &Call<'_>, author: &Actor) -> bool {
         let once = self.once.as_ref().filter(|_| !self.preferences.dry_run);
         once.is_some_and(|once| call.context.handle.is_recorded(author, once))
     }
 
-    /// Whether the writer is to answer what seems to be refused: because something was granted under the name
-    /// already, or because others may have changed meanwhile what the refusal rests on.
+    /// Reports whether the writer has to answer what would be refused here: because a write with this idempotency
+    /// key is recorded, or because other instances may have changed the state on which the refusal rests.
     pub(super) fn is_for_the_writer(&self, call: &Call<'_>, author: &Actor, refusal: &ApiError) -> bool {
         let rests_on_the_head = || {
             matches!(
@@ -166,12 +166,12 @@ impl WriteTerms {
     }
 }
 
-/// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
-/// and no header says that anything is there.
+/// Finishes the answer to a write. That to a dry run lists the commits that were not made, and has no header that
+/// claims that something exists.
 ///
 /// # Errors
 ///
-/// 503 when there is no room to find out what would change.
+/// 503 when there is no room to compute what would change.
 pub(crate) async fn with_preferences(
     call: &Call<'_>,
     reply: Reply,
@@ -193,7 +193,7 @@ pub(crate) async fn with_preferences(
     })
 }
 
-/// A refusal of the writer, with the header that named a condition which no longer holds.
+/// Converts a refusal of the writer, naming the header whose condition no longer holds.
 pub(crate) fn refused(error: SubmitError, condition: &Condition) -> ApiError {
     if let SubmitError::Condition { current, .. } = error {
         return ApiError::precondition(etag::failed(condition, current.as_deref()), current);

@@ -1,7 +1,7 @@
-//! The table of routes: a path, its methods, what the authorizer is asked, and who answers.
+//! The table of routes: a path, its methods, the actions to authorize, and the handlers.
 //!
-//! A new route is one row here and its handler. Which path leads where, what `Allow` says, what has to be
-//! allowed before an answer leaves and what the OpenAPI document must list is all read from these rows.
+//! A new route is one row here and its handler. These rows determine where a path leads, the value of `Allow`,
+//! what has to be allowed before an answer is sent, and what the OpenAPI document must list.
 
 use std::pin::Pin;
 
@@ -20,7 +20,7 @@ use crate::http::routes::{
     webhooks,
 };
 
-/// What is counted of requests to any of the routes.
+/// Empty metrics of all routes.
 impl Default for Metrics {
     fn default() -> Self {
         Self::of(ROUTES.iter().map(|route| route.path.text))
@@ -33,19 +33,19 @@ pub(crate) const COLLECTIONS: &str = "/collections";
 /// The path of one collection.
 pub(crate) const COLLECTION: &str = "/collections/{key}";
 
-/// Where whoever keeps the process running asks whether it lives.
+/// The liveness probe of a process supervisor.
 pub(crate) const LIVE: &str = "/livez";
 
-/// Where whoever sends requests here asks whether they can be answered.
+/// The readiness probe of a load balancer.
 pub(crate) const READY: &str = "/readyz";
 
-/// The paths of the remote begin so.
+/// The prefix of the remote's paths.
 pub(crate) const REMOTE: &str = "/remote/";
 
-/// What a follower refuses below it, since it pushes.
+/// The one path of the remote that a follower refuses, because it pushes.
 pub(crate) const REMOTE_RESTORE: &str = "/remote/restore";
 
-/// A path and what it takes.
+/// A path and its operations.
 pub(crate) struct Route {
     /// The path below the base path.
     pub(crate) path: Template,
@@ -58,15 +58,15 @@ pub(crate) struct Route {
 pub(crate) enum Mount {
     /// Below the base path.
     Below,
-    /// There, and at the root too, wherever the API stands: whoever watches over processes asks there.
+    /// Below the base path and at the root, where process supervisors look for it.
     Anywhere,
-    /// Below the base path, in the variant with an authorizer only.
+    /// Below the base path, only in the variant with an authorizer.
     WithAuthorizer,
 }
 
-/// The methods of a path, by what varies in it.
+/// The operations of a path, by the parameter in it.
 pub(crate) enum Operations {
-    /// Nothing.
+    /// No parameter.
     Fixed(&'static [Operation<()>]),
     /// The key of a collection.
     OfKey(&'static [Operation<Key>]),
@@ -76,22 +76,21 @@ pub(crate) enum Operations {
 
 /// A method of a path.
 pub(crate) struct Operation<P> {
-    /// `GET` stands for `HEAD` too; `OPTIONS` is taken everywhere.
+    /// The method. `GET` includes `HEAD`, and every path takes `OPTIONS`.
     pub(crate) method: Method,
-    /// Whether the authorizer may be asked about this action to let the request in; absent where everybody
-    /// is let in.
+    /// Selects the actions that the request may be authorized by. `None` if everyone may send it.
     pub(crate) actions: Option<Actions>,
     pub(crate) handler: Handler<P>,
 }
 
-/// Makes the answer. It is boxed: the future of a request would else have room for all handlers at once, and
-/// moving that about costs more than most reads do.
+/// Creates the answer. The future is boxed: otherwise the future of a request would have room for all handlers at
+/// once, and moving it would cost more than most reads.
 pub(crate) type Handler<P> = for<'a> fn(&'a Call<'a>, P, &'a mut Body) -> Answering<'a>;
 
-/// An answer under way.
+/// The future of an answer.
 pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send + 'a>>;
 
-/// An operation that the authorizer is asked about, with one of these actions first.
+/// An operation that is authorized by one of these actions first.
 macro_rules! on {
     ($method:ident, $($action:ident)|+, $handler:expr) => {
         Operation {
@@ -102,7 +101,7 @@ macro_rules! on {
     };
 }
 
-/// An operation that everybody may ask for.
+/// An operation without authorization.
 macro_rules! open {
     ($method:ident, $handler:expr) => {
         Operation { method: Method::$method, actions: None, handler: $handler }
@@ -113,7 +112,7 @@ const fn below(path: &'static str, operations: Operations) -> Route {
     Route { path: Template::new(path), mount: Mount::Below, operations }
 }
 
-/// Everything that can be asked for; what is asked for most comes first.
+/// All routes, the most frequently requested first.
 pub(crate) static ROUTES: &[Route] = &[
     below(
         COLLECTIONS,
@@ -194,7 +193,7 @@ pub(crate) static ROUTES: &[Route] = &[
         "/problems",
         Operations::Fixed(&[on!(GET, ReadProblems, |call, (), _| Box::pin(problems::list(call)))]),
     ),
-    // Who signs a notice need not be asked about.
+    // A signed notice needs no authorization.
     below(
         "/remote/notices",
         Operations::Fixed(&[open!(POST, |call, (), body| Box::pin(remote::notice(call, body)))]),
@@ -233,7 +232,7 @@ pub(crate) static ROUTES: &[Route] = &[
 ];
 
 impl Route {
-    /// The methods of the path, `HEAD` and `OPTIONS` aside.
+    /// The methods of the path, except `HEAD` and `OPTIONS`.
     pub(crate) fn methods(&self) -> Vec<&Method> {
         fn of<P>(operations: &[Operation<P>]) -> Vec<&Method> {
             operations.iter().map(|operation| &operation.method).collect()
@@ -246,7 +245,7 @@ impl Route {
     }
 }
 
-/// What `Allow` says of a path that takes these methods.
+/// Returns the value of `Allow` for a path with these methods.
 pub(crate) fn allow(methods: &[&Method]) -> String {
     let mut allow = String::new();
     for method in [&Method::GET, &Method::POST, &Method::PATCH, &Method::DELETE] {

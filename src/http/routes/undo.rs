@@ -1,4 +1,4 @@
-//! `POST /events/:id/undo` and `POST /collections/:key/restore`: taking back, by a commit of its own.
+//! `POST /events/:id/undo` and `POST /collections/:key/restore`: bring back the past with a commit of their own.
 
 use bytes::Bytes;
 use warp::http::StatusCode;
@@ -23,21 +23,21 @@ use crate::http::routes::path::EventId;
 use crate::http::routes::submit;
 use crate::http::routes::submit::submission;
 
-/// The resource type that a restoration is asked for with.
+/// The resource type of a restore request.
 const RESTORE: &str = "restore";
 
-/// What an instance that lags behind might refuse, and the remote contradict.
+/// Refusals by an instance that may lag behind, which the remote may contradict.
 const REFUSED: [StatusCode; 3] =
     [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
 
-/// Where the revision stands in the body.
+/// The pointer to the revision in the body.
 const REVISION: &str = "/data/attributes/revision";
 
-/// `POST /events/:id/undo`; of a document only the reason is of interest.
+/// `POST /events/:id/undo`. Of the document, only the reason is used.
 pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Result<Reply, ApiError> {
     call.negotiate_write(Dialect::Plain, body)?;
     let sent = call.collect(body).await?;
-    // Of an event that is not here yet nobody knows who may take it back.
+    // While an event is unknown here, so is who may undo it.
     let history = call.history().await.ok();
     let is_blind = history.zip(id.uuid()).is_none_or(|((_, view), uuid)| view.key_of(uuid).is_none());
     let is_refused = |error: &ApiError| {
@@ -92,10 +92,10 @@ async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>)
     request.answer(done, StatusCode::OK).await
 }
 
-/// A request to take something back, as its headers and its query have it.
+/// An undo or restore request, with what its headers and query say.
 struct Request<'a> {
     call: &'a Call<'a>,
-    /// The collection that it is about.
+    /// The collection to change.
     key: Key,
     undoer: Undoer,
     preferences: Preferences,
@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
         let (fields, terms) = terms_of(call, sent, &mut faults);
         let condition = match check_write(call, &key) {
             Ok(condition) => condition,
-            // The first answer counts, not what has become of the collection since.
+            // A recorded request gets its first answer, whatever has become of the collection since.
             Err(_) if faults.is_empty() && terms.is_recorded(call, &allowed.actor) => {
                 etag::condition(call.headers())?
             }
@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
         if !faults.is_empty() {
             return Err(faults.into());
         }
-        // What comes back is as it was: there is nothing to merge.
+        // The past is brought back exactly as it was, so there is nothing to merge.
         let preferences = Preferences { merge_attributes: false, ..terms.preferences };
         let asked = submission(call, Vec::new(), allowed.actor, terms);
         Ok(Self { call, key, undoer: Undoer { asked, condition }, preferences, fields })
@@ -137,7 +137,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Shows what was done; what can't be done because it was done before is shown again.
+    /// Shows the result. A request that is refused now because it was carried out before gets its recorded result.
     async fn answer(&self, done: Result<Written, ApiError>, updated: StatusCode) -> Result<Reply, ApiError> {
         let done = match done {
             Ok(done) => done,
@@ -154,7 +154,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The revision that the document of a restoration names.
+/// Returns the revision in the document of a restore request.
 fn revision(document: Value) -> Result<String, ApiError> {
     let wrong = |pointer: &str, detail: String| Err(ErrorObject::invalid(pointer, detail).into());
     let data = request::data_of(document)?;

@@ -1,4 +1,4 @@
-//! `/webhooks`: how far each receiver of events is.
+//! `/webhooks`: the progress of each webhook receiver.
 
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -14,7 +14,7 @@ use crate::http::jsonapi::query::Fields;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 
-/// The resource type of receivers.
+/// The resource type of webhook receivers.
 const WEBHOOK: &str = "webhook";
 
 /// `GET /webhooks`
@@ -23,7 +23,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.authorize(Action::Operate).await?;
     let fields = query::fields(&call.query()?, &[WEBHOOK])?;
     let told = call.context.webhooks.0.clone();
-    // How much they have not heard yet is counted in the history.
+    // Counting the events still to be delivered reads the history, which takes time.
     let receivers = call.making(move || told.map(|told| told()).unwrap_or_default()).await?;
     let resources = receivers.iter().map(|receiver| resource(receiver, &fields));
     Ok(Reply::document(StatusCode::OK, history::list(resources, &self_link(&call.link()), None)))

@@ -16,16 +16,16 @@ pub(crate) use crate::http::routes::collections::write::{
     check_write, create, delete, terms_of, update, written,
 };
 
-/// The fields that are asked for, where these parameters may be there too.
+/// Returns the requested fields. The query may have these `others` parameters too.
 fn fields(call: &Call<'_>, others: &[&str]) -> Result<Fields, ApiError> {
-    // Most requests ask for nothing.
+    // Most requests have no query.
     if call.raw_query().is_empty() {
         return Ok(Fields::default());
     }
     query::fields_beside(&call.query()?, query::COLLECTION_TYPES, others)
 }
 
-/// The document of one collection, the ready-made one unless fields are left out.
+/// The document of one collection: the ready-made one, unless fields are left out.
 fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes {
     if fields.is_empty() {
         ready.body()

@@ -1,4 +1,4 @@
-//! What is there, and was.
+//! Reading collections as they are and as they were.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ use crate::http::request::call::Call;
 use crate::http::routes::collections::{fields, one};
 use crate::http::routes::{past, stream};
 
-/// How many collections a list may have to be put together between two other answers.
+/// Maximum length of a list that is built on a thread that answers requests. A longer one is built on another
+/// thread.
 const LIST_LEN_AT_ONCE: usize = 1_000;
 
 /// `GET /collections`
@@ -70,7 +71,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
 
-/// The whole list; one that takes long to make is made off the threads that answer.
+/// The whole list. A long one is built off the threads that answer requests.
 async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<Ready, ApiError> {
     let base = &call.context.settings.base_path;
     if snapshot.memo.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
@@ -81,7 +82,7 @@ async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<Ready, ApiEr
     made.await.map_err(|_| ApiError::internal())
 }
 
-/// The whole list in its compressed form, which is made off the threads that answer.
+/// The whole list in its compressed form, which is built off the threads that answer requests.
 async fn compressed(
     snapshot: &Arc<Snapshot>,
     ready: &Ready,
@@ -102,16 +103,17 @@ async fn compressed(
     conditional(reply, snapshot.revision, etag, condition, None)
 }
 
-/// The revision that is asked for, if not what is served now.
+/// The revision of `asOf`, if given.
 fn as_of(call: &Call<'_>) -> Option<String> {
-    // Most reads ask for nothing.
+    // Most reads have no query.
     if call.raw_query().is_empty() {
         return None;
     }
     call.query().ok()?.first(query::AS_OF).map(str::to_owned)
 }
 
-/// What is served now, or was at the revision that is asked for; that is made for this request, and has a place.
+/// The current snapshot, or that of the requested revision. The latter is built for this request and holds a
+/// permit.
 async fn shown(
     call: &Call<'_>,
     as_of: Option<String>,
@@ -125,7 +127,7 @@ async fn shown(
     }
 }
 
-/// A part of the list: what is asked for, and may be seen.
+/// A request for a part of the list, and what its caller may see.
 struct ListRequest {
     snapshot: Arc<Snapshot>,
     allowed: Allowed,
@@ -137,7 +139,7 @@ struct ListRequest {
 }
 
 impl ListRequest {
-    /// The document, and the tag of what is sent.
+    /// Builds the document and its entity tag.
     ///
     /// # Errors
     ///
@@ -145,7 +147,7 @@ impl ListRequest {
     fn tagged(&self, mut room: AnswerRoom) -> Result<(Bytes, HeaderValue), ApiError> {
         let body = self.document(&mut room)?;
         let body = room.counted(body)?;
-        // The tag of a list that was put together for one caller: what is sent, in short.
+        // A list that is built for one caller has a shortened hash of its bytes as its tag.
         let tag = format!("\"{:.32x}\"", Sha256::digest(&body));
         Ok((body, HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header")))
     }
@@ -157,7 +159,7 @@ impl ListRequest {
         let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
         let listing = Listing::new(snapshot.catalog(), &asked.sort, &wanted, all_wanted);
         let mut list = List::new(Vec::new());
-        // Those who see a part of the list are not told how much is going on in the rest.
+        // A caller who sees only a part of the list must not learn how many edits the rest has.
         let uncommitted = match allowed.visibility {
             None => snapshot.hand_edits.served,
             Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
@@ -214,7 +216,7 @@ async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiE
     conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }
 
-/// The answer to a read: the document, nothing new, or a precondition that does not hold.
+/// The answer to a conditional read: the document, 304, or 412.
 fn conditional(
     reply: Reply,
     revision: Option<Revision>,

@@ -64,7 +64,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let condition = etag::condition(call.headers())
         .map(|it| Condition { merge_attributes: terms.preferences.merge_attributes, ..it });
     if let Err(error) = examined(call, &key, &change, &faults, &condition) {
-        // The first answer counts, not what has become of the collection since.
+        // A recorded request gets its first answer, whatever has become of the collection since.
         let is_readable = change.as_ref().is_ok_and(|it| it.faults.is_empty()) && faults.is_empty();
         if !is_readable || !terms.is_for_the_writer(call, &allowed.actor, &error) {
             return Err(error);
@@ -76,7 +76,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     write(call, ConditionalCommand { command, condition }, allowed, terms, &fields).await
 }
 
-/// What can be said of a change before the writer sees it, in the order of the checks.
+/// Checks a change as far as possible before the writer sees it, in the order of the checks.
 fn examined(
     call: &Call<'_>,
     key: &Key,
@@ -96,7 +96,7 @@ fn examined(
     }
 }
 
-/// `DELETE /collections/:key`; of a body only the reason is of interest.
+/// `DELETE /collections/:key`. Of the body, only the reason is used.
 pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let sent = call.collect(body).await?.unwrap_or_default();
@@ -119,7 +119,8 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     write(call, change, allowed, terms, &Fields::default()).await
 }
 
-/// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
+/// Checks the media types and reads the body. Returns its bytes and its resource, whose faults are reported after
+/// authorization.
 async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
     call.negotiate_write(Dialect::Plain, body)?;
     let bytes = call.collect(body).await?;
@@ -131,11 +132,11 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Res
     Ok((sent, resource))
 }
 
-/// What there is under a key: a collection, or a file that never was valid and is served by
-/// nothing, but does exist.
+/// What exists under a key: a collection, or a file that was never valid, so nothing is served for it.
 type Found = Result<Arc<Entry>, Arc<Problem>>;
 
-/// Existence and preconditions, in this order, also where those can't be read. What can be merged is for the writer to see.
+/// Checks existence and then preconditions, even if the latter can't be read. What can be merged is left to the
+/// writer.
 fn existing(call: &Call<'_>, key: &Key, condition: &Result<Condition, ApiError>) -> Result<Found, ApiError> {
     let snapshot = call.snapshot()?;
     let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
@@ -154,7 +155,7 @@ fn existing(call: &Call<'_>, key: &Key, condition: &Result<Condition, ApiError>)
     Ok(found)
 }
 
-/// 428 where the service wants a precondition, with the tag that it may name.
+/// 428 where the service requires a precondition, with the current entity tag.
 fn require_if_match(call: &Call<'_>, condition: &Condition, entry: &Entry) -> Result<(), ApiError> {
     if call.context.settings.require_if_match && condition.if_match.is_none() {
         let required = submit::if_match_required().header("If-Match");
@@ -170,7 +171,7 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
     Err(ApiError::precondition(etag::failed(condition, entry.map(AsRef::as_ref)), entry.cloned()))
 }
 
-/// Preconditions of a write to a collection that need not exist.
+/// Checks the preconditions of a write to a collection that need not exist.
 pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
     let snapshot = call.snapshot()?;
     let found = snapshot.get(key.as_str());
@@ -182,7 +183,7 @@ pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
     Ok(condition)
 }
 
-/// What else a write is asked with; faults are added to those of the body.
+/// Reads the terms of a write beside its content, and adds their faults to those of the body.
 pub(crate) fn terms_of(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, WriteTerms) {
     let fields = fields(call, &[]).unwrap_or_else(|error| {
         faults.extend(error.errors);
@@ -191,7 +192,7 @@ pub(crate) fn terms_of(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObjec
     (fields, WriteTerms::of(call, sent, faults))
 }
 
-/// Carries out one change and shows what became of it.
+/// Submits one change and shows its outcome.
 async fn write(
     call: &Call<'_>,
     change: ConditionalCommand,
@@ -209,7 +210,7 @@ async fn write(
     self::written(call, written, preferences, fields, StatusCode::OK).await
 }
 
-/// Shows what became of one change; `updated` is the status of what makes nothing new or changes nothing.
+/// Shows the outcome of one change. `updated` is the status if it created nothing.
 ///
 /// # Errors
 ///

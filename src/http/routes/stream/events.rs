@@ -6,12 +6,12 @@
 //! data:{"type": …}       data:{"type": …}         data:{"revision":"9fceb02…"}
 //! ```
 //!
-//! The connection itself asks for what comes next when it has taken what came before: a slow
-//! reader keeps nobody waiting, and is told `reset` when it has fallen too far behind. What was read
-//! together is sent together, each message as it was made for the first who follows along.
+//! Each connection asks for the next events after it has taken the previous ones. A slow reader delays no one
+//! else, and receives `reset` when it has fallen too far behind. Events that are read together are sent together.
+//! Each message is built once, for its first subscriber.
 //!
-//! The `id` of an event is how far whoever has got it has come; a client that comes back says so
-//! in `Last-Event-ID`, after any time and to any process that serves the repository.
+//! The `id` of an event is the position that its reader has reached. A client that reconnects sends it in
+//! `Last-Event-ID`, after any time and to any process that serves the repository.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::events::{EventSelection, fetch_for_places, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id, push_message};
 
-/// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
+/// `GET /events` and `GET /collections/:key/events`. `scope` says which parameters the path takes.
 pub(crate) async fn events(
     call: &Call<'_>,
     wanted: EventSelection,
@@ -62,13 +62,13 @@ pub(crate) async fn events(
     Ok(answer(call, EventSource { subscription, fields, heartbeat, permission }).of_revision(head))
 }
 
-/// How far the client has come. A text that is no position is none that anybody was ever told, so
-/// it is answered like any unknown one, by `reset`.
+/// Parses the position that the client has reached. A text that is not a position was never sent to any client, so
+/// it is treated like an unknown position and leads to `reset`.
 fn position(text: &str) -> Position {
     text.parse().unwrap_or_else(|_| Position::from(Revision::new([0; 20])))
 }
 
-/// What tells one connection of what happens.
+/// The source of one connection's events.
 struct EventSource {
     subscription: Subscription,
     fields: Fields,
@@ -77,7 +77,6 @@ struct EventSource {
 }
 
 impl Source for EventSource {
-    /// What to tell next; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let mut told = Vec::new();
         while told.is_empty() {
@@ -97,7 +96,8 @@ impl Source for EventSource {
 }
 
 impl EventSource {
-    /// Adds an event and those that were read with it, as far as the reader might see them then.
+    /// Appends an event and those that were read with it, as far as the reader could see them at the last
+    /// authorization.
     fn tell_all(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
         let mut next = Some(first);
         while let Some(event) = next {
@@ -109,7 +109,8 @@ impl EventSource {
         }
     }
 
-    /// What follows, or nothing for as long as a heartbeat lasts; `None` at the end.
+    /// Returns the next item, `Some(None)` when a heartbeat is due or the client may have left, and `None` at the
+    /// end.
     async fn followed(&mut self) -> Option<Option<Followed>> {
         let followed = tokio::select! {
             followed = self.subscription.next() => followed,
@@ -119,28 +120,28 @@ impl EventSource {
         match followed {
             Ok(followed) => followed.map(Some),
             Err(error) => {
-                // The client comes back and goes on from what it has got.
+                // The client reconnects and resumes after its last event.
                 tracing::warn!(error = crate::telemetry::chain(&error), "a stream of events ends early");
                 None
             }
         }
     }
 
-    /// Whether the reader may hear more; from now on it hears what it may see now.
+    /// Asks the authorizer whether the stream may continue. From now on its answer decides what the reader sees.
     async fn may_go_on(&mut self) -> bool {
         let goes_on = self.permission.renew().await;
         self.subscription.see(self.permission.allowed.visibility.clone().map(Seeing));
         goes_on
     }
 
-    /// The heartbeat: a place to resume from only when everything up to it has been told.
+    /// The heartbeat. It has a position to resume from only when everything up to there has been sent.
     fn head(&self) -> Bytes {
         let place = self.subscription.caught_up().map(|revision| revision.to_string());
         about_head("head", place.as_deref(), self.subscription.head())
     }
 }
 
-/// What happened, made once for all who want to hear the whole of it.
+/// The message for an event, built once for all readers who see the whole event.
 fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
     let make = || {
         let mut out = Vec::new();
@@ -153,7 +154,8 @@ fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
     if is_whole { event.memo_streamed.get_or_make(make) } else { make() }
 }
 
-/// What was told is not the past any more; without a commit there is no place to resume from.
+/// Tells the reader that its events are no longer in the history. Without a commit there is no position to resume
+/// from.
 fn reset(revision: Option<Revision>) -> Bytes {
     let place = revision.map(|revision| revision.to_string()).unwrap_or_default();
     about_head("reset", Some(&place), revision)

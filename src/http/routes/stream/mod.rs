@@ -1,15 +1,14 @@
-//! Answers that go on for ever, as server-sent events
-//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+//! Endless answers, as server-sent events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 //!
-//! Every stream begins with a comment, so that whoever stands in between sees at once that there is an
-//! answer, and with the time after which a browser is to come back when it ends. Nobody in between is to
-//! keep anything back (`X-Accel-Buffering: no`, which nginx knows).
+//! Every stream begins with a comment, so that proxies see at once that there is an answer, and with the time
+//! after which a browser reconnects when the stream ends. Proxies are asked not to buffer it (`X-Accel-Buffering:
+//! no`, which nginx supports).
 //!
-//! Whoever may follow now need not be allowed to for ever: the authorizer is asked again about the
-//! same request before anything is sent, once for all that is read together. When it refuses the
-//! stream ends, and a client that comes back is told why. So does one whose reader takes nothing, like
-//! any other connection, and every one when the service stops. Whether a reader that sends no more has
-//! left is found out by telling it something, long before the heartbeat.
+//! Permission to follow can be withdrawn. The authorizer is therefore asked again about the same request before
+//! anything is sent, once for everything that is read together. If it refuses, the stream ends, and a client that
+//! reconnects gets the reason. A stream also ends when its client stops reading, as on any other connection, and
+//! when the service stops. A client that has closed its sending half may have left. The stream finds out by
+//! sending something, long before the heartbeat.
 
 mod events;
 mod served;
@@ -39,29 +38,29 @@ use crate::shutdown::Shutdown;
 
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// How a stream begins: a comment, and after how many milliseconds to come back.
+/// The beginning of a stream: a comment, and the reconnection time in milliseconds.
 const BEGINNING: &[u8] = b":\nretry: 2000\n\n";
 
-/// What is sent at once ends with the message that reaches this length.
+/// A chunk ends with the message that reaches this length.
 const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Whether a stream is asked for.
+/// Reports whether the client asks for a stream.
 pub(crate) fn is_wanted(call: &Call<'_>) -> bool {
     negotiate::prefers(call.headers(), EVENT_STREAM)
 }
 
-/// What the client was told last.
+/// The id of the last event that the client has received.
 fn last_event_id<'a>(call: &'a Call<'_>) -> Option<&'a str> {
     let text = call.headers().get(LAST_EVENT_ID)?.to_str().unwrap_or("?").trim();
     (!text.is_empty()).then_some(text)
 }
 
-/// Appends a message; who has it may come back with its `id`. No line of it ends early: JSON has no line ends, and
-/// neither has a place.
+/// Appends a message. A client that has received it may reconnect with its `id`. Neither JSON nor an id contains
+/// line breaks, so no line ends early.
 fn push_message(name: &str, id: Option<&str>, out: &mut Vec<u8>, data: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"event:");
     out.extend_from_slice(name.as_bytes());
@@ -74,13 +73,13 @@ fn push_message(name: &str, id: Option<&str>, out: &mut Vec<u8>, data: impl FnOn
     out.extend_from_slice(b"\n\n");
 }
 
-/// What tells one connection of what happens.
+/// Produces the chunks of one stream.
 trait Source: Send + Sized + 'static {
-    /// What to tell next; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// The answer that a source gives.
+/// The answer that streams a source.
 fn answer(call: &Call<'_>, source: impl Source) -> Reply {
     let follower = Follower::new(call.context.telemetry.metrics.clone());
     let response =
@@ -88,7 +87,7 @@ fn answer(call: &Call<'_>, source: impl Source) -> Reply {
     Reply::stream(EVENT_STREAM, response).with(X_ACCEL_BUFFERING, HeaderValue::from_static("no"))
 }
 
-/// One who follows, for whoever counts them.
+/// An open stream, counted in the metrics.
 struct Follower(Option<Arc<Metrics>>);
 
 impl Follower {
@@ -104,20 +103,20 @@ impl Drop for Follower {
     }
 }
 
-/// What the reader of a stream may hear, as the authorizer said last.
+/// What the reader of a stream may see, according to the last authorization.
 struct Permission {
     caller: Caller,
-    /// The collection that is followed, if it is one.
+    /// The collection that is followed, if it is only one.
     key: Option<Key>,
     action: fn(Option<&Key>) -> Action<'_>,
     allowed: Allowed,
     asked: Instant,
-    /// For how long an answer holds for what was read together.
+    /// How long an authorization holds for events that were read together.
     age_max: Duration,
 }
 
 impl Permission {
-    /// Asks for the first time.
+    /// Authorizes the stream for the first time.
     async fn take(
         call: &Call<'_>,
         key: Option<Key>,
@@ -133,7 +132,7 @@ impl Permission {
         self.asked.elapsed() >= self.age_max
     }
 
-    /// Asks again; `false` when the reader may hear nothing any more.
+    /// Asks the authorizer again. Returns `false` if the reader may no longer follow.
     async fn renew(&mut self) -> bool {
         let answer = self.caller.authorize((self.action)(self.key.as_ref())).await;
         self.asked = Instant::now();
@@ -154,9 +153,9 @@ impl Permission {
     }
 }
 
-/// What one connection is told, as it comes.
+/// The body of one stream.
 struct Following<T> {
-    /// `None` at the end. Only one ever looks at it, but a body may be shared between threads.
+    /// `None` at the end. There is never contention: the mutex only makes the body `Sync`.
     next: Mutex<Option<Next<T>>>,
     shutdown: Shutdown,
     _follower: Follower,
@@ -171,7 +170,7 @@ impl<T: Source> Following<T> {
     }
 }
 
-/// What comes next, and who tells what comes after; `None` when the service stops.
+/// Returns the next chunk, and the source of those after it; `None` at the end and when the service stops.
 async fn next<T: Source>(mut source: T, shutdown: Shutdown) -> Option<(Bytes, T)> {
     let told = tokio::select! {
         biased;

@@ -1,5 +1,5 @@
-//! `GET /collections` and `GET /collections/:key` as a stream: what is served, and whatever changes in
-//! it, committed or not.
+//! `GET /collections` and `GET /collections/:key` as a stream: what is served, and every change to it, committed
+//! or not.
 //!
 //! ```text
 //! event:collection        event:ready                        event:removed
@@ -7,15 +7,15 @@
 //!                         data:{"syncToken":"9fceb02…~…"}    data:{"type":"media-collection","id":"a"}
 //! ```
 //!
-//! First comes a listing, then `ready`, then what changes. An `id` is a [`SyncToken`]: the reader knows
-//! all that it names. So the events of the listing have none, and of the events of one snapshot only the
-//! last. A client that comes back with it hears what differs from then; when nobody can tell what that
-//! is, it hears `reset` and everything anew.
+//! The stream begins with a listing, then `ready`, then changes. An `id` is a [`SyncToken`] whose state the reader
+//! knows completely. The events of the listing therefore have none, and of the events of one snapshot only the
+//! last has one. A client that reconnects with it receives the differences since then. If these can't be
+//! determined, it receives `reset` and everything again.
 //!
-//! A connection keeps what it has told, which shares everything with the snapshot it comes from, and
-//! compares it with the present snapshot when there is one, and rests then if many follow: it is told nothing of
-//! what was between, and a slow reader costs nothing but itself. A collection that the reader may not see any more is `removed`,
-//! and one whose kind has changed is so too, before it comes as the other.
+//! A connection keeps the state that it has sent, which shares its data with the snapshot that it comes from, and
+//! compares it with each new snapshot. If many clients follow, it pauses in between, skipping the states in
+//! between. A slow reader thus costs the others nothing. A collection that the reader may no longer see is
+//! `removed`. One whose kind has changed is `removed` too, before it is sent with its new kind.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id, push_message};
 
-/// What is sent when there is nothing to tell.
+/// The heartbeat.
 const COMMENT: &[u8] = b":\n\n";
 
-/// `GET /collections`, or of one key.
+/// `GET /collections`, or `GET /collections/:key`, as a stream.
 pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, ApiError> {
     let permission = Permission::take(call, key, |key| Action::Follow { key }).await?;
     let filters: &[&str] = if permission.key.is_none() { &[FILTER_TYPE] } else { &[] };
@@ -84,7 +84,7 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     Ok(answer(call, source).of_snapshot(&snapshot))
 }
 
-/// Which collections the reader may see.
+/// The collections that the reader may see.
 fn visible_keys<'a>(key: Option<&'a Key>, allowed: &'a Allowed) -> VisibleKeys<'a> {
     key.map_or_else(|| allowed.visible_keys(), VisibleKeys::One)
 }
@@ -93,24 +93,24 @@ fn shown(snapshot: &Snapshot, permission: &Permission) -> Shown {
     Shown::of(snapshot, visible_keys(permission.key.as_ref(), &permission.allowed))
 }
 
-/// What tells one connection of what is served.
+/// The source of one connection's collections.
 struct ServedSource {
-    /// What the reader knows once it has taken all that is queued.
+    /// The state that the reader knows after it has received everything in the queue.
     shown: Shown,
-    /// The id that the reader came back with, the history to look it up in, and how long that may take.
+    /// The id that the client reconnected with, the history to look it up in, and how long that may take.
     last_seen: Option<(String, Option<(History, Duration)>)>,
     queue: VecDeque<(News, Option<SyncToken>)>,
     wording: Wording,
     projection: Projection,
     news: watch::Receiver<()>,
     heartbeat: Duration,
-    /// When something is to be sent even if there is nothing to tell.
+    /// When the next heartbeat is due.
     silent_until: Instant,
     paced: Paced,
     permission: Permission,
 }
 
-/// Something to tell.
+/// A message to send.
 enum News {
     Reset,
     Collection(Arc<Entry>),
@@ -159,14 +159,14 @@ impl ServedSource {
         chunk
     }
 
-    /// Queues everything.
+    /// Queues a listing of everything.
     fn list(&mut self) {
         let wanted = self.shown.catalog.iter().filter(|entry| self.wording.wants(entry.collection.kind()));
         self.queue.extend(wanted.map(|entry| (News::Collection(Arc::clone(entry)), None)));
         self.queue.push_back((News::Ready, Some(self.shown.token.clone())));
     }
 
-    /// Queues what differs from what the reader was told last, or everything if that can't be told.
+    /// Queues the differences from the state that the client knows, or everything if they can't be determined.
     async fn resume(&mut self, id: &str, history: Option<(History, Duration)>) {
         match self.changes_since(id, history).await {
             Ok(changes) => self.tell(changes.into_iter().filter(ServedChange::differs)),
@@ -178,7 +178,7 @@ impl ServedSource {
         }
     }
 
-    /// What differs from what an id names.
+    /// Returns the differences from the state that an id names.
     async fn changes_since(
         &self,
         id: &str,
@@ -193,7 +193,7 @@ impl ServedSource {
         let view = tokio::time::timeout(wait_max, history.ready()).await.map_err(|_| building)??;
         let (shown, permission) = (self.shown.clone(), &self.permission);
         let (key, allowed) = (permission.key.clone(), permission.allowed.clone());
-        // Looking waits for the disk, and after a restart all who follow come back at once.
+        // The lookup waits for the disk, and after a restart all clients reconnect at once.
         let turn = self.paced.turn().await;
         let look = move || {
             let changes = view.changes_since(&token, &shown, visible_keys(key.as_ref(), &allowed));
@@ -203,7 +203,7 @@ impl ServedSource {
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(HistoryError::Gone))
     }
 
-    /// Queues what has changed in what is served, or in what the reader may see.
+    /// Queues the changes in what is served, or in what the reader may see.
     fn look(&mut self) {
         self.news.mark_unchanged();
         let Some(snapshot) = self.projection.snapshot() else { return };
@@ -231,7 +231,7 @@ impl ServedSource {
         }
     }
 
-    /// The first of what is queued, as far as the reader may still see it.
+    /// Takes the first messages off the queue, as far as the reader may still see them.
     fn chunk(&mut self) -> Bytes {
         let mut out = Vec::new();
         while out.len() < CHUNK_BYTES_MAX
@@ -252,7 +252,7 @@ fn change((was, now): (Option<&Arc<Entry>>, Option<&Arc<Entry>>)) -> ServedChang
     ServedChange { key, was: was.map(|entry| Mark::of(entry)), now: now.cloned() }
 }
 
-/// How things are said to one reader.
+/// The form of the messages to one reader.
 struct Wording {
     fields: Fields,
     /// The value of `filter[type]`.
