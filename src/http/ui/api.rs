@@ -1,8 +1,8 @@
-//! The API, asked by the service itself on behalf of whoever looks at a page.
+//! Requests to the API, which the pages make within the service on behalf of their visitors.
 //!
 //! Every write of a page, and every answer about the past, goes through the same routes as a request over the
-//! wire: the same authorizer with the same actions, the same conditions, merges, limits and words. There is
-//! no second way in.
+//! network: the same authorizer with the same actions, the same conditions, merges, limits and error messages.
+//! There is no second way in.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::http::routes;
 use crate::http::ui::AT_ONCE_BYTES_MAX;
 use crate::http::ui::frame::encoded;
 
-/// How deep the API's own documents are: deeper than any value in them.
+/// How deep the API's own documents may nest: deeper than any value in them.
 const DEPTH_MAX: usize = 128;
 
-/// What the sender of a page's request can't ask of the API with it.
+/// Header fields of a page's request that are not passed on to the API.
 const LEFT_OUT: [HeaderName; 10] = [
     ACCEPT,
     CONTENT_TYPE,
@@ -44,7 +44,7 @@ const LEFT_OUT: [HeaderName; 10] = [
 /// A request to the API.
 pub(crate) struct Request {
     method: Method,
-    /// Below the base path, with the query.
+    /// The path below the base path, with the query.
     target: String,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
@@ -55,38 +55,38 @@ impl Request {
         Self { method, target: target.into(), headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// With a header field, if its value can be one.
+    /// Adds a header field, if its value is valid.
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
         self
     }
 
-    /// With a reason for the commit.
+    /// Adds a reason for the commit.
     pub(crate) fn because(self, reason: &str) -> Self {
         if reason.is_empty() { self } else { self.header(COMMIT_MESSAGE_ENCODED, &encoded(reason)) }
     }
 
-    /// Only if the collection still is what this entity tag names.
+    /// Makes the request conditional on this entity tag of the collection.
     pub(crate) fn of(self, tag: &str) -> Self {
         if tag.is_empty() { self } else { self.header(IF_MATCH, &format!("\"{tag}\"")) }
     }
 
-    /// With a JSON:API document.
+    /// Adds a JSON:API document as the body.
     pub(crate) fn document(self, document: &Value) -> Self {
         Self { body: document.to_string().into(), ..self }.header(CONTENT_TYPE, JSON_API)
     }
 
-    /// Nothing is to be done, only told.
+    /// Turns the request into a dry run, if wanted.
     pub(crate) fn dry_run(self, dry_run: bool) -> Self {
         if dry_run { self.header(PREFER, "dry-run") } else { self }
     }
 
-    /// Changes that are not in each other's way are merged.
+    /// Asks the API to merge changes of different attributes.
     pub(crate) fn merging(self) -> Self {
         self.header(PREFER, "merge=attributes")
     }
 
-    /// Answers as the API does.
+    /// Sends the request to the API's routes.
     pub(crate) async fn answer(self, call: &Call<'_>) -> Result<Reply, ApiError> {
         let target = format!("{}{}", call.context.settings.base_path.as_str(), self.target);
         let uri: Uri = target.parse().map_err(|_| ApiError::no_such_path(call.path()))?;
@@ -106,7 +106,7 @@ impl Request {
         Ok(reply)
     }
 
-    /// The document that the API answers.
+    /// Sends the request and returns the document of the answer.
     pub(crate) async fn read(self, call: &Call<'_>) -> Result<Value, ApiError> {
         let body = self.answer(call).await?.into_body();
         let is_long = body.len() > AT_ONCE_BYTES_MAX;
@@ -118,7 +118,7 @@ impl Request {
     }
 }
 
-/// What stands at a path of the API.
+/// Returns the document at a path of the API.
 pub(crate) async fn get(call: &Call<'_>, target: impl Into<String>) -> Result<Value, ApiError> {
     Request::new(Method::GET, target).read(call).await
 }

@@ -1,5 +1,5 @@
-//! The stylesheet, the script and the icon: under names that change with what they hold, so that a browser
-//! may keep each for ever.
+//! The stylesheet, the script and the icon. Their names contain a hash of their content, so that browsers may
+//! cache them forever.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,13 @@ use warp::http::{HeaderValue, StatusCode};
 
 use crate::http::reply::Reply;
 
-/// For how long an asset may be kept: a year, and never asked for again.
+/// Lets browsers cache an asset for a year without asking again.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 /// A file that pages load.
 #[derive(Debug)]
 pub(crate) struct Asset {
-    /// Below `assets/`.
+    /// The name below `assets/`.
     pub(crate) name: String,
     media_type: &'static str,
     content: &'static [u8],

@@ -1,12 +1,12 @@
-//! Texts of others in a page: harmless, and honest about what can't be seen.
+//! Shows texts of others safely, and makes invisible characters visible.
 
 use std::fmt::{self, Write};
 
 use askama::filters::Escaper;
 
-/// Escapes for HTML, in a text as in an attribute, and spells out control characters and those that reorder
-/// or hide what stands around them: `⟨U+202E⟩`. The values of form fields go without the second half
-/// (`|escape("xml")`), or they would come back changed.
+/// Escapes for HTML text and attributes, and spells out control characters and those that reorder or hide the text
+/// around them: `⟨U+202E⟩`. The values of form fields are only escaped (`|escape("xml")`), because they would
+/// otherwise be sent back changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visible;
 
@@ -36,7 +36,8 @@ impl Escaper for Visible {
     }
 }
 
-/// Control characters but tab and line feed, what reorders text (UAX #9), and what has no width.
+/// Reports control characters except tab and line feed, characters that reorder text (UAX #9), and those without
+/// width.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}'

@@ -1,4 +1,4 @@
-//! What a form sends: read, and refused where another site sent it.
+//! Reads submitted forms, and refuses those of other sites.
 
 use std::collections::HashMap;
 
@@ -11,32 +11,31 @@ use crate::http::request::body::{Body, Sender};
 use crate::http::request::call::Call;
 use crate::http::ui::frame::Visit;
 
-/// The field that holds the token against cross-site requests.
+/// The field of the token against cross-site request forgery.
 const TOKEN: &str = "token";
 
-/// How many fields a form may have: more than anybody types, and few enough to be put in order between two answers.
+/// Maximum fields in a form: more than anyone types, and few enough to be processed between two answers.
 const FIELDS_MAX: usize = 10_000;
 
-/// What a form is sent as.
+/// The media type of a form.
 const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// A form as it was sent.
+/// A submitted form.
 #[derive(Debug, Default)]
 pub(crate) struct Posted {
     pairs: Vec<(String, String)>,
-    /// Where the first field of each name stands.
+    /// The index of the first field of each name.
     places: HashMap<String, usize>,
-    /// Whether it has the token of this process: one of before a restart has not, and nothing is done with it
-    /// but to show it again.
+    /// Whether it has the current form token. A form from before a restart does not, and is only shown again.
     pub(crate) is_ours: bool,
 }
 
 impl Posted {
-    /// Reads a form of this sender.
+    /// Reads a form from this sender.
     ///
     /// # Errors
     ///
-    /// 403 for one that another site sent, 415 for what is no form, and those of a body.
+    /// 403 for a form of another site, 415 if it is not a form, and the errors of a body.
     pub(crate) async fn read(visit: &Visit<'_>, sender: Sender, body: &mut Body) -> Result<Self, ApiError> {
         check_site(visit.call)?;
         let content_type = visit.call.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -66,29 +65,29 @@ impl Posted {
         Self { pairs, places, is_ours: false }
     }
 
-    /// A form with these fields.
+    /// Creates a form with these fields.
     #[cfg(test)]
     pub(crate) fn with(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { is_ours: true, ..Self::new(pairs) }
     }
 
-    /// The value of a field; empty if it was not sent.
+    /// Returns the value of a field; empty if it was not sent.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.find(name).unwrap_or_default()
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
         self.places.get(name).map(|&at| self.pairs[at].1.as_str())
     }
 
-    /// The fields whose names begin so, in their order: the rest of each name, and the value.
+    /// Returns the fields whose names begin with `prefix`, in order: the rest of each name, and the value.
     pub(crate) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.pairs.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 }
 
-/// Whether a text is a form that can be kept, as a browser encodes it.
+/// Reports whether a text is a form as a browser encodes it, and small enough to keep.
 pub(crate) fn is_form(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"*-._+&=%".contains(byte);
     text.iter().all(is_plain) && has_few_fields(text)
@@ -98,7 +97,7 @@ fn has_few_fields(form: &[u8]) -> bool {
     form.iter().filter(|byte| **byte == b'&').count() < FIELDS_MAX
 }
 
-/// Browsers end the lines of a text with CR LF, which nobody typed.
+/// Removes the CR of line ends: browsers send CR LF.
 fn unix(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
@@ -115,7 +114,7 @@ pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
     Err(ApiError::new(Code::FORBIDDEN, detail))
 }
 
-/// A text that nobody can guess.
+/// Returns a text that can't be guessed.
 pub(crate) fn random_token() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has random numbers");

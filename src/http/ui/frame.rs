@@ -1,4 +1,4 @@
-//! What all pages have: who looks, as of when, what is offered, and the links that lead on.
+//! What all pages have in common: the visitor, the revision shown, the navigation and the links.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -13,10 +13,10 @@ use crate::http::ui::Ui;
 use crate::http::ui::assets::{ICON, SCRIPT, STYLE};
 use crate::http::ui::words::{ShownTime, short};
 
-/// What stands in a query as it is.
+/// Percent-encoded in a query: everything but letters, digits and `-._~`.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The parts of the page that the navigation leads to.
+/// The entries of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nav {
     Collections,
@@ -27,10 +27,10 @@ pub(crate) enum Nav {
     Elsewhere,
 }
 
-/// The revision that everything is shown as of.
+/// The past revision that a page shows.
 #[derive(Debug, Clone)]
 pub(crate) struct ShownAsOf {
-    /// As it was asked for.
+    /// The text that names it in the query.
     pub(crate) text: String,
     pub(crate) revision: Revision,
     pub(crate) at: Option<ShownTime>,
@@ -42,7 +42,7 @@ impl ShownAsOf {
     }
 }
 
-/// Somebody looks at a page.
+/// A visit to a page.
 pub(crate) struct Visit<'a> {
     pub(crate) ui: &'a Ui,
     pub(crate) call: &'a Call<'a>,
@@ -51,11 +51,11 @@ pub(crate) struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// Reads what holds for every page.
+    /// Reads what every page needs.
     ///
     /// # Errors
     ///
-    /// Those of a revision that there is not, or that the visitor may not look at.
+    /// Those of a revision that does not exist, or that the visitor may not see.
     pub(crate) async fn begin(ui: &'a Ui, call: &'a Call<'a>) -> Result<Self, ApiError> {
         let query = call.query()?;
         let as_of = match query.first(AS_OF).map(str::trim).filter(|text| !text.is_empty()) {
@@ -70,7 +70,7 @@ impl<'a> Visit<'a> {
         Ok(Self { ui, call, query, as_of })
     }
 
-    /// A parameter; a blank one is none.
+    /// Returns a parameter, unless it is blank.
     pub(crate) fn asked(&self, name: &str) -> Option<&str> {
         self.query.first(name).map(str::trim).filter(|text| !text.is_empty())
     }
@@ -82,7 +82,7 @@ impl<'a> Visit<'a> {
         frame
     }
 
-    /// The frame of a page that follows what happens, unless it shows what was.
+    /// The frame of a page that follows changes, unless it shows the past.
     pub(crate) async fn live_frame(&self, title: impl Into<String>, nav: Nav, key: Option<&Key>) -> Frame {
         let frame = self.frame(title, nav).await;
         if self.as_of.is_some() {
@@ -112,22 +112,22 @@ async fn resolved(call: &Call<'_>, text: String) -> Result<ShownAsOf, ApiError> 
 /// What a page follows.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// Names what the page shows.
+    /// The sync token of what the page shows.
     pub(crate) token: String,
-    /// The collection, if it is one.
+    /// The collection, if it is only one.
     pub(crate) key: Option<String>,
 }
 
-/// What stands around the content of every page.
+/// What surrounds the content of every page.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) title: String,
     pub(crate) nav: Nav,
-    /// Where the pages stand, without a `/` at the end.
+    /// The path of all pages, without a trailing `/`.
     pub(crate) base: String,
-    /// The page itself, below `base`.
+    /// The path of this page, below `base`.
     pub(crate) path: String,
-    /// What else was asked for, for the control that shows it as it was.
+    /// The other parameters, which the control that selects a revision keeps.
     pub(crate) kept: Vec<(String, String)>,
     pub(crate) as_of: Option<ShownAsOf>,
     pub(crate) problems: usize,
@@ -135,15 +135,15 @@ pub(crate) struct Frame {
     pub(crate) visitor: Visitor,
 }
 
-/// Who looks at a page, and may do what.
+/// The visitor of a page and their permissions.
 #[derive(Debug)]
 pub(crate) struct Visitor {
-    /// Their name, where somebody decides who may look.
+    /// Their name, unless everyone may do everything.
     pub(crate) who: Option<String>,
     pub(crate) can_audit: bool,
     pub(crate) can_read: bool,
     pub(crate) signed_in: bool,
-    /// What a form has to send back.
+    /// The token that a form sends back.
     pub(crate) token: String,
 }
 
@@ -178,7 +178,7 @@ impl Frame {
         }
     }
 
-    /// The address of a page, as of the same revision; `below` may have a query.
+    /// The address of a page as of the same revision. `below` may have a query.
     pub(crate) fn to(&self, below: &str) -> String {
         let Some(as_of) = &self.as_of else { return self.now(below) };
         let sign = if below.contains('?') { '&' } else { '?' };
@@ -190,38 +190,38 @@ impl Frame {
         format!("{}{below}", self.base)
     }
 
-    /// This page about the present.
+    /// The address of this page showing the present.
     pub(crate) fn here_now(&self) -> String {
         let kept: Vec<_> = self.kept.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         self.now(&with_query(&self.path, &kept))
     }
 
-    /// A page of a collection.
+    /// The address of a page of a collection.
     pub(crate) fn collection(&self, key: &str, below: &str) -> String {
         self.to(&format!("/collections/{key}{below}"))
     }
 
-    /// A collection as it was at another revision.
+    /// The address of a collection as it was at another revision.
     pub(crate) fn at(&self, key: &str, revision: &str) -> String {
         self.now(&format!("/collections/{key}?{AS_OF}={revision}"))
     }
 
-    /// The question whether a collection is to be as it was at a revision.
+    /// The address of the page that confirms restoring a collection to a revision.
     pub(crate) fn restore(&self, key: &str, revision: &str) -> String {
         self.now(&format!("/collections/{key}/restore?revision={revision}"))
     }
 
-    /// The page of an event.
+    /// The address of an event.
     pub(crate) fn event(&self, id: &str) -> String {
         self.to(&format!("/events/{id}"))
     }
 
-    /// All that one actor did.
+    /// The address of all events of an actor.
     pub(crate) fn by(&self, actor: &str) -> String {
         self.to(&with_query("/events", &[("actor", as_part(actor))]))
     }
 
-    /// What a revision changed in a collection.
+    /// The address of the changes that a revision made to a collection.
     pub(crate) fn compare(&self, revision: &str, key: &str) -> String {
         let before = format!("{revision}~1");
         let asked = [("from", before), ("to", revision.to_owned()), ("key", key.to_owned())];
@@ -244,13 +244,13 @@ impl Frame {
         self.asset(&ICON.name)
     }
 
-    /// Marks the link to this part in the navigation.
+    /// Reports whether this is the current entry of the navigation.
     pub(crate) fn current(&self, nav: Nav) -> bool {
         self.nav == nav
     }
 }
 
-/// How many files with a problem the visitor may see.
+/// The number of files with a problem that the visitor may see.
 async fn problems(call: &Call<'_>) -> usize {
     let (Ok(allowed), Ok(snapshot)) = (call.authorize(Action::ReadProblems).await, call.snapshot()) else {
         return 0;
@@ -258,7 +258,7 @@ async fn problems(call: &Call<'_>) -> usize {
     snapshot.problems.values().filter(|problem| allowed.sees_problem(problem)).count()
 }
 
-/// A path with a query of those parameters that have a value.
+/// Adds a query to a path, with those parameters that have a value.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, String)]) -> String {
     let mut address = path.to_owned();
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
@@ -268,7 +268,7 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, String)]) -> String {
     address
 }
 
-/// A text as it stands in a path or a query.
+/// Percent-encodes a text for a path or a query.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()
 }

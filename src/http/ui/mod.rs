@@ -1,4 +1,4 @@
-//! The web page: for people who would rather look than read JSON.
+//! The web pages, for people who would rather look than read JSON.
 //!
 //! ```text
 //! /ui/… ──▶ Visit ──▶ pages/NAME.rs ──▶ templates/NAME.html ──▶ Reply
@@ -6,12 +6,12 @@
 //!           when        the API itself
 //! ```
 //!
-//! A page is one handler and one template of the same name. Reads take the snapshot or a view of the history,
-//! as the API's routes do; whatever writes asks the API itself ([`api`]), so there is one place where it is
-//! decided what may be done. Everything works without a script; with it, pages follow what happens.
+//! A page is one handler and one template of the same name. Reads use the snapshot or a view of the history, as
+//! the API's routes do. Writes go through the API itself ([`api`]), so that one place decides what is allowed.
+//! Everything works without a script; with it, pages follow changes.
 //!
-//! What never happens here: a decision of its own about rights, conditions, limits or words of errors;
-//! anything loaded from elsewhere; inline script or style.
+//! Pages never decide about rights, conditions, limits or error messages themselves, load anything from elsewhere,
+//! or contain inline scripts or styles.
 
 mod api;
 mod assets;
@@ -40,20 +40,19 @@ use crate::http::request::caught::{Panicked, caught};
 use crate::http::ui::frame::Visit;
 use crate::http::ui::session::Sessions;
 
-/// What may be loaded and where forms may go: what this service serves, and nothing inline.
+/// The content security policy: only this service is loaded from and receives forms, and nothing is inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// How many bytes something may have to be read and compressed between two answers; with more it is, off the threads
-/// that answer.
+/// Maximum bytes parsed or compressed on a thread that answers requests. More is processed on another thread.
 const AT_ONCE_BYTES_MAX: usize = 256 * 1_024;
 
-/// Where stylesheet, script and icon are, below `/ui/`: the same for everybody.
+/// The path of stylesheet, script and icon, below `/ui/`. They are the same for everyone.
 const ASSETS: &str = "assets/";
 
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// What every answer below `/ui/` says. (With the referrer policy `no-referrer` Chromium would send
-/// `Origin: null` with our own forms.)
+/// The headers of every answer below `/ui/`. With the referrer policy `no-referrer`, Chromium would send `Origin:
+/// null` with our own forms.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -61,10 +60,10 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (CROSS_ORIGIN_OPENER_POLICY, HeaderValue::from_static("same-origin")),
 ];
 
-/// What pages share.
+/// The state that pages share.
 #[derive(Debug)]
 pub(crate) struct Ui {
-    /// Stands in every form of this process, so that no other site can send one.
+    /// The token in the forms of visitors without a session, so that no other site can send a form.
     token: String,
     sessions: Sessions,
 }
@@ -74,13 +73,13 @@ impl Ui {
         Self { token: form::random_token(), sessions: Sessions::default() }
     }
 
-    /// What stands in the forms of whoever sends a request.
+    /// Returns the token for the forms of the sender of a request.
     fn form_token(&self, call: &Call<'_>) -> String {
         self.sessions.of(call).map_or_else(|| self.token.clone(), |session| session.form_token)
     }
 }
 
-/// Leads a browser that asks for the service itself to its pages.
+/// Redirects a browser that asks for the service itself to its pages.
 pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
     let below = call.path().strip_prefix(call.context.settings.base_path.as_str())?;
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
@@ -89,7 +88,7 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
     is_asked.then(|| see_other(&format!("{}/ui/", call.context.settings.base_path.as_str())))
 }
 
-/// Answers a request for a page, come what may.
+/// Answers a request for a page. Errors become pages too.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     let of_session = in_session(ui, call).await;
     let asked = of_session.as_ref().unwrap_or(call);
@@ -107,7 +106,7 @@ async fn answered(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
             pages::error::page(ui, call, error).await
         }
     };
-    // Its length tells other sites nothing of a form's token: they can't have a page made with a session.
+    // Compression reveals no form token by the length of a page: other sites can't request a page with a session.
     if reply.body().len() <= AT_ONCE_BYTES_MAX {
         return reply.compressed(call.headers());
     }
@@ -118,7 +117,7 @@ async fn answered(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     }
 }
 
-/// Answers whoever is known; others are led to where they sign in, and come back.
+/// Answers visitors who are known. Others are sent to sign in, and come back.
 async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let is_page = call.page_path().is_some_and(|path| path != "stream");
     match checked(ui, call, body).await {
@@ -129,8 +128,8 @@ async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiEr
     }
 }
 
-/// The request as the token of its session would send it, if it has one that goes on: what goes wrong is told to whoever
-/// signed in, too.
+/// Returns the request with the token of its session, if it has one that is still valid. Error pages are made with
+/// it too.
 async fn in_session<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
     let is_asset = call.page_path().is_some_and(|path| path.starts_with(ASSETS));
     if is_asset || call.headers().contains_key(AUTHORIZATION) {
@@ -145,7 +144,7 @@ async fn in_session<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
     ui.sessions.goes_on(call, &session, inner.identity().await).then_some(inner)
 }
 
-/// Answers what may be asked.
+/// Answers a request for an asset or a page.
 async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let path = call.page_path().unwrap_or_default();
     if let Some(name) = path.strip_prefix(ASSETS) {
@@ -156,16 +155,16 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     pages::answer(&visit, path, body).await
 }
 
-/// A page.
+/// Renders a page.
 fn page(status: StatusCode, template: &impl Template) -> Reply {
     match template.render() {
         Ok(html) => Reply::typed(status, "text/html; charset=utf-8", html.into()),
-        // Writing to memory can't fail, and nothing else can.
+        // Only writing to memory could fail, and that can't.
         Err(_) => Reply::typed(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "Internal error".into()),
     }
 }
 
-/// Leads to another page.
+/// Redirects to another page.
 fn see_other(path: &str) -> Reply {
     let location = HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/"));
     Reply::empty(StatusCode::SEE_OTHER).with(LOCATION, location)

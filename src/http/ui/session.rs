@@ -1,9 +1,9 @@
 //! Sessions: a token of the policy file, exchanged once, so that a browser need not send it with every request.
 //!
-//! A session holds the token itself, in memory only, and every request of it is asked about with that token as
-//! if the browser had sent it. So there is nothing that a session may beyond its token. One that the policy no longer
-//! knows, of which it says something else by now, or that has expired, has no sessions any more, and does not get
-//! them back. The API never reads the cookie.
+//! A session holds the token itself, in memory only, and each of its requests is authorized with that token as if
+//! the browser had sent it. A session therefore has no rights beyond its token. When the policy no longer contains
+//! the token, or its entry has changed, or it has expired, its sessions end for good. The API never reads the
+//! cookie.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,43 +18,44 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::request::call::Call;
 use crate::http::ui::form::random_token;
 
-/// For how long a session lasts.
+/// How long a session lasts.
 const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// How many sessions there may be; the one that ends first makes room for the next.
+/// Maximum sessions. The one that ends first makes room for a new one.
 const SESSIONS_LEN_MAX: usize = 10_000;
 
-/// How many of them one token may have: whoever holds one pushes nobody else out.
+/// Maximum sessions per token, so that one user cannot evict the sessions of others.
 const SESSIONS_PER_TOKEN_MAX: usize = 100;
 
-/// The cookie that names a session.
+/// The name of the session cookie.
 const NAME: &str = "collectory-session";
 
-/// Everybody who is signed in.
+/// All open sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
 
-/// Somebody is signed in.
+/// The session of one visitor.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
-    /// What the browser would send instead.
+    /// The `Authorization` that the browser would otherwise send.
     pub(crate) authorization: HeaderValue,
-    /// Who signed in, and what they might do then.
+    /// The identity and its grants at sign-in.
     identity: Identity,
-    /// Stands in every form of the session.
+    /// The token in every form of the session.
     pub(crate) form_token: String,
-    /// Kept by nobody else: whoever goes on with a request of the session sees when it is gone.
+    /// When it ends. Requests of the session hold only weak references to this, so they notice when the session is
+    /// gone.
     pub(crate) ends: Arc<DateTime<Utc>>,
 }
 
 impl Sessions {
-    /// The session of a request, if it has one.
+    /// Returns the session of a request, if it has one.
     pub(crate) fn of(&self, call: &Call<'_>) -> Option<Session> {
         let now = call.context.clock.now();
         self.with(|open| open.get(id_of(call.headers())?).filter(|session| *session.ends > now).cloned())
     }
 
-    /// Whether the session of a request goes on, as its token was asked about just now; else it ends.
+    /// Reports whether a session remains valid, given the identity of its token just now. Ends it if not.
     pub(crate) fn goes_on(
         &self,
         call: &Call<'_>,
@@ -71,7 +72,7 @@ impl Sessions {
         goes_on
     }
 
-    /// Begins a session with a token; answers the cookie that names it.
+    /// Begins a session with a token. Returns its cookie.
     pub(crate) fn begin(
         &self,
         call: &Call<'_>,
@@ -97,7 +98,7 @@ impl Sessions {
         cookie(call, &id, SESSION_AGE_MAX)
     }
 
-    /// Ends the session of a request, if it has one; answers the cookie that forgets it.
+    /// Ends the session of a request, if it has one. Returns a cookie that deletes the old one.
     pub(crate) fn end(&self, call: &Call<'_>) -> HeaderValue {
         self.with(|open| id_of(call.headers()).and_then(|id| open.remove(id)));
         cookie(call, "", Duration::ZERO)
@@ -108,7 +109,7 @@ impl Sessions {
     }
 }
 
-/// The header fields of a request with a token.
+/// Returns the header fields of a request with a token added.
 pub(crate) fn authorized(headers: &HeaderMap, authorization: HeaderValue) -> HeaderMap {
     let mut headers = headers.clone();
     headers.insert(AUTHORIZATION, authorization);
@@ -122,8 +123,8 @@ fn id_of(headers: &HeaderMap) -> Option<&str> {
         .find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='))
 }
 
-/// The cookie, for the pages alone; where the browser says that it came by TLS, ours or a proxy's, it is sent by
-/// nothing else.
+/// The session cookie, which is sent to the pages only. It is `Secure` if the service speaks TLS, or if the
+/// browser's `Origin` shows that a proxy does.
 fn cookie(call: &Call<'_>, id: &str, age: Duration) -> HeaderValue {
     let by_tls = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
     let is_secure = call.context.access.secured || call.headers().get(ORIGIN).is_some_and(by_tls);

@@ -1,4 +1,4 @@
-//! Values, times and differences in words, as the templates want them.
+//! Formats values, times and differences for the templates.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +7,21 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::domain::Value;
 
-/// How long it is looked for what differs in the texts of one page; the rest is shown as it is.
+/// How long a page may search for differences in its texts. After that, the rest is shown unmarked.
 const DIFFERENCES_WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// How many bytes of what differs a page shows; of the rest it says that it is left out.
+/// Maximum bytes of differences on a page. The page says that the rest is left out.
 pub(crate) const SHOWN_BYTES_MAX: usize = 1_024 * 1_024;
 
-/// A value that is longer is folded.
+/// Longer values are folded.
 const FOLD_CHARS_MIN: usize = 400;
 
-/// A time: exact for machines, readable for people; the script shows it in the zone of the reader.
+/// A time, exact for machines and readable for people. The script shows it in the reader's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ShownTime(pub(crate) DateTime<Utc>);
 
 impl ShownTime {
-    /// A time of the API.
+    /// Parses a time of the API.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(|time| Self(time.with_timezone(&Utc)))
     }
@@ -39,7 +39,7 @@ impl ShownTime {
     }
 }
 
-/// A value as people read it: a text as it is, anything else as JSON on lines of its own.
+/// Formats a value for people: a text as it is, anything else as JSON on several lines.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
@@ -102,17 +102,17 @@ pub(crate) struct ChangeSide {
     pub(crate) folds: bool,
 }
 
-/// An attribute before and after, word by word.
+/// An attribute before and after, compared word by word.
 #[derive(Debug, Clone)]
 pub(crate) struct ChangeView {
     pub(crate) attribute: String,
     pub(crate) from: Option<ChangeSide>,
     pub(crate) to: Option<ChangeSide>,
-    /// Whether the page has no room for the two.
+    /// Whether the page has no room for the two sides.
     pub(crate) is_left_out: bool,
 }
 
-/// What a page can still show of what differs.
+/// The differences that a page can still show.
 #[derive(Debug)]
 pub(crate) struct DiffBudget {
     bytes: usize,
@@ -120,12 +120,12 @@ pub(crate) struct DiffBudget {
 }
 
 impl DiffBudget {
-    /// That of a whole page.
+    /// The budget of a whole page.
     pub(crate) fn of_page() -> Self {
         Self { bytes: SHOWN_BYTES_MAX, until: Instant::now() + DIFFERENCES_WAIT_MAX }
     }
 
-    /// Takes room for this many bytes, if as much is left; otherwise all that is left.
+    /// Takes this many bytes. If fewer are left, uses them up and returns `false`.
     fn take(&mut self, bytes: usize) -> bool {
         let left = self.bytes.checked_sub(bytes);
         self.bytes = left.unwrap_or(0);
@@ -148,7 +148,7 @@ impl ChangeView {
         Self { attribute: attribute.to_owned(), from, to, is_left_out }
     }
 
-    /// The changes that the attributes of a resource tell of.
+    /// The changes in the attributes of a resource.
     pub(crate) fn list(attributes: &Value, room: &mut DiffBudget) -> Vec<Self> {
         let change = |it: &Value| Self::new(text(it, "attribute"), it.get("from"), it.get("to"), room);
         items(attributes, "changes").iter().map(change).collect()
@@ -160,7 +160,7 @@ fn whole(text: String) -> ChangeSide {
     ChangeSide { pieces: vec![Piece { text, differs: false }], folds }
 }
 
-/// Both sides of a changed text, what differs marked.
+/// Both sides of a changed text, with the differences marked.
 fn word_by_word(from: &str, to: &str, until: Instant) -> (ChangeSide, ChangeSide) {
     let difference = TextDiff::configure().deadline(until).diff_words(from, to);
     let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -184,7 +184,7 @@ fn push(pieces: &mut Vec<Piece>, text: &str, differs: bool) {
     }
 }
 
-/// A line of a unified difference.
+/// A line of a unified diff.
 #[derive(Debug, Clone)]
 pub(crate) struct DiffLine {
     /// `add`, `del`, `hunk`, `file` or nothing.
@@ -192,7 +192,7 @@ pub(crate) struct DiffLine {
     pub(crate) text: String,
 }
 
-/// The lines of unified text, each with what it is.
+/// Splits a unified diff into lines with their kinds.
 pub(crate) fn diff_lines(text: &str) -> Vec<DiffLine> {
     let kind = |line: &str| match line.as_bytes() {
         [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => "file",
@@ -214,7 +214,7 @@ pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     member(value, name).as_text().unwrap_or_default()
 }
 
-/// The items of a member; none if it is no list.
+/// The items of a member; none if it is not a list.
 pub(crate) fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     match member(value, name) {
         Value::List(items) => items,

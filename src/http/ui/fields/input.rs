@@ -1,4 +1,4 @@
-//! One attribute in the form: what is typed into, what it holds, and what it may hold.
+//! One attribute in the form: its input, its value and its rule.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::http::ui::escape::is_invisible;
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::pretty;
 
-/// How deep the JSON of a field may be, beyond what the rules allow: they say it better.
+/// How deep the JSON of a field may nest. The rules allow less, but their error messages are better.
 pub(super) const DEPTH_MAX: usize = 64;
 
 /// One attribute in the form.
@@ -23,15 +23,15 @@ pub(crate) struct Field {
     pub(crate) overlap: Option<Overlap>,
 }
 
-/// What is wrong with what was typed.
+/// An error in what was typed.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldError {
-    /// The input that it is about, by its id.
+    /// The id of the input that it is about.
     pub(crate) at: String,
     pub(crate) text: String,
 }
 
-/// What is typed into.
+/// The input of a field, and what it contains.
 #[derive(Debug, Clone)]
 pub(crate) enum FieldInput {
     Line(String),
@@ -49,7 +49,7 @@ pub(crate) struct Status {
     pub(crate) name: String,
 }
 
-/// What two people made of one attribute.
+/// An attribute that two people have changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Overlap {
     pub(crate) before: Option<String>,
@@ -75,7 +75,7 @@ impl Field {
         self.id("", 0)
     }
 
-    /// The id of an input: of one part of a row, where the field has those.
+    /// The id of an input. In a field with rows, the input is a part of a row.
     pub(crate) fn id(&self, part: &str, row: usize) -> String {
         let name = &self.name;
         match part {
@@ -85,17 +85,17 @@ impl Field {
         }
     }
 
-    /// Whether something is wrong with the input of this id.
+    /// Reports whether the input with this id has an error.
     pub(crate) fn is_wrong(&self, id: &str) -> bool {
         self.errors.iter().any(|error| error.at == id)
     }
 
-    /// Whether its line is a directory, which can be copied.
+    /// Reports whether the field has one line with a directory, which can be copied.
     pub(crate) fn can_be_copied(&self) -> bool {
         self.is_directory && matches!(&self.input, FieldInput::Line(text) if !text.is_empty())
     }
 
-    /// What tells more of the input of this id: its rule, what is wrong with it, and that it is in question.
+    /// The ids of what describes an input: its rule, its error, and its overlap.
     pub(crate) fn described_by(&self, id: &str) -> String {
         let name = &self.name;
         let wrong = if self.is_wrong(id) { format!(" e-{name}") } else { String::new() };
@@ -104,13 +104,13 @@ impl Field {
         format!("h-{name}{wrong}{question}")
     }
 
-    /// Notes what is wrong with what stands at this path below the attribute's value.
+    /// Adds an error about the value at this path below the attribute.
     pub(super) fn blame(&mut self, below: &[String], detail: &str) {
         let place = if below.is_empty() { String::new() } else { format!("{}: ", below.join(", ")) };
         self.errors.push(FieldError { at: self.input_at(below), text: format!("{place}{detail}") });
     }
 
-    /// The input that holds what stands at this path; where a member is missing, the one that is empty.
+    /// Returns the id of the input for the value at this path. For a missing member, this is the empty input.
     fn input_at(&self, below: &[String]) -> String {
         let at = match (&self.input, below) {
             (FieldInput::List(rows), [row, ..]) => {
@@ -126,11 +126,11 @@ impl Field {
         self.id(part, row)
     }
 
-    /// What the field holds; nothing where it is empty.
+    /// Returns the value of the field; `None` if it is empty.
     ///
     /// # Errors
     ///
-    /// Says what can't be read in it.
+    /// Fails if the field can't be parsed.
     pub(super) fn value(&self) -> Result<Option<Value>, FieldError> {
         let unreadable = |(row, text)| FieldError { at: self.id("key", row), text };
         Ok(match &self.input {
@@ -149,7 +149,7 @@ impl Field {
 }
 
 impl Status {
-    /// What a row has beside each other: its part, what it is called there, and what it holds.
+    /// The parts of a row: name, label and content.
     pub(crate) fn parts(&self) -> [(&'static str, &'static str, &str); 3] {
         [
             ("key", "Status", &self.key),
@@ -158,7 +158,7 @@ impl Status {
         ]
     }
 
-    /// Which part of the row a member of the entry is; without one, the first that is empty.
+    /// Returns the part of the row for a member of the entry. Without a member, this is the first empty part.
     fn part(&self, member: Option<&str>) -> &'static str {
         match member {
             Some("directory") => "directory",
@@ -171,7 +171,7 @@ impl Status {
     }
 }
 
-/// The value of these rows; else the row that can't be read, and why.
+/// Returns the value of these rows, or the row that is wrong and the reason.
 fn statuses(rows: &[Status]) -> Result<Option<Value>, (usize, String)> {
     let (mut entries, mut known) = (Vec::new(), HashSet::new());
     for (row, status) in rows.iter().enumerate().filter(|(_, status)| **status != Status::default()) {
@@ -187,12 +187,12 @@ fn statuses(rows: &[Status]) -> Result<Option<Value>, (usize, String)> {
     Ok((!entries.is_empty()).then(|| Value::Map(entries.into())))
 }
 
-/// A value as JSON in which nothing is hidden: what can't be seen stands there as an escape.
+/// Formats a value as JSON, with escapes for invisible characters.
 pub(super) fn spelled(value: &Value) -> String {
     escaped(&pretty(value))
 }
 
-/// JSON whose invisible characters, which stand in texts only, are escapes (RFC 8259 section 7).
+/// Escapes invisible characters in JSON, which occur only in texts (RFC 8259 section 7).
 pub(super) fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -205,15 +205,15 @@ pub(super) fn escaped(json: &str) -> String {
     out
 }
 
-/// Reads JSON that somebody typed.
+/// Parses typed JSON.
 fn json(text: &str) -> Result<Value, String> {
     request::parse(text.as_bytes(), DEPTH_MAX).map_err(|fault| fault.detail.replacen("The body", "This", 1))
 }
 
-/// The plainest input that holds a value without loss.
+/// Returns the plainest input that holds a value without loss.
 pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInput {
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c == '\n' || is_invisible(c));
-    // Blanks around these are taken for slips of whoever types them.
+    // Blanks around these are trimmed as typing mistakes.
     let trimmed = |text: &str| plain(text) && text.trim() == text;
     match (sort(attribute), value) {
         (Sort::Line, None) => FieldInput::Line(String::new()),
@@ -250,12 +250,12 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
     }
 }
 
-/// Rows with an empty one behind them; the script adds more.
+/// Appends an empty row. The script adds more.
 fn and_free<T: Default>(rows: impl IntoIterator<Item = T>) -> Vec<T> {
     rows.into_iter().chain([T::default()]).collect()
 }
 
-/// The field of an attribute as it was sent.
+/// Reads the field of an attribute from a submitted form.
 pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
     let name = attribute.as_str();
     if let Some(text) = posted.find(&format!("j.{name}")) {
@@ -286,7 +286,7 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
     Field::new(attribute, input)
 }
 
-/// How an attribute is typed.
+/// The kind of input for an attribute.
 enum Sort {
     Line,
     Switch,
@@ -305,7 +305,7 @@ const fn sort(attribute: &Attribute) -> Sort {
 
 pub(super) const OWN_RULE: &str = "Any JSON value.";
 
-/// What an attribute may hold, before somebody breaks the rule.
+/// The rule for the value of an attribute, shown with its field.
 const fn rule(attribute: &Attribute) -> &'static str {
     match attribute {
         Attribute::Directory | Attribute::RevisionDirectory => {

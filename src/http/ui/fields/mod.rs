@@ -1,8 +1,8 @@
-//! The settings of a collection as the fields of a form, and back.
+//! Converts the settings of a collection to the fields of a form, and back.
 //!
-//! A field sends the value that it was made from if nobody changed it, and only what differs from `was`, the
-//! settings that the form was made from, is asked of the API. So a value that no plain field can hold (a line
-//! break in a name, an empty text) is edited as JSON, where nothing of it is lost.
+//! An untouched field sends the value that it was made from, and only what differs from `was`, the settings that
+//! the form was made from, is sent to the API. A value that no plain field can hold (a line break in a name, an
+//! empty text) is therefore edited as JSON, which loses nothing.
 
 mod input;
 #[cfg(test)]
@@ -19,12 +19,12 @@ use crate::http::ui::words::shown;
 
 pub(crate) use crate::http::ui::fields::input::{Field, FieldError, FieldInput, Overlap};
 
-/// The settings of a form: what was there, and what is wanted.
+/// The settings in a form, as they were and as the visitor wants them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FormSettings {
-    /// What the form was made from.
+    /// The settings that the form was made from.
     pub(crate) was: Vec<(String, Value)>,
-    /// What the fields hold.
+    /// The fields and their contents.
     pub(crate) fields: Vec<Field>,
 }
 
@@ -39,12 +39,12 @@ impl FormSettings {
         Self { fields: fields(collection.kind(), &was), was }
     }
 
-    /// The form of a collection that is not there yet.
+    /// The form of a new collection.
     pub(crate) fn new(kind: Kind) -> Self {
         Self { was: Vec::new(), fields: fields(kind, &[]) }
     }
 
-    /// The form as it was sent.
+    /// Reads a submitted form.
     pub(crate) fn posted(kind: Kind, posted: &Posted) -> Self {
         let was = match request::parse(posted.get("was").as_bytes(), DEPTH_MAX) {
             Ok(Value::Map(members)) => members.into_vec(),
@@ -62,11 +62,11 @@ impl FormSettings {
         Self { was, fields }
     }
 
-    /// What is to be changed: each attribute that differs, `null` where it is to go.
+    /// Returns the changes: each attribute that differs, `null` if it is to be removed.
     ///
     /// # Errors
     ///
-    /// Gives what the others say when a field can't be read; it tells so itself then.
+    /// If a field can't be parsed, adds the error to that field and returns the changes of the others.
     pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, UnreadableField> {
         let mut changes = Vec::new();
         let was = by_name(&self.was);
@@ -84,8 +84,8 @@ impl FormSettings {
         if is_readable { Ok(changes) } else { Err(UnreadableField { others: changes }) }
     }
 
-    /// The form on top of what others have made of the collection meanwhile: what the visitor changed stays as it was
-    /// typed, everything else is as it is by now; `clashes` are shown side by side.
+    /// Moves the form onto the current collection, which others have changed since. What the visitor changed stays
+    /// as it was typed, and everything else becomes current. `clashes` are shown side by side.
     pub(crate) fn onto(self, current: &Collection, changed: &[(String, Value)], clashes: &[Clash]) -> Self {
         let mut next = Self::of(current);
         let (were, wanted_of) = (by_name(&self.was), by_name(changed));
@@ -114,7 +114,7 @@ impl FormSettings {
         next
     }
 
-    /// Takes what others made of an attribute, where the visitor chose so.
+    /// Takes the others' values of the attributes for which the visitor chose them.
     pub(crate) fn choose(&mut self, kind: Kind, posted: &Posted) {
         let picked = posted.below("pick.").filter(|(_, choice)| *choice == "theirs");
         let picked: HashSet<&str> = picked.map(|(name, _)| name).collect();
@@ -131,12 +131,12 @@ impl FormSettings {
         });
     }
 
-    /// Where the first field of each name stands.
+    /// Returns the index of the first field of each name.
     pub(crate) fn places(&self) -> HashMap<String, usize> {
         self.fields.iter().enumerate().rev().map(|(at, field)| (field.name.clone(), at)).collect()
     }
 
-    /// Puts an error at its field, of which the first stands at its place; `false` if it has none.
+    /// Adds an error to the first field of its name. Returns `false` if there is none.
     pub(crate) fn blame(&mut self, places: &HashMap<String, usize>, pointer: &str, detail: &str) -> bool {
         let Some(path) = pointer.strip_prefix("/data/attributes/") else { return false };
         let mut steps = path.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
@@ -147,25 +147,25 @@ impl FormSettings {
         true
     }
 
-    /// What the form was made from, to be sent back with it.
+    /// The settings that the form was made from, which it sends back.
     pub(crate) fn was_json(&self) -> String {
         escaped(&Value::Map(self.was.clone().into()).to_string())
     }
 }
 
-/// The values of attributes by their names, the first of each.
+/// The first value of each attribute, by name.
 fn by_name(attributes: &[(String, Value)]) -> HashMap<&str, &Value> {
     attributes.iter().rev().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
-/// A field can't be read.
+/// The error of a form with a field that can't be parsed.
 #[derive(Debug)]
 pub(crate) struct UnreadableField {
-    /// What the others change.
+    /// The changes of the other fields.
     pub(crate) others: Vec<(String, Value)>,
 }
 
-/// The fields of the attributes that a collection of this kind can have, and those of its own.
+/// The fields of all attributes that a collection of this kind can have, and of its extension attributes.
 fn fields(kind: Kind, was: &[(String, Value)]) -> Vec<Field> {
     let value = |name: &str| was.iter().find(|(it, _)| it == name).map(|(_, value)| value);
     let mut fields: Vec<Field> =

@@ -9,7 +9,7 @@ fn posted(pairs: &[(&str, String)]) -> Posted {
     Posted::with(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())))
 }
 
-/// What a browser sends of a form that nobody has touched.
+/// What a browser sends for an untouched form.
 fn untouched(settings: &FormSettings) -> Posted {
     let mut pairs = vec![("was".to_owned(), settings.was_json())];
     for field in &settings.fields {

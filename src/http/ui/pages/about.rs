@@ -1,4 +1,4 @@
-//! What this service is, what it serves, and how much is too much.
+//! The page about the service: what it is, what it serves, and its limits.
 
 use askama::Template;
 use warp::http::StatusCode;
@@ -73,7 +73,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
     Ok(facts)
 }
 
-/// How it stands with the remote; where it is, and what went wrong, are for operators.
+/// The status of the remote. Its address and its last error are for operators.
 fn remote(call: &Call<'_>, may_operate: bool) -> Vec<(&'static str, String)> {
     let Some(shared) = &call.context.remote else { return vec![("Remote", "none".to_owned())] };
     let status = shared.remote.status();

@@ -24,22 +24,22 @@ struct Page {
     settings: Vec<Setting>,
 }
 
-/// What stands above everything about one collection.
+/// The heading of all pages about one collection.
 pub(crate) struct Head {
     pub(crate) key: String,
     pub(crate) kind: Option<&'static str>,
     pub(crate) name: String,
     pub(crate) uncommitted: bool,
-    /// What is wrong with its file.
+    /// The problem of its file.
     pub(crate) problem: Option<Arc<Problem>>,
     pub(crate) last: Option<Last>,
-    /// Which of its pages this is.
+    /// The current one of its pages.
     pub(crate) tab: &'static str,
-    /// Whether the visitor may look at its past.
+    /// Whether the visitor may see its past.
     pub(crate) can_audit: bool,
 }
 
-/// When and by whom a collection was changed last.
+/// The last change of a collection.
 pub(crate) struct Last {
     pub(crate) event: String,
     pub(crate) at: ShownTime,
@@ -62,7 +62,7 @@ struct Setting {
 }
 
 impl Head {
-    /// What is there to say of a collection, which need not be there any more.
+    /// Collects the heading for a collection, which may no longer exist.
     pub(crate) async fn of(visit: &Visit<'_>, key: &Key, entry: Option<&Entry>, tab: &'static str) -> Self {
         let action = Action::ListEvents { key: Some(key) };
         let can_audit = visit.call.authorize(action).await.is_ok();
@@ -99,11 +99,11 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     Ok(ui::page(StatusCode::OK, &Page { frame, head, settings }))
 }
 
-/// A collection as it is, or was; nothing where its file never was valid.
+/// Returns the collection as it is or was; `None` if its file was never valid.
 ///
 /// # Errors
 ///
-/// 404 with who deleted it, for those who may know.
+/// 404. It includes who deleted the collection, for visitors who may know.
 pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Entry>>, ApiError> {
     let call = visit.call;
     if let Some(as_of) = &visit.as_of {

@@ -1,4 +1,4 @@
-//! What differs between two revisions, tags or times.
+//! The differences between two revisions, tags or times.
 
 use askama::Template;
 use warp::http::header::ACCEPT;
@@ -27,16 +27,16 @@ struct Page {
 struct Found {
     differences: Vec<Difference>,
     text: Vec<DiffLine>,
-    /// Whether there is more of it than a page shows.
+    /// Whether the diff is longer than a page shows.
     has_more: bool,
 }
 
-/// What differs in one collection.
+/// The differences in one collection.
 struct Difference {
     key: String,
     action: String,
     changes: Vec<ChangeView>,
-    /// Why nobody can tell what changed.
+    /// Why the changes can't be determined.
     problem: String,
 }
 

@@ -1,4 +1,4 @@
-//! The second question before something is deleted, undone or restored, with the commit that it would be.
+//! The confirmation before a delete, undo or restore, with a preview of its commit.
 
 use askama::Template;
 use warp::http::{Method, StatusCode};
@@ -28,12 +28,12 @@ struct Page {
     refusals: Vec<String>,
 }
 
-/// What is to be done.
+/// The action to confirm.
 pub(crate) enum Confirmation {
     Delete(Key),
-    /// The event of this id.
+    /// The event with this id.
     Undo(String),
-    /// To what it was at this revision.
+    /// The collection, and the revision to restore it to.
     Restore(Key, String),
 }
 
@@ -54,7 +54,7 @@ impl Confirmation {
         }
     }
 
-    /// The page itself, below `/ui`.
+    /// The path of the page, below `/ui`.
     fn path(&self) -> String {
         match self {
             Self::Delete(key) => format!("/collections/{key}/delete"),
@@ -87,7 +87,7 @@ impl Confirmation {
         }
     }
 
-    /// The collection that it is about.
+    /// Returns the collection to change.
     async fn key(&self, visit: &Visit<'_>) -> Result<Key, ApiError> {
         match self {
             Self::Delete(key) | Self::Restore(key, _) => Ok(key.clone()),
@@ -99,13 +99,13 @@ impl Confirmation {
     }
 }
 
-/// Asks, and tells what it would be.
+/// Shows the confirmation with its preview.
 pub(crate) async fn ask(visit: &Visit<'_>, confirmation: Confirmation) -> Result<Reply, ApiError> {
     let key = confirmation.key(visit).await?;
     show(visit, confirmation, &key, String::new(), None).await
 }
 
-/// Does it, once it was asked.
+/// Carries out a confirmed action.
 pub(crate) async fn answer(
     visit: &Visit<'_>,
     confirmation: Confirmation,
@@ -146,11 +146,11 @@ async fn show(
     let preview = confirmation.request().of(&tag).dry_run(true).read(visit.call).await;
     let (commits, hindrance) = match preview {
         Ok(document) => (CommitPreview::list(&document), None),
-        // What can't be done now is a page that says why; what is not there, or not for the visitor, is not.
+        // A conflict becomes a page that explains it. An error such as 404 or 403 does not.
         Err(error) if error.status() == StatusCode::CONFLICT => (Vec::new(), Some(error)),
         Err(error) => return Err(error),
     };
-    // A question is answered by the page that says why it can't be done.
+    // The preview alone has status 200, even if it explains why the action can't be carried out.
     let status = refused.as_ref().map_or(StatusCode::OK, ApiError::status);
     let refusals = refused.or(hindrance).map(|error| error.details()).unwrap_or_default();
     let title = format!("{} {key}?", confirmation.verb());

@@ -1,4 +1,4 @@
-//! What went wrong, and what to do next.
+//! The error page: what went wrong, and what to do next.
 
 use askama::Template;
 use warp::http::header::RETRY_AFTER;
@@ -20,18 +20,18 @@ struct Page {
     again: Option<Again>,
 }
 
-/// When and where to ask again for what could not be shown yet. Not by a refresh of the page, which would take it
-/// from under somebody who reads it (WCAG 2.2, 2.2.1).
+/// When and where to try again. The page does not refresh itself, because that would take it away from its reader
+/// (WCAG 2.2, 2.2.1).
 struct Again {
     after_s: String,
     link: String,
 }
 
-/// The page for a failure, in the API's words.
+/// The page for an error, in the API's words.
 pub(crate) async fn page(ui: &Ui, call: &Call<'_>, error: ApiError) -> Reply {
     let status = error.status();
     let headers = error.headers().to_vec();
-    // What a form has sent is not sent again by itself.
+    // A form is not sent again automatically.
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
     let retry_after = headers.iter().find(|(name, _)| is_read && *name == RETRY_AFTER);
     let after_s = retry_after.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned()));

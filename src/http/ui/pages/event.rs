@@ -25,7 +25,7 @@ struct Page {
     signature: String,
 }
 
-/// Whether the event can be undone by the visitor.
+/// Whether the visitor can undo the event.
 enum Undo {
     Can,
     Not(String),
@@ -48,7 +48,7 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
     Ok(ui::page(StatusCode::OK, &Page { frame, event, changes, undo, signature }))
 }
 
-/// Whether the commit is signed, by whom, and whether that holds.
+/// Describes the signature of the commit: whether it has one, by whom, and whether that is valid.
 async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiError> {
     let Ok(revision) = event.commit.revision.parse::<Revision>() else { return Ok(String::new()) };
     let view = visit.call.past().await?;
@@ -68,7 +68,7 @@ async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiEr
         .await
 }
 
-/// Looks whether the event can be undone, in what is served now; nothing for those who may not.
+/// Checks whether the event can be undone now; `None` for visitors who may not undo it.
 async fn undo(visit: &Visit<'_>, event: &EventView) -> Result<Option<Undo>, ApiError> {
     let (Ok(key), Ok(id)) = (Key::parse(&event.key), Uuid::try_parse(&event.id)) else { return Ok(None) };
     let may = visit.call.authorize(Action::UndoEvent { key: Some(&key) }).await.is_ok();

@@ -1,4 +1,4 @@
-//! The events of one collection: any two compared, any of them to go back to.
+//! The events of one collection, to compare and to restore.
 
 use askama::Template;
 use warp::http::StatusCode;
@@ -19,7 +19,7 @@ use crate::http::ui::words::items;
 struct Page {
     frame: Frame,
     head: Head,
-    /// Whether the visitor may bring a version back.
+    /// Whether the visitor may restore a version.
     can_restore: bool,
     events: Vec<EventView>,
     total: usize,

@@ -26,7 +26,7 @@ use crate::http::ui::api::Request;
 use crate::http::ui::frame::Visit;
 use crate::http::ui::pages::confirm::Confirmation;
 
-/// The methods of a page that is only looked at.
+/// The methods of a page without a form.
 const READ: &str = "GET, HEAD";
 
 /// The methods of a page with a form.
@@ -43,7 +43,7 @@ pub(crate) async fn answer(visit: &Visit<'_>, path: &str, body: &mut Body) -> Re
     }
 }
 
-/// Whether a page takes a form.
+/// Reports whether a page has a form.
 fn has_form(steps: &[&str]) -> bool {
     matches!(
         steps,
@@ -91,7 +91,7 @@ async fn act(visit: &Visit<'_>, steps: &[&str], body: &mut Body) -> Result<Reply
     }
 }
 
-/// What a page with a second question is about.
+/// Returns the action of a confirmation page.
 fn confirmation(visit: &Visit<'_>, steps: &[&str]) -> Result<Option<Confirmation>, ApiError> {
     Ok(Some(match steps {
         ["collections", key, "delete"] => Confirmation::Delete(key_of(key)?),
@@ -103,7 +103,7 @@ fn confirmation(visit: &Visit<'_>, steps: &[&str]) -> Result<Option<Confirmation
     }))
 }
 
-/// What is served, as the API's stream of it: all collections, or one.
+/// The API's stream of what is served, of all collections or one.
 async fn stream(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let target = match visit.asked("key") {
         None => "/collections".to_owned(),
@@ -116,7 +116,7 @@ fn nothing_at(visit: &Visit<'_>) -> ApiError {
     ApiError::no_such_path(visit.call.path())
 }
 
-/// A text that can't be a key is the key of no collection.
+/// Parses a key. A text that can't be a key is reported as a missing collection.
 fn key_of(text: &str) -> Result<Key, ApiError> {
     Key::parse(text).map_err(|_| ApiError::no_such_collection(text))
 }

@@ -1,4 +1,4 @@
-//! What is broken, where, since when, by whom, and what is served instead.
+//! The problems: what is broken, where, since when, by whom, and what is served instead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::source::ShownFault;
 use crate::http::ui::words::{ShownTime, items, member, number, short, text};
 
-/// How many lines around a fault are shown.
+/// Lines shown before and after a fault.
 const LINES_AROUND: usize = 2;
 
-/// Of how many problems the lines are shown; the others are told without.
+/// Maximum problems shown with the lines of their files.
 const SHOWN_WITH_LINES_MAX: usize = 100;
 
 #[derive(Template)]
@@ -43,7 +43,7 @@ struct Problem {
     events: Vec<Gone>,
 }
 
-/// An event that went when the branch was rewritten.
+/// An event that a rewrite of the branch has removed.
 struct Gone {
     key: String,
     revision: String,
@@ -55,7 +55,7 @@ impl Gone {
     }
 }
 
-/// Where it is; line and column are 0 where they can't be told.
+/// The place of a problem. Line and column are 0 if unknown.
 struct Place {
     path: String,
     line: usize,
@@ -102,7 +102,7 @@ impl Problem {
         short(&self.revision)
     }
 
-    /// Shows the lines around the fault.
+    /// Adds the lines around the fault.
     fn show(&mut self, content: &[u8]) {
         let text = String::from_utf8_lossy(content);
         let Place { line: here, column, .. } = self.place;
@@ -146,7 +146,7 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
         .await
 }
 
-/// Contents of broken files, each read once.
+/// The contents of broken files, each of which is read once.
 struct Files {
     view: View,
     saved: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
@@ -168,7 +168,7 @@ impl Files {
     }
 }
 
-/// What was wrong at a revision.
+/// The problems at a revision.
 async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let allowed = visit.call.authorize(Action::ListPast).await?;
     let frame = visit.frame("Problems", Nav::Problems).await;
@@ -200,7 +200,7 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
                     lines: Vec::new(),
                     events: Vec::new(),
                 };
-                // What is damaged has no lines to show.
+                // A damaged file has no lines to show.
                 if let Ok(Some(content)) = view.file(revision, name) {
                     problem.show(&content);
                 }

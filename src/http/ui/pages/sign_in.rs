@@ -1,7 +1,7 @@
-//! Signing in with a token of the policy file, and out again.
+//! Signing in with a token of the policy file, and signing out.
 //!
-//! A form that was sent after its session had ended is kept in this page and comes back as it was typed once
-//! somebody has signed in; nothing of it is done before that person sends it again.
+//! A form that is sent after its session has ended is kept in the sign-in page, and shown again as it was typed
+//! when the visitor has signed in. Nothing is done until the visitor sends it again.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use crate::http::ui::{self, Ui, session};
 #[template(path = "sign_in.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
-    /// The page to go on to.
+    /// The page to continue with.
     next: String,
-    /// The form to come back to.
+    /// The form to show again.
     kept: String,
     errors: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
     Ok(reply.with(SET_COOKIE, cookie))
 }
 
-/// The form that was kept, shown again in the new session: its own token is of another one, so nothing is done.
+/// Shows the kept form again in the new session. Its form token is that of another session, so nothing is done.
 async fn back(
     ui: &Ui,
     call: &Call<'_>,
@@ -105,7 +105,7 @@ pub(crate) async fn leave(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
     Ok(ui::see_other(&format!("{base}/ui/sign-in")).with(SET_COOKIE, cookie))
 }
 
-/// Where somebody who is not signed in is led: to this page, which leads back.
+/// Sends a visitor who is not signed in to this page, which leads back.
 pub(crate) async fn asked_for(
     ui: &Ui,
     call: &Call<'_>,
@@ -121,10 +121,10 @@ pub(crate) async fn asked_for(
         return Ok(ui::see_other(&format!("{base}/ui/sign-in?next={}", encoded(&next))));
     }
     check_site(call)?;
-    // Browsers forget the cookie of a session that has ended, so nobody can tell whose form this was. It stays with
-    // whoever sent it: nothing is kept here.
+    // Browsers delete the cookie of a session that has ended, so the visitor is unknown. The form is kept in the
+    // page that is sent back, not in the service.
     let bytes = call.collect_of(call.stranger(), body).await?;
-    // A page is not made of what nobody has typed.
+    // Only text that is encoded like a form goes into the page.
     let kept = String::from_utf8(bytes.into()).ok().filter(|form| is_form(form.as_bytes()));
     let kept = kept.unwrap_or_default();
     let why =
@@ -132,20 +132,20 @@ pub(crate) async fn asked_for(
     Ok(show(ui, call, StatusCode::UNAUTHORIZED, next, kept, vec![why.to_owned()]).await)
 }
 
-/// Only where somebody decides who may.
+/// Fails with 404 where everyone may do everything, because signing in has no purpose there.
 fn offered(call: &Call<'_>) -> Result<(), ApiError> {
     if call.context.access.guard.is_open() { Err(ApiError::no_such_path(call.path())) } else { Ok(()) }
 }
 
-/// A page of this service: anything else leads to the first one.
+/// Returns `next` if it is a page of this service, and otherwise the first page.
 fn inside(call: &Call<'_>, next: &str) -> String {
     let pages = format!("{}/ui/", call.context.settings.base_path.as_str());
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     if next.starts_with(&pages) && is_plain && !climbs(next) { next.to_owned() } else { pages }
 }
 
-/// Whether a part of the path is `.` or `..`, encoded or not: browsers go on from it (WHATWG URL, "double-dot URL path
-/// segment").
+/// Reports whether a segment of the path is `.` or `..`, encoded or not, because browsers resolve these (WHATWG
+/// URL, "double-dot URL path segment").
 fn climbs(next: &str) -> bool {
     let path = next.split(['?', '#']).next().unwrap_or_default();
     let is_dots = |part: &str| matches!(&*percent_decode_str(part).decode_utf8_lossy(), "." | "..");

@@ -1,4 +1,4 @@
-//! The file of a collection as it stands there, and who gave each attribute its value.
+//! The file of a collection as it is, and who set each attribute to its value.
 
 use askama::Template;
 use warp::http::StatusCode;
@@ -22,15 +22,15 @@ struct Page {
     head: Head,
     path: String,
     lines: Vec<Line>,
-    /// Why nobody is named beside the lines, if that is so.
+    /// Why no one is named beside the lines, if so.
     unblamed: Option<&'static str>,
 }
 
 struct Line {
     text: String,
-    /// Who gave the attribute that begins here its value.
+    /// Who set the attribute that begins here to its value.
     by: Option<By>,
-    /// What is wrong here.
+    /// The faults in this line.
     faults: Vec<ShownFault>,
 }
 
@@ -42,9 +42,9 @@ struct By {
     reason: Option<String>,
 }
 
-/// A fault of a line.
+/// A fault in a line.
 pub(crate) struct ShownFault {
-    /// Blanks up to the column.
+    /// White space up to the column.
     pub(crate) indent: String,
     pub(crate) column: usize,
     pub(crate) message: String,
@@ -89,7 +89,8 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
 }
 
 impl ShownFault {
-    /// A fault at a column of a line; wide characters keep the caret where it belongs.
+    /// Creates a fault at a column of a line. Tabs before the column stay tabs, so that the caret is in the right
+    /// place.
     pub(crate) fn of(line: &str, column: usize, message: String) -> Self {
         let before = line.chars().take(column.saturating_sub(1));
         let indent = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
@@ -97,7 +98,7 @@ impl ShownFault {
     }
 }
 
-/// What was committed of a file, broken or not.
+/// Returns the committed content of a file, broken or not.
 fn committed(
     view: &View,
     as_of: Option<Revision>,
@@ -116,7 +117,7 @@ fn committed(
 fn blamed(view: &View, as_of: Option<Revision>, key: &Key, blaming: Option<&Allowed>) -> Vec<Blame> {
     let Some(allowed) = blaming else { return Vec::new() };
     let sees = |key: &Key| allowed.sees(key);
-    // A collection that was never committed, or a revision off the first parents, has nobody to name.
+    // A collection that was never committed has no blame, and neither has a revision off the first-parent history.
     view.blame(key, as_of, &sees).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The settings of a collection as a form: a new one, and one that is there.
+//! The settings of a collection as a form, for new and existing collections.
 
 mod typed;
 
@@ -28,10 +28,10 @@ pub(crate) use crate::http::ui::pages::edit::typed::CommitPreview;
 #[template(path = "edit.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
-    /// Nothing where the collection is new.
+    /// `None` for a new collection.
     head: Option<Head>,
     form: EditForm,
-    /// What has the focus without a script: the first field that is wrong.
+    /// The id of the input that has the focus without a script: the first with an error.
     focus: String,
     done: Option<&'static str>,
     can_delete: bool,
@@ -45,7 +45,7 @@ pub(crate) async fn new(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     show(visit, StatusCode::OK, None, form).await
 }
 
-/// `GET /ui/collections/KEY`, for those who may change it.
+/// `GET /ui/collections/KEY`, for visitors who may change it.
 pub(crate) async fn page(visit: &Visit<'_>, entry: &Entry) -> Result<Reply, ApiError> {
     show(visit, StatusCode::OK, Some(entry), present(entry)).await
 }
@@ -95,7 +95,7 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
 /// `POST /ui/collections/KEY`
 pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
     let posted = Posted::read(visit, visit.call.known().await?, body).await?;
-    // Before anything is shown of it, even of what was refused.
+    // Before anything of the collection is shown, even with an error.
     visit.call.authorize(Action::Update { key, content: None }).await?;
     let snapshot = visit.call.snapshot()?;
     let entry = snapshot.get(key.as_str()).cloned();
@@ -108,7 +108,7 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     let changes = match form.settings.changes() {
         Ok(changes) => changes,
         Err(UnreadableField { others }) => {
-            // What others have saved meanwhile is for the form that can be read.
+            // With the current tag: what others have saved matters only when the form can be parsed.
             let tag = entry.as_ref().map(|entry| entry.tag()).unwrap_or_default();
             let request = update(key).document(&form.resource(others)).of(&tag);
             return unreadable(visit, entry.as_deref(), form, request).await;
@@ -139,7 +139,7 @@ fn update(key: &Key) -> Request {
     Request::new(Method::PATCH, format!("/collections/{key}"))
 }
 
-/// A form with a field that can't be read is shown again, with what the API has to say of the others.
+/// Shows a form again that has a field that can't be parsed, with the API's errors about the other fields.
 async fn unreadable(
     visit: &Visit<'_>,
     entry: Option<&Entry>,
@@ -159,7 +159,7 @@ async fn unreadable(
     show(visit, StatusCode::BAD_REQUEST, entry, form).await
 }
 
-/// What can't be saved is shown again, as it was typed.
+/// Shows a form again that can't be saved, as it was typed.
 async fn refused(
     visit: &Visit<'_>,
     mut form: EditForm,
@@ -190,7 +190,7 @@ async fn refused(
     show(visit, status, entry.as_deref(), form).await
 }
 
-/// Passes on the errors that must not show the form again: signed out, or our own fault.
+/// Passes on errors that must not show the form again: signed out, and internal errors.
 fn visible(error: &ApiError) -> Result<(), ApiError> {
     match error.status() {
         StatusCode::UNAUTHORIZED | StatusCode::INTERNAL_SERVER_ERROR => Err(error.clone()),
@@ -198,14 +198,14 @@ fn visible(error: &ApiError) -> Result<(), ApiError> {
     }
 }
 
-/// Shows a form again that comes from before a restart or a sign-in; nothing is done.
+/// Shows a form again that comes from before a restart or a sign-in. Nothing is done.
 async fn not_ours(visit: &Visit<'_>, entry: Option<&Entry>, mut form: EditForm) -> Result<Reply, ApiError> {
     let detail = "This page was made before the service was started or you signed in, so nothing was done yet. Everything you typed is here: look and send it again.";
     form.blame(vec![ErrorObject::new(Code::FORBIDDEN, detail)]);
     show(visit, StatusCode::FORBIDDEN, entry, form).await
 }
 
-/// Leads to the collection, which then says what was done.
+/// Redirects to the collection, whose page then says what was done.
 pub(crate) fn done(visit: &Visit<'_>, key: &str, what: &str) -> Reply {
     let base = visit.call.context.settings.base_path.as_str();
     let below = with_query(&format!("/collections/{key}"), &[("done", what.to_owned())]);
@@ -236,7 +236,7 @@ async fn show(
     Ok(ui::page(status, &page))
 }
 
-/// What was done, in a sentence.
+/// Says in a sentence what was done.
 pub(crate) fn notice(done: &str) -> Option<&'static str> {
     Some(match done {
         "created" => "Created, in a commit of its own.",

@@ -1,4 +1,4 @@
-//! What is typed into the form, and what is to be said of it.
+//! What is typed into the form, with its errors and notes.
 
 use crate::domain::{Kind, Value};
 use crate::http::jsonapi::document::resource_type;
@@ -7,20 +7,19 @@ use crate::http::ui::fields::{Field, FieldError, FormSettings};
 use crate::http::ui::form::Posted;
 use crate::http::ui::words::{DiffLine, diff_lines, items, member, text};
 
-/// What is typed, and what is to be said of it.
 #[derive(Default)]
 pub(crate) struct EditForm {
     pub(super) key: String,
     pub(super) kind: Option<Kind>,
-    /// The entity tag that it was made from.
+    /// The entity tag of the collection that the form was made from.
     pub(super) tag: String,
     pub(super) settings: FormSettings,
     pub(super) reason: String,
     pub(super) key_errors: Vec<String>,
     pub(super) reason_errors: Vec<String>,
-    /// What is wrong with no field, or with the whole.
+    /// Errors about no field in particular.
     pub(super) errors: Vec<String>,
-    /// What to know beside the errors.
+    /// Notes beside the errors.
     pub(super) notes: Vec<String>,
     pub(super) commits: Option<Vec<CommitPreview>>,
 }
@@ -33,7 +32,7 @@ pub(crate) struct CommitPreview {
 }
 
 impl CommitPreview {
-    /// The commits that a dry run tells of.
+    /// The commits of a dry run.
     pub(crate) fn list(document: &Value) -> Vec<Self> {
         let commits = items(member(document, "meta"), "commits");
         let commit = |commit: &Value| Self {
@@ -70,7 +69,7 @@ impl EditForm {
         summary
     }
 
-    /// The first input that is wrong or in question, by its id; nothing where none is.
+    /// The id of the first input that has an error or an overlap; empty if there is none.
     pub(super) fn first_wrong(&self) -> String {
         let wrong = |field: &Field| {
             let in_question = || field.overlap.is_some().then(|| field.own_id());
@@ -88,7 +87,7 @@ impl EditForm {
         self.kind.is_some_and(|it| it.as_str() == kind)
     }
 
-    /// The form as it was sent.
+    /// Reads a submitted form.
     pub(super) fn posted(key: &str, kind: Kind, posted: &Posted) -> Self {
         let mut settings = FormSettings::posted(kind, posted);
         settings.choose(kind, posted);
@@ -102,7 +101,7 @@ impl EditForm {
         }
     }
 
-    /// Puts every error where it belongs.
+    /// Adds every error to its field.
     pub(super) fn blame(&mut self, errors: Vec<ErrorObject>) {
         let places = self.settings.places();
         for error in errors {

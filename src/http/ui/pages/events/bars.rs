@@ -1,4 +1,4 @@
-//! How much happened each day, as bars.
+//! A bar chart of the number of events each day.
 
 use chrono::{Days, NaiveDate};
 
@@ -11,13 +11,12 @@ use crate::http::routes::event_filter;
 use crate::http::ui::frame::{Frame, Visit, with_query};
 use crate::http::ui::pages::events::Filters;
 
-/// How many days the bars show.
+/// The number of days in the chart.
 const DAYS_LEN: u64 = 60;
 
 /// The height of the highest bar, in the units of the picture.
 const BAR_HEIGHT_MAX: usize = 48;
 
-/// One bar: a day and how many events it has.
 pub(super) struct Bar {
     pub(super) x: usize,
     pub(super) y: usize,
@@ -27,7 +26,7 @@ pub(super) struct Bar {
     pub(super) link: String,
 }
 
-/// The bars of the last days that have events.
+/// Returns the bars of the last days; none if there are no events.
 pub(super) async fn bars(
     visit: &Visit<'_>,
     asked: &[(&'static str, String)],

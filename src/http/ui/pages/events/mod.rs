@@ -1,4 +1,4 @@
-//! The timeline of everything, and the bars of how much happened each day.
+//! The timeline of all events, with a chart of the number of events each day.
 
 mod bars;
 mod view;
@@ -18,10 +18,10 @@ use crate::http::ui::words::{ShownTime, items, member, number, text};
 
 pub(crate) use crate::http::ui::pages::events::view::EventView;
 
-/// How many events a page shows.
+/// The number of events on a page.
 const PAGE_LEN: usize = 50;
 
-/// What can be asked of the timeline, and how the API calls it.
+/// The parameters of the timeline, and their names in the API.
 const FILTERS: [(&str, &str); 6] = [
     ("key", "filter[collection]"),
     ("actor", "filter[actor]"),
@@ -43,7 +43,7 @@ struct Page {
     older: Option<String>,
 }
 
-/// What is asked for, as it was written.
+/// The values of the parameters as they were sent.
 struct Filters(Vec<(&'static str, String)>);
 
 impl Filters {
@@ -60,7 +60,7 @@ impl Filters {
         self.0.iter().any(|(_, value)| !value.is_empty())
     }
 
-    /// The path of the page with these filters, some of their values changed.
+    /// The path of the page with some of its filters changed.
     fn with(&self, changes: &[(&'static str, &str)]) -> String {
         let changed =
             |name: &str| changes.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
@@ -72,7 +72,7 @@ impl Filters {
         with_query("/events", &values)
     }
 
-    /// The filters as parameters of the API; as of a revision nothing later is told.
+    /// The filters as parameters of the API. At a past revision, later events are left out.
     fn to_api(&self, visit: &Visit<'_>) -> Vec<(&'static str, String)> {
         let mut asked: Vec<_> = FILTERS
             .iter()
@@ -107,7 +107,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     Ok(ui::page(StatusCode::OK, &page))
 }
 
-/// The API's address of a page of events.
+/// The address of a page of events in the API.
 pub(crate) fn target(path: &str, asked: &[(&str, String)], visit: &Visit<'_>) -> String {
     let mut parameters = asked.to_vec();
     parameters.push(("page[size]", PAGE_LEN.to_string()));
@@ -117,12 +117,12 @@ pub(crate) fn target(path: &str, asked: &[(&str, String)], visit: &Visit<'_>) ->
     with_query(path, &parameters)
 }
 
-/// How many events there are on all pages.
+/// The number of events on all pages.
 pub(crate) fn total(document: &Value) -> usize {
     number(member(member(document, "meta"), "page"), "total")
 }
 
-/// The cursors that lead to newer and to older events.
+/// The cursors of the page with newer events and of that with older ones.
 pub(crate) fn cursors(document: &Value) -> (Option<String>, Option<String>) {
     let cursor = |link: &str, name: &str| {
         let link = text(member(document, "links"), link);

@@ -3,7 +3,6 @@
 use crate::domain::Value;
 use crate::http::ui::words::{ShownTime, items, member, short, text};
 
-/// An event as it is shown.
 pub(crate) struct EventView {
     pub(crate) id: String,
     pub(crate) action: String,
@@ -18,7 +17,7 @@ pub(crate) struct EventView {
     pub(crate) problem: Option<(String, String)>,
 }
 
-/// What the commit of an event says.
+/// The commit of an event.
 pub(crate) struct CommitView {
     pub(crate) revision: String,
     pub(crate) at: ShownTime,
@@ -30,7 +29,7 @@ pub(crate) struct CommitView {
 }
 
 impl EventView {
-    /// From a resource of the API.
+    /// Reads a resource of the API.
     pub(crate) fn of(resource: &Value) -> Self {
         let attributes = member(resource, "attributes");
         let actor = member(attributes, "actor");
@@ -73,13 +72,13 @@ impl EventView {
         short(&self.commit.revision)
     }
 
-    /// The reason without the first line, where that is the subject of the commit.
+    /// The reason without its first line, if that is the commit's subject.
     pub(crate) fn why(&self) -> &str {
         let CommitView { subject, reason, .. } = &self.commit;
         reason.strip_prefix(subject.as_str()).unwrap_or(reason).trim()
     }
 
-    /// What happened, in a few words.
+    /// Summarizes the event in a few words.
     pub(crate) fn gist(&self) -> String {
         if self.problem.is_some() {
             return "its file can't be read".to_owned();

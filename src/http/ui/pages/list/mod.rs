@@ -1,4 +1,4 @@
-//! The collections.
+//! The list of collections.
 
 mod selection;
 
@@ -22,7 +22,7 @@ struct Page {
     asked: ListSelection,
     rows: Vec<Shown>,
     total: usize,
-    /// How many there are whatever is asked for.
+    /// The number of collections without filters.
     all: usize,
     uncommitted: usize,
     can_create: bool,
@@ -54,12 +54,13 @@ impl Page {
         columns
     }
 
-    /// The order that the column is in, as `aria-sort` has it.
+    /// The value of `aria-sort` for a column.
     fn order(&self, sort: &Sort) -> Option<&'static str> {
         (self.asked.sort == *sort).then_some(if self.asked.descending { "descending" } else { "ascending" })
     }
 
-    /// A second time turns the order round; of changes the newest stand first.
+    /// The address of the list sorted by a column. A second click reverses the order. The newest changes come
+    /// first.
     fn sorted_by(&self, sort: &Sort) -> String {
         let begins_descending = *sort == Sort::Change;
         let descending =

@@ -1,4 +1,4 @@
-//! Which collections the list shows, and in which order.
+//! Selects and sorts the collections of the list.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::engine::{Entry, Serving, Snapshot};
 use crate::http::authorize::Allowed;
 use crate::http::ui::frame::{Visit, with_query};
 
-/// How many collections a page shows.
+/// The number of collections on a page.
 pub(crate) const PAGE_LEN: usize = 100;
 
-/// What is asked of the list.
+/// The filters, the order and the page of the list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListSelection {
     pub(crate) text: String,
@@ -20,11 +20,11 @@ pub(crate) struct ListSelection {
     mark: Option<Mark>,
     pub(crate) sort: Sort,
     pub(crate) descending: bool,
-    /// From 1; there may be fewer.
+    /// Counted from 1. There may be fewer pages.
     pub(crate) page: usize,
 }
 
-/// What a collection can be marked with.
+/// A mark of collections to filter by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Uncommitted,
@@ -44,7 +44,7 @@ impl Mark {
     }
 }
 
-/// What the list is sorted by.
+/// The column to sort by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sort {
     #[default]
@@ -52,7 +52,7 @@ pub(crate) enum Sort {
     Name,
     Kind,
     Directory,
-    /// When each was changed last.
+    /// The time of the last change.
     Change,
 }
 
@@ -81,11 +81,11 @@ impl Sort {
     }
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Row<'a> {
     Served(&'a Arc<Entry>),
-    /// A file that never was valid, so nothing is served of it.
+    /// A file that was never valid, so nothing is served for it.
     Broken(&'a Key),
 }
 
@@ -98,18 +98,18 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What is on a page of the list.
+/// A page of the list.
 pub(crate) struct Selection<'a> {
-    /// Which page it is: the last one, where a later one is asked for.
+    /// The number of the page: that of the last one, if a later one was requested.
     pub(crate) page: usize,
     pub(crate) rows: Vec<Row<'a>>,
-    /// How many fit what is asked.
+    /// The number of collections that match.
     pub(crate) total: usize,
-    /// How many there are whatever is asked.
+    /// The number of collections without filters.
     pub(crate) all: usize,
 }
 
-/// The history, as far as the visitor may look at it.
+/// The history, as far as the visitor may see it.
 #[derive(Clone, Copy)]
 pub(crate) struct Changes<'a> {
     pub(crate) view: &'a View,
@@ -183,7 +183,7 @@ impl ListSelection {
         with_query("/", &parameters)
     }
 
-    /// What is on the page that is asked for, and how many there are on all.
+    /// Returns the requested page, and the number of collections that match.
     pub(crate) fn select<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -221,15 +221,15 @@ impl ListSelection {
         Selection { page, rows: self.page_of(rows, first_of(page), changes), total, all }
     }
 
-    /// That part of the rows, in the order that is asked for. Only what is on the page is put in order: of the rest it
-    /// need only be known that it comes before or after.
+    /// Returns the rows of a page in the requested order. Only these are sorted: of the others it is enough to
+    /// know whether they come before or after.
     fn page_of<'a>(&self, rows: Vec<Row<'a>>, from: usize, changes: Option<Changes<'_>>) -> Vec<Row<'a>> {
         let end = (from + PAGE_LEN).min(rows.len());
         let ranks = match changes.filter(|_| self.sort == Sort::Change) {
             Some(changes) => changes.ranks(),
             None => HashMap::new(),
         };
-        // What nobody has committed was changed last of all.
+        // What is not committed counts as changed last.
         let rank = |row: &Row<'_>| ranks.get(row.key()).copied().unwrap_or(u64::MAX);
         let place = |row: Row<'a>| ((rank(&row), self.sort.text(&row), row.key()), row);
         let mut rows: Vec<_> = rows.into_iter().map(place).collect();
@@ -251,20 +251,20 @@ impl ListSelection {
 }
 
 impl Changes<'_> {
-    /// The order in which the collections were changed last, the oldest change first.
+    /// Ranks the collections by their last change, the oldest first.
     fn ranks(self) -> HashMap<Key, u64> {
         let newest_first = self.view.keys_by_change(self.until);
         let seen = newest_first.filter(|key| self.audit.sees(key));
         seen.zip((0..u64::MAX).rev()).map(|(key, rank)| (key.clone(), rank)).collect()
     }
 
-    /// Whether the history tells of everything that the snapshot has committed.
+    /// Reports whether the history covers all commits of the snapshot.
     fn knows(self, snapshot: &Snapshot) -> bool {
         self.until.or_else(|| self.view.head()) == snapshot.revision
     }
 
-    /// A page of all collections, in the order of their last change; what nobody has committed was changed last
-    /// of all. Of those that are not on the page nothing is looked at where that can be avoided.
+    /// Returns a page of all collections in the order of their last change. What is not committed counts as
+    /// changed last. Avoids looking at collections that are not on the page.
     fn page_of<'a>(
         self,
         snapshot: &'a Snapshot,
@@ -292,19 +292,19 @@ impl Changes<'_> {
     }
 }
 
-/// The collections whose files never were valid.
+/// The collections whose files were never valid.
 fn never_served(snapshot: &Snapshot) -> impl Iterator<Item = Row<'_>> {
     let keys = snapshot.problems.values().filter(|it| it.serving == Serving::Nothing);
     let keys = keys.filter_map(|problem| problem.collection.as_ref());
     keys.filter(|key| snapshot.get(key.as_str()).is_none()).map(Row::Broken)
 }
 
-/// An attribute that is a text; empty where there is none.
+/// Returns the text of an attribute; empty without one.
 pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> &'a str {
     collection.get(attribute).and_then(|value| value.as_text()).unwrap_or_default()
 }
 
-/// Whether a text holds another one, which is in lower case, whatever the case of its letters.
+/// Reports whether a text contains `wanted`, which is in lower case, regardless of case.
 fn holds(text: &str, wanted: &str) -> bool {
     if text.is_ascii() {
         let wanted = wanted.as_bytes();
