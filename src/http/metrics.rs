@@ -34,7 +34,6 @@ pub struct Metrics {
     pub(crate) dropped: Counter,
 }
 
-/// The requests of one route and method.
 #[derive(Debug, Default)]
 struct Requests {
     in_flight: Gauge,

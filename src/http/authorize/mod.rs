@@ -195,8 +195,7 @@ impl Allowed {
         self.visibility.as_deref().map_or(VisibleKeys::All, |visible| VisibleKeys::Some(visible))
     }
 
-    /// Reports whether a problem is shown. That of a file without a key is shown only to callers who see every
-    /// key.
+    /// Reports whether a problem is shown. That of a file without a key is shown only to callers who see every key.
     pub(crate) fn sees_problem(&self, problem: &Problem) -> bool {
         problem.collection.as_ref().map_or(self.sees_all(), |key| self.sees(key))
     }

@@ -49,7 +49,6 @@ impl Answers {
     }
 }
 
-/// The room of one answer.
 #[derive(Debug)]
 pub(crate) struct AnswerRoom {
     answers: Arc<Answers>,

@@ -13,7 +13,6 @@ const FREE_BYTES: usize = 16 * 1_024;
 /// Unknown senders share one part in this many of the whole room, and get no other.
 const STRANGERS_PART: usize = 8;
 
-/// The sender of a body.
 #[derive(Debug, Clone)]
 pub(crate) enum Sender {
     Known(Taker),
@@ -43,7 +42,6 @@ impl Bodies {
     }
 }
 
-/// The room of one body.
 #[derive(Debug)]
 pub(crate) struct BodyRoom(Reservation);
 

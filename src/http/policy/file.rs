@@ -54,7 +54,6 @@ pub enum PolicyError {
     },
 }
 
-/// The result of reading the file.
 #[derive(Debug)]
 pub(crate) struct PolicyReading {
     /// The tokens, if the file can be used.

@@ -8,7 +8,6 @@ use crate::http::authorize::{Action, Denied};
 pub(crate) enum Of<'a> {
     /// Any key that the token covers.
     Any,
-    /// This key.
     Key(&'a Key),
     /// The key of an event, which the request does not name and the answer must not reveal.
     Hidden(&'a Key),

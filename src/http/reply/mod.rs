@@ -47,14 +47,12 @@ pub(crate) struct Reply {
 
 #[derive(Debug)]
 enum Content {
-    /// The whole body.
     Whole(Bytes),
     /// The streaming body of this response.
     Stream(Box<Response>),
 }
 
 impl Reply {
-    /// An answer without a body.
     pub(crate) const fn empty(status: StatusCode) -> Self {
         Self {
             status,
@@ -66,12 +64,10 @@ impl Reply {
         }
     }
 
-    /// A JSON:API document.
     pub(crate) fn document(status: StatusCode, body: Bytes) -> Self {
         Self::typed(status, JSON_API, body)
     }
 
-    /// A body of this media type.
     pub(crate) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Self {
         Self { media_type: Some(media_type), content: Content::Whole(body), ..Self::empty(status) }
     }
@@ -97,12 +93,10 @@ impl Reply {
         reply
     }
 
-    /// The status.
     pub(crate) const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The revision that the answer comes from.
     pub(crate) const fn revision(&self) -> Option<&Revision> {
         self.revision.as_ref()
     }
@@ -123,13 +117,11 @@ impl Reply {
         }
     }
 
-    /// Adds a header field.
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.more.push((name, value));
         self
     }
 
-    /// Sets the revision to that of the snapshot.
     pub(crate) fn of_snapshot(self, snapshot: &Snapshot) -> Self {
         self.of_revision(snapshot.revision)
     }
@@ -139,7 +131,6 @@ impl Reply {
         Self { revision, ..self }
     }
 
-    /// Sets the entity tag of what is shown.
     pub(crate) fn with_etag(self, etag: HeaderValue) -> Self {
         Self { etag: Some(etag), ..self }
     }
@@ -181,8 +172,7 @@ impl Reply {
         self
     }
 
-    /// Turns the answer to `GET` into that to `HEAD`, with all its headers, `Content-Length` included, but no
-    /// body.
+    /// Turns the answer to `GET` into that to `HEAD`, with all its headers, `Content-Length` included, but no body.
     pub(crate) fn without_body(mut self) -> Self {
         let content = mem::replace(&mut self.content, Content::Whole(Bytes::new()));
         if let (Content::Whole(body), Some(_)) = (content, self.media_type) {

@@ -173,7 +173,7 @@ async fn page(
     .await
 }
 
-/// Fetches from the remote for the positions in the query, which may come from a sibling.
+/// Fetches the revisions of the positions in the query from the remote, because they may come from a sibling.
 pub(crate) async fn fetch_for_places(call: &Call<'_>) {
     let query = call.query().unwrap_or_default();
     for text in PLACES.into_iter().filter_map(|name| query.first(name)) {
@@ -255,7 +255,6 @@ fn of_cursor(error: HistoryError, asked: &EventQuery) -> ApiError {
     ApiError::from(error).parameter(asked.page.at.name())
 }
 
-/// The links of a page.
 fn links(page: &EventPage, total: usize, asked: &EventQuery) -> Links {
     let ends = page.cursors.first().zip(page.cursors.last()).map(|(first, last)| {
         [page.has_newer.then(|| first.to_string()), page.has_older.then(|| last.to_string())]

@@ -28,7 +28,6 @@ const DOCUMENT: &str = include_str!("../openapi.yaml");
 /// The block `servers` of the handwritten document.
 const SERVERS: &str = "servers:\n  - url: http://127.0.0.1:8080\n    description: This service\n";
 
-/// Placeholder for the address.
 const PLACEHOLDER: &str = "collectory-address-of-the-request";
 
 /// `GET /openapi.json`
@@ -97,7 +96,6 @@ static JSON: LazyLock<Template> = LazyLock::new(|| {
     Template::new(&serde_json::to_string_pretty(&document).expect("a value can be written as JSON"))
 });
 
-/// The document as a value.
 #[cfg(test)]
 pub(crate) fn document() -> serde_json::Value {
     serde_json::from_slice(&JSON.at("/")).expect("the document is JSON")

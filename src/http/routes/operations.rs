@@ -116,7 +116,7 @@ async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiE
     }
 }
 
-/// Refuses query parameters and preconditions, which have no meaning for a batch.
+/// Returns the errors of query parameters and preconditions, which have no meaning for a batch.
 fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     let mut faults = match call.query().and_then(|query| query::none(&query)) {
         Ok(()) => Vec::new(),
@@ -131,7 +131,7 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     faults
 }
 
-/// Where changes need a precondition, requires one of each operation on a collection from before the batch.
+/// Where changes need a precondition, requires one of each operation on a collection that was there before it.
 fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result<(), ApiError> {
     if !call.context.settings.require_if_match {
         return Ok(());
@@ -197,7 +197,6 @@ fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
     }
 }
 
-/// The members of an operation.
 #[derive(Default)]
 struct Operation {
     op: Option<Value>,
@@ -213,7 +212,7 @@ fn invalid<T>(pointer: &str, detail: impl Into<String>) -> Result<T, Faults> {
     Err(vec![ErrorObject::invalid(pointer, detail.into())])
 }
 
-/// Resolves how operations name collections: by key, by path, or by the `lid` of an earlier operation.
+/// Resolves the collections that operations name by key, by path, or by the `lid` of an earlier operation.
 struct Names<'a> {
     call: &'a Call<'a>,
     local: HashMap<String, Key>,

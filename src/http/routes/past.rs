@@ -80,7 +80,7 @@ fn missing(name: &str, what: &str) -> ApiError {
         .into()
 }
 
-/// The snapshot at the revision of `asOf`, with its permit, because it takes as much memory as all collections.
+/// The snapshot at the revision of `asOf`, with the permit to hold it: it takes as much memory as all collections.
 pub(crate) async fn as_of(
     call: &Call<'_>,
     text: &str,

@@ -62,7 +62,6 @@ impl EventId {
         Uuid::try_parse(&self.0).ok().filter(|id| id.to_string() == self.0)
     }
 
-    /// 404 for an event that does not exist.
     pub(crate) fn not_found(&self) -> ApiError {
         ApiError::new(Code::NOT_FOUND, format!("Event '{}' not found.", self.0))
     }

@@ -23,8 +23,7 @@ const AGAIN_AFTER: [Duration; 3] =
 /// The members that name the revision in a notice, of a sibling or of a git host.
 const REVISION_MEMBERS: [&str; 3] = ["revision", "after", "checkout_sha"];
 
-/// `POST /remote/notices`: a notice that the remote has changed. It triggers a poll of the remote and nothing
-/// else.
+/// `POST /remote/notices`: a notice that the remote has changed. It triggers a poll of the remote and nothing else.
 pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let shared = call.context.remote.as_ref();
     let secret = shared.and_then(|shared| shared.notice_secret.as_ref());
@@ -97,8 +96,7 @@ fn revision_in(sent: &Bytes) -> Option<Revision> {
     REVISION_MEMBERS.iter().find_map(|member| document[member].as_str()?.parse().ok())
 }
 
-/// Polls again for a revision that was not seen at once: a git host may send its notice before it shows the
-/// revision.
+/// Polls again for a revision that was not seen at once: a git host may send its notice before it shows the revision.
 async fn look_for(remote: &Remote, projection: &Projection, revision: Revision) {
     for pause in AGAIN_AFTER {
         tokio::time::sleep(pause).await;

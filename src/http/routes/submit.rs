@@ -46,7 +46,6 @@ pub(crate) async fn submit(
     }
 }
 
-/// Builds the submission for the writer.
 pub(crate) fn submission(
     call: &Call<'_>,
     changes: Vec<ConditionalCommand>,

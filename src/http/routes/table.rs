@@ -27,10 +27,8 @@ impl Default for Metrics {
     }
 }
 
-/// The path of all collections.
 pub(crate) const COLLECTIONS: &str = "/collections";
 
-/// The path of one collection.
 pub(crate) const COLLECTION: &str = "/collections/{key}";
 
 /// The liveness probe of a process supervisor.
@@ -45,7 +43,6 @@ pub(crate) const REMOTE: &str = "/remote/";
 /// The one path of the remote that a follower refuses, because it pushes.
 pub(crate) const REMOTE_RESTORE: &str = "/remote/restore";
 
-/// A path and its operations.
 pub(crate) struct Route {
     /// The path below the base path.
     pub(crate) path: Template,
@@ -87,7 +84,6 @@ pub(crate) struct Operation<P> {
 /// once, and moving it would cost more than most reads.
 pub(crate) type Handler<P> = for<'a> fn(&'a Call<'a>, P, &'a mut Body) -> Answering<'a>;
 
-/// The future of an answer.
 pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send + 'a>>;
 
 /// An operation that is authorized by one of these actions first.

@@ -95,7 +95,6 @@ async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>)
 /// An undo or restore request, with what its headers and query say.
 struct Request<'a> {
     call: &'a Call<'a>,
-    /// The collection to change.
     key: Key,
     undoer: Undoer,
     preferences: Preferences,

@@ -91,7 +91,6 @@ impl Listener {
         Ok(Self::Tcp(tcp))
     }
 
-    /// Uses an inherited socket.
     pub(crate) fn passed_on(socket: Socket) -> io::Result<Self> {
         match socket {
             Socket::Tcp(listener) => {

@@ -37,7 +37,6 @@ impl Refusal {
         detail: "A request has exactly one Host header, which names a host and may name a port (RFC 9112 section 3.2).",
     };
 
-    /// The path and query are too long.
     pub(crate) const URI_TOO_LONG: Self = Self {
         status: StatusCode::URI_TOO_LONG,
         code: "uri_too_long",

@@ -80,7 +80,6 @@ async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Reads until the answer contains a text.
 async fn until(stream: &mut TcpStream, text: &str) -> String {
     let mut answer = String::new();
     while !answer.contains(text) {
@@ -254,7 +253,6 @@ async fn an_answer_that_is_taken_too_slowly_is_given_up() {
     assert_eq!(server.reached.of(Limit::AnswerWait), 0);
 }
 
-/// Answers when the client has sent its last byte.
 #[derive(Clone)]
 struct AtTheEnd(mpsc::UnboundedSender<()>);
 

@@ -24,8 +24,7 @@ const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum size of an answer made by hyper: a status line and at most three short header fields.
 const BARE_BYTES_MAX: usize = 256;
 
-/// Answers up to this size are written from one buffer: copying the parts costs less than passing each to the
-/// system.
+/// Answers up to this size are written from one buffer: copying the parts costs less than passing each to the system.
 const WHOLE_BYTES_MAX: usize = 1_024;
 
 /// The transport of a connection: TCP, TLS or a Unix socket.
@@ -43,8 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 pub(crate) struct Wire<S> {
     stream: S,
     shutdown: Shutdown,
-    /// Whether a complete line of the current request has arrived: distinguishes a long URI from large header
-    /// fields.
+    /// Whether a complete line of the current request has arrived: distinguishes a long URI from large header fields.
     line_seen: bool,
     /// Whether the client has sent its last byte.
     at_end: bool,
@@ -141,8 +139,7 @@ impl<S: Stream> Wire<S> {
         self.pace.watch(cx, written, bytes, &self.counts)
     }
 
-    /// Checks whether the client has ended the connection, which hyper does not do while a request is being
-    /// answered.
+    /// Checks whether the client has ended the connection, which hyper does not do while a request is being answered.
     fn look_for_end(&mut self, cx: &mut Context<'_>) {
         if self.at_end {
             self.connection.note_end();

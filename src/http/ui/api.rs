@@ -41,7 +41,6 @@ const LEFT_OUT: [HeaderName; 10] = [
     IDEMPOTENCY_KEY,
 ];
 
-/// A request to the API.
 pub(crate) struct Request {
     method: Method,
     /// The path below the base path, with the query.
@@ -71,7 +70,6 @@ impl Request {
         if tag.is_empty() { self } else { self.header(IF_MATCH, &format!("\"{tag}\"")) }
     }
 
-    /// Adds a JSON:API document as the body.
     pub(crate) fn document(self, document: &Value) -> Self {
         Self { body: document.to_string().into(), ..self }.header(CONTENT_TYPE, JSON_API)
     }

@@ -20,7 +20,6 @@ const FIELDS_MAX: usize = 10_000;
 /// The media type of a form.
 const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// A submitted form.
 #[derive(Debug, Default)]
 pub(crate) struct Posted {
     pairs: Vec<(String, String)>,
@@ -65,7 +64,6 @@ impl Posted {
         Self { pairs, places, is_ours: false }
     }
 
-    /// Creates a form with these fields.
     #[cfg(test)]
     pub(crate) fn with(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { is_ours: true, ..Self::new(pairs) }
@@ -76,7 +74,6 @@ impl Posted {
         self.find(name).unwrap_or_default()
     }
 
-    /// Returns the value of a field.
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
         self.places.get(name).map(|&at| self.pairs[at].1.as_str())
     }

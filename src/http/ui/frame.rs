@@ -16,7 +16,6 @@ use crate::http::ui::words::{ShownTime, short};
 /// Percent-encoded in a query: everything but letters, digits and `-._~`.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The entries of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nav {
     Collections,
@@ -42,7 +41,6 @@ impl ShownAsOf {
     }
 }
 
-/// A visit to a page.
 pub(crate) struct Visit<'a> {
     pub(crate) ui: &'a Ui,
     pub(crate) call: &'a Call<'a>,
@@ -75,7 +73,6 @@ impl<'a> Visit<'a> {
         self.query.first(name).map(str::trim).filter(|text| !text.is_empty())
     }
 
-    /// The frame of a page.
     pub(crate) async fn frame(&self, title: impl Into<String>, nav: Nav) -> Frame {
         let mut frame = Frame::of(self.ui, self.call, title, nav).await;
         frame.as_of.clone_from(&self.as_of);
@@ -211,7 +208,6 @@ impl Frame {
         self.now(&format!("/collections/{key}/restore?revision={revision}"))
     }
 
-    /// The address of an event.
     pub(crate) fn event(&self, id: &str) -> String {
         self.to(&format!("/events/{id}"))
     }

@@ -51,8 +51,8 @@ const ASSETS: &str = "assets/";
 
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// The headers of every answer below `/ui/`. With the referrer policy `no-referrer`, Chromium would send `Origin:
-/// null` with our own forms.
+/// The headers of every answer below `/ui/`. With the referrer policy `no-referrer`, Chromium would send
+/// `Origin: null` with our own forms.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -155,7 +155,6 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     pages::answer(&visit, path, body).await
 }
 
-/// Renders a page.
 fn page(status: StatusCode, template: &impl Template) -> Reply {
     match template.render() {
         Ok(html) => Reply::typed(status, "text/html; charset=utf-8", html.into()),
@@ -164,7 +163,6 @@ fn page(status: StatusCode, template: &impl Template) -> Reply {
     }
 }
 
-/// Redirects to another page.
 fn see_other(path: &str) -> Reply {
     let location = HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/"));
     Reply::empty(StatusCode::SEE_OTHER).with(LOCATION, location)

@@ -1,9 +1,8 @@
 //! Sessions: a token of the policy file, exchanged once, so that a browser need not send it with every request.
 //!
-//! A session holds the token itself, in memory only, and each of its requests is authorized with that token as if
-//! the browser had sent it. A session therefore has no rights beyond its token. When the policy no longer contains
-//! the token, or its entry has changed, or it has expired, its sessions end for good. The API never reads the
-//! cookie.
+//! A session holds the token itself, in memory only, and each of its requests is authorized with that token as if the
+//! browser had sent it. A session therefore has no rights beyond its token. When the policy no longer contains the
+//! token, or its entry has changed, or it has expired, its sessions end for good. The API never reads the cookie.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +17,6 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::request::call::Call;
 use crate::http::ui::form::random_token;
 
-/// How long a session lasts.
 const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Maximum sessions. The one that ends first makes room for a new one.
@@ -34,7 +32,6 @@ const NAME: &str = "collectory-session";
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
 
-/// The session of one visitor.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     /// The `Authorization` that the browser would otherwise send.

@@ -21,7 +21,6 @@ const FOLD_CHARS_MIN: usize = 400;
 pub(crate) struct ShownTime(pub(crate) DateTime<Utc>);
 
 impl ShownTime {
-    /// Parses a time of the API.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(|time| Self(time.with_timezone(&Utc)))
     }
@@ -94,7 +93,6 @@ pub(crate) struct Piece {
     pub(crate) differs: bool,
 }
 
-/// One side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChangeSide {
     pub(crate) pieces: Vec<Piece>,
@@ -120,7 +118,6 @@ pub(crate) struct DiffBudget {
 }
 
 impl DiffBudget {
-    /// The budget of a whole page.
     pub(crate) fn of_page() -> Self {
         Self { bytes: SHOWN_BYTES_MAX, until: Instant::now() + DIFFERENCES_WAIT_MAX }
     }

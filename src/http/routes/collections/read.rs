@@ -25,8 +25,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::collections::{fields, one};
 use crate::http::routes::{past, stream};
 
-/// Maximum length of a list that is built on a thread that answers requests. A longer one is built on another
-/// thread.
+/// Maximum length of a list that is built on a thread that answers requests. A longer one is built on another thread.
 const LIST_LEN_AT_ONCE: usize = 1_000;
 
 /// `GET /collections`
@@ -112,8 +111,7 @@ fn as_of(call: &Call<'_>) -> Option<String> {
     call.query().ok()?.first(query::AS_OF).map(str::to_owned)
 }
 
-/// The current snapshot, or that of the requested revision. The latter is built for this request and holds a
-/// permit.
+/// The current snapshot, or that of the requested revision. The latter is built for this request and holds a permit.
 async fn shown(
     call: &Call<'_>,
     as_of: Option<String>,

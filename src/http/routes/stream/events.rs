@@ -68,7 +68,6 @@ fn position(text: &str) -> Position {
     text.parse().unwrap_or_else(|_| Position::from(Revision::new([0; 20])))
 }
 
-/// The source of one connection's events.
 struct EventSource {
     subscription: Subscription,
     fields: Fields,
@@ -109,8 +108,7 @@ impl EventSource {
         }
     }
 
-    /// Returns the next item, `Some(None)` when a heartbeat is due or the client may have left, and `None` at the
-    /// end.
+    /// Returns the next item, `Some(None)` when a heartbeat is due or the client may have left, and `None` at the end.
     async fn followed(&mut self) -> Option<Option<Followed>> {
         let followed = tokio::select! {
             followed = self.subscription.next() => followed,

@@ -1,8 +1,8 @@
 //! Endless answers, as server-sent events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 //!
 //! Every stream begins with a comment, so that proxies see at once that there is an answer, and with the time
-//! after which a browser reconnects when the stream ends. Proxies are asked not to buffer it (`X-Accel-Buffering:
-//! no`, which nginx supports).
+//! after which a browser reconnects when the stream ends. Proxies are asked not to buffer it (with
+//! `X-Accel-Buffering: no`, which nginx supports).
 //!
 //! Permission to follow can be withdrawn. The authorizer is therefore asked again about the same request before
 //! anything is sent, once for everything that is read together. If it refuses, the stream ends, and a client that
@@ -79,7 +79,6 @@ trait Source: Send + Sized + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// The answer that streams a source.
 fn answer(call: &Call<'_>, source: impl Source) -> Reply {
     let follower = Follower::new(call.context.telemetry.metrics.clone());
     let response =

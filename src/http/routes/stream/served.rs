@@ -110,7 +110,6 @@ struct ServedSource {
     permission: Permission,
 }
 
-/// A message to send.
 enum News {
     Reset,
     Collection(Arc<Entry>),
@@ -265,7 +264,6 @@ impl Wording {
         self.of_type.as_deref().is_none_or(|wanted| query::is_type(wanted, kind))
     }
 
-    /// Appends one message.
     fn write(&self, news: &News, id: Option<&SyncToken>, out: &mut Vec<u8>) {
         let id = id.map(ToString::to_string);
         let id = id.as_deref();

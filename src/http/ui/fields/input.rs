@@ -205,7 +205,6 @@ pub(super) fn escaped(json: &str) -> String {
     out
 }
 
-/// Parses typed JSON.
 fn json(text: &str) -> Result<Value, String> {
     request::parse(text.as_bytes(), DEPTH_MAX).map_err(|fault| fault.detail.replacen("The body", "This", 1))
 }

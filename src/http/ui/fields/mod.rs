@@ -24,12 +24,10 @@ pub(crate) use crate::http::ui::fields::input::{Field, FieldError, FieldInput, O
 pub(crate) struct FormSettings {
     /// The settings that the form was made from.
     pub(crate) was: Vec<(String, Value)>,
-    /// The fields and their contents.
     pub(crate) fields: Vec<Field>,
 }
 
 impl FormSettings {
-    /// The form of a collection.
     pub(crate) fn of(collection: &Collection) -> Self {
         let was: Vec<_> = collection
             .attributes()
@@ -39,12 +37,10 @@ impl FormSettings {
         Self { fields: fields(collection.kind(), &was), was }
     }
 
-    /// The form of a new collection.
     pub(crate) fn new(kind: Kind) -> Self {
         Self { was: Vec::new(), fields: fields(kind, &[]) }
     }
 
-    /// Reads a submitted form.
     pub(crate) fn posted(kind: Kind, posted: &Posted) -> Self {
         let was = match request::parse(posted.get("was").as_bytes(), DEPTH_MAX) {
             Ok(Value::Map(members)) => members.into_vec(),
@@ -114,7 +110,7 @@ impl FormSettings {
         next
     }
 
-    /// Takes the others' values of the attributes for which the visitor chose them.
+    /// Where the visitor chose the others' value of an attribute, takes it in place of what was typed.
     pub(crate) fn choose(&mut self, kind: Kind, posted: &Posted) {
         let picked = posted.below("pick.").filter(|(_, choice)| *choice == "theirs");
         let picked: HashSet<&str> = picked.map(|(name, _)| name).collect();

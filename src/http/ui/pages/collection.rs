@@ -30,7 +30,6 @@ pub(crate) struct Head {
     pub(crate) kind: Option<&'static str>,
     pub(crate) name: String,
     pub(crate) uncommitted: bool,
-    /// The problem of its file.
     pub(crate) problem: Option<Arc<Problem>>,
     pub(crate) last: Option<Last>,
     /// The current one of its pages.
@@ -39,7 +38,6 @@ pub(crate) struct Head {
     pub(crate) can_audit: bool,
 }
 
-/// The last change of a collection.
 pub(crate) struct Last {
     pub(crate) event: String,
     pub(crate) at: ShownTime,
@@ -52,7 +50,6 @@ impl Last {
     }
 }
 
-/// One attribute.
 struct Setting {
     name: String,
     meaning: &'static str,

@@ -28,7 +28,6 @@ struct Page {
     refusals: Vec<String>,
 }
 
-/// The action to confirm.
 pub(crate) enum Confirmation {
     Delete(Key),
     /// The event with this id.

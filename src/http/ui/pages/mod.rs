@@ -43,7 +43,6 @@ pub(crate) async fn answer(visit: &Visit<'_>, path: &str, body: &mut Body) -> Re
     }
 }
 
-/// Reports whether a page has a form.
 fn has_form(steps: &[&str]) -> bool {
     matches!(
         steps,

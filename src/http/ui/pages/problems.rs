@@ -62,7 +62,6 @@ struct Place {
     column: usize,
 }
 
-/// A line of the file.
 struct Line {
     number: usize,
     text: String,
@@ -168,7 +167,6 @@ impl Files {
     }
 }
 
-/// The problems at a revision.
 async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let allowed = visit.call.authorize(Action::ListPast).await?;
     let frame = visit.frame("Problems", Nav::Problems).await;

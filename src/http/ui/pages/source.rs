@@ -30,7 +30,6 @@ struct Line {
     text: String,
     /// Who set the attribute that begins here to its value.
     by: Option<By>,
-    /// The faults in this line.
     faults: Vec<ShownFault>,
 }
 
@@ -42,7 +41,6 @@ struct By {
     reason: Option<String>,
 }
 
-/// A fault in a line.
 pub(crate) struct ShownFault {
     /// White space up to the column.
     pub(crate) indent: String,

@@ -19,12 +19,10 @@ pub(crate) struct EditForm {
     pub(super) reason_errors: Vec<String>,
     /// Errors about no field in particular.
     pub(super) errors: Vec<String>,
-    /// Notes beside the errors.
     pub(super) notes: Vec<String>,
     pub(super) commits: Option<Vec<CommitPreview>>,
 }
 
-/// A commit that would be made.
 pub(crate) struct CommitPreview {
     pub(crate) message: String,
     pub(crate) author: String,
@@ -87,7 +85,6 @@ impl EditForm {
         self.kind.is_some_and(|it| it.as_str() == kind)
     }
 
-    /// Reads a submitted form.
     pub(super) fn posted(key: &str, kind: Kind, posted: &Posted) -> Self {
         let mut settings = FormSettings::posted(kind, posted);
         settings.choose(kind, posted);
@@ -115,7 +112,6 @@ impl EditForm {
         }
     }
 
-    /// The resource to send.
     pub(super) fn resource(&self, attributes: Vec<(String, Value)>) -> Value {
         let kind = self.kind.unwrap_or(Kind::Document);
         let data = Value::from([

@@ -11,7 +11,6 @@ use crate::http::routes::event_filter;
 use crate::http::ui::frame::{Frame, Visit, with_query};
 use crate::http::ui::pages::events::Filters;
 
-/// The number of days in the chart.
 const DAYS_LEN: u64 = 60;
 
 /// The height of the highest bar, in the units of the picture.

@@ -88,7 +88,6 @@ impl Filters {
     }
 }
 
-/// The events of one day.
 struct Day {
     at: ShownTime,
     events: Vec<EventView>,

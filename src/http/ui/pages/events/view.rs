@@ -17,7 +17,6 @@ pub(crate) struct EventView {
     pub(crate) problem: Option<(String, String)>,
 }
 
-/// The commit of an event.
 pub(crate) struct CommitView {
     pub(crate) revision: String,
     pub(crate) at: ShownTime,

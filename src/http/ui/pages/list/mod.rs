@@ -30,7 +30,6 @@ struct Page {
     knows_changes: bool,
 }
 
-/// A row as it is shown.
 #[derive(Default)]
 struct Shown {
     key: String,
@@ -59,8 +58,7 @@ impl Page {
         (self.asked.sort == *sort).then_some(if self.asked.descending { "descending" } else { "ascending" })
     }
 
-    /// The address of the list sorted by a column. A second click reverses the order. The newest changes come
-    /// first.
+    /// The address of the list sorted by a column. A second click reverses the order. The newest changes come first.
     fn sorted_by(&self, sort: &Sort) -> String {
         let begins_descending = *sort == Sort::Change;
         let descending =

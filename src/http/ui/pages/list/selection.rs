@@ -44,7 +44,6 @@ impl Mark {
     }
 }
 
-/// The column to sort by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sort {
     #[default]
@@ -81,7 +80,6 @@ impl Sort {
     }
 }
 
-/// The subject of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Row<'a> {
     Served(&'a Arc<Entry>),
