@@ -34,6 +34,7 @@ pub struct Metrics {
     pub(crate) dropped: Counter,
 }
 
+/// The requests of one route and method.
 #[derive(Debug, Default)]
 struct Requests {
     in_flight: Gauge,

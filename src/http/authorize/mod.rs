@@ -67,8 +67,8 @@ pub trait Authorizer: Send + Sync + 'static {
 
     /// Reports whether everyone may do everything on purpose.
     ///
-    /// Such a service shows its full status to everyone (`/readyz`), and refuses requests from web pages of other
-    /// sites, because no token keeps them away.
+    /// Such a service shows its full status to everyone (`/readyz`), and keeps out web pages of other sites, which
+    /// no token does for it.
     fn is_open(&self) -> bool {
         false
     }

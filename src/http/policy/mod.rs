@@ -10,9 +10,9 @@
 //! | right | what it allows |
 //! |---|---|
 //! | `read` | list and read collections, follow what is served, problems, `/sync-token`, `/changes`, capabilities, the OpenAPI documents |
-//! | `write` | create, update and delete: answers and dry runs show the present of what is written |
+//! | `write` | create, update and delete; answers and dry runs show the current state of what is written |
 //! | `audit` | the past: `asOf`, events and their streams, `/diff`, blame |
-//! | `write` and `audit` | undo an event, restore a collection, which shows what it was |
+//! | `write` and `audit` | undo an event, restore a collection; both show its past |
 //! | `operate` | operate the service itself |
 //!
 //! A right is granted for some keys. A token is refused everything about other keys, and lists of collections,

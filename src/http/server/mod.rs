@@ -1,7 +1,7 @@
 //! The server: sockets in, the routes' answers out.
 //!
 //! ```text
-//! accept ──▶ connections_max? ──▶ Wire (answers stay ours) ──▶ hyper, HTTP/1.1 ──▶ routes
+//! accept ──▶ connections_max? ──▶ Wire (JSON:API errors) ──▶ hyper, HTTP/1.1 ──▶ routes
 //!    │               └─ 503, close
 //!    └─ out of file handles: pause, try again
 //! ```

@@ -13,9 +13,9 @@
 //! determined, it receives `reset` and everything again.
 //!
 //! A connection keeps the state that it has sent, which shares its data with the snapshot that it comes from, and
-//! compares it with each new snapshot. If many clients follow, it pauses in between, skipping the states in
-//! between. A slow reader thus costs the others nothing. A collection that the reader may no longer see is
-//! `removed`. One whose kind has changed is `removed` too, before it is sent with its new kind.
+//! compares it with each new snapshot. If many clients follow, it pauses between two comparisons. It skips
+//! the states in between, and a slow reader costs the others nothing. A collection that the reader may no longer see
+//! is `removed`. One whose kind has changed is `removed` too, before it is sent with its new kind.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

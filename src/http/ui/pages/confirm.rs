@@ -145,7 +145,7 @@ async fn show(
     let preview = confirmation.request().of(&tag).dry_run(true).read(visit.call).await;
     let (commits, hindrance) = match preview {
         Ok(document) => (CommitPreview::list(&document), None),
-        // A conflict becomes a page that explains it. An error such as 404 or 403 does not.
+        // A conflict is explained on this page. Other errors, such as 404 and 403, have an error page.
         Err(error) if error.status() == StatusCode::CONFLICT => (Vec::new(), Some(error)),
         Err(error) => return Err(error),
     };

@@ -115,7 +115,7 @@ fn committed(
 fn blamed(view: &View, as_of: Option<Revision>, key: &Key, blaming: Option<&Allowed>) -> Vec<Blame> {
     let Some(allowed) = blaming else { return Vec::new() };
     let sees = |key: &Key| allowed.sees(key);
-    // A collection that was never committed has no blame, and neither has a revision off the first-parent history.
+    // A collection that was never committed, or a revision off the first-parent history, has no blame.
     view.blame(key, as_of, &sees).unwrap_or_default()
 }
 
