@@ -1,15 +1,15 @@
-//! What was used last, up to a limit.
+//! A cache of recently used values, limited in size.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Values that are found by what names them for good, so that none is ever out of date.
+/// A cache of values whose keys identify them for good, so that no entry ever becomes stale.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
-    /// How much is kept at least; up to twice as much is: in bytes, or in whatever is put as the weight.
+    /// The weight (bytes, or any unit that the caller chooses) kept at least; up to twice as much is kept.
     weight_min: usize,
-    /// The younger and the older half; what is asked for becomes young again.
+    /// The younger and the older half; a value that is looked up becomes young again.
     young: HashMap<K, (V, usize)>,
     old: HashMap<K, (V, usize)>,
     young_weight: usize,
@@ -41,7 +41,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     }
 }
 
-/// A [`Cache`] of several threads.
+/// A [`Cache`] shared by several threads.
 #[derive(Debug)]
 pub(crate) struct SharedCache<K, V>(Mutex<Cache<K, V>>);
 
@@ -59,7 +59,7 @@ impl<K: Eq + Hash + Clone, V: Clone> SharedCache<K, V> {
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache<K, V>> {
-        // A panic in between costs at most what was kept.
+        // A panic while the lock is held costs at most cached values.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with the repository.
+//! Errors of the repository.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
 
-/// Why the repository could not do what it was asked.
+/// Why the repository could not do what was asked.
 ///
-/// Each variant says what we were doing and keeps what went wrong as its source, so `Display`
-/// stays one line and the chain tells the rest.
+/// Each variant says what was being done and keeps the cause as its source, so `Display` stays one line and the chain
+/// of sources has the details.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Someone else committed between our read and our write, or held the work tree, in which something may have been
-    /// saved.
+    /// Another process committed between our read and our write, or held the work tree, so that something may have
+    /// been saved there.
     ///
-    /// Ordinary, not exceptional: the writer reloads and decides again.
+    /// This is ordinary: the writer reloads and decides again.
     #[error("the branch moved from {} to {} while committing", shown(.expected), shown(.found))]
     HeadMoved {
-        /// The revision that was decided on.
+        /// The revision that the decision was based on.
         expected: Option<Revision>,
-        /// The revision that the branch has now.
+        /// The current revision of the branch.
         found: Option<Revision>,
     },
 
-    /// A lock file that is not ours stayed for as long as we wait.
+    /// A lock file that is not ours still existed when our wait ended.
     #[error("{path} is held by another git process; remove it only if none is running")]
     Locked {
         /// The lock file.
@@ -43,11 +43,11 @@ pub enum StoreError {
     Unsuitable {
         /// The repository.
         path: PathBuf,
-        /// What stands in the way and what to do.
+        /// The obstacle, and what to do about it.
         why: String,
     },
 
-    /// Another work tree shows the branch: our commits would leave it behind, and its next commit
+    /// The branch is checked out in another work tree: our commits would leave that one behind, and its next commit
     /// would revert them.
     #[error(
         "{path} can't be served: its branch {branch} is checked out at {at}; serve that work tree, or remove it with `git worktree remove`"
@@ -55,24 +55,24 @@ pub enum StoreError {
     ShownElsewhere {
         /// The repository.
         path: PathBuf,
-        /// The whole name of the branch.
+        /// The full name of the branch.
         branch: String,
         /// The other work tree.
         at: PathBuf,
     },
 
-    /// A name that was asked for can name nothing of its kind, in whatever repository.
+    /// The name is invalid for its kind, in any repository.
     #[error("{0}")]
     Misnamed(String),
 
     /// A path could not be read or written.
     #[error("cannot {action} {path}")]
     Path {
-        /// What we were doing, a verb.
+        /// What was being done: a verb.
         action: &'static str,
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -80,10 +80,10 @@ pub enum StoreError {
     #[error("cannot sign the commit")]
     Sign(#[source] ssh_key::Error),
 
-    /// One object can't be read, and nothing but itself is to blame.
+    /// One object can't be read; the rest of the repository is not affected.
     #[error("the {kind} {id} {damage}")]
     Damaged {
-        /// What it is or should be: "commit", "tree", "blob" or "tag".
+        /// Its actual or expected kind: "commit", "tree", "blob" or "tag".
         kind: &'static str,
         /// Its id.
         id: String,
@@ -91,23 +91,23 @@ pub enum StoreError {
         damage: Damage,
     },
 
-    /// The remote that shares the branch stands in the way.
+    /// The remote that shares the branch prevents the operation.
     #[error(transparent)]
     Remote(#[from] RemoteError),
 
-    /// The content was made to have the id of another one (SHA-1 is broken); nothing of the batch is visible.
+    /// The content was crafted to have the id of other content (SHA-1 is broken); nothing of the batch is visible.
     #[error("cannot name a {kind}: its content was made to collide with other content under SHA-1")]
     Collision {
-        /// What it is: "commit" or "blob".
+        /// Its kind: "commit" or "blob".
         kind: &'static str,
     },
 
-    /// libgit2 refused; nothing of the batch is visible.
+    /// libgit2 failed; nothing of the batch is visible.
     #[error("cannot {action}")]
     Git {
-        /// What we were doing, a verb and its object.
+        /// What was being done: a verb and its object.
         action: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         source: git2::Error,
     },
 }
@@ -115,37 +115,37 @@ pub enum StoreError {
 /// What is wrong with an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// There is none.
+    /// It does not exist.
     #[error("is missing")]
     Missing,
-    /// There is none in this clone, and a remote has promised it (git's partial clones).
+    /// It is not in this clone, but a remote has promised it (git's partial clones).
     #[error("is not here, as this is a partial clone; `git fetch --refetch --no-filter` completes it")]
     Promised,
-    /// It is not as git writes it; the text says in what.
+    /// It is not as git writes it; the text says how.
     #[error("is corrupt ({0})")]
     Corrupt(String),
-    /// It has more bytes than are read: this many.
+    /// It has more bytes than the limit for reading: this many.
     #[error("is too large ({0} bytes)")]
     TooLarge(u64),
 }
 
 impl StoreError {
-    /// What went wrong with a path.
+    /// Builds the error for a failed operation on a path.
     pub(super) fn at(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Path { action, path: path.to_owned(), source }
     }
 
-    /// What is behind it, for a field of its own in the log; empty where nothing is.
+    /// Returns the text of the source, for a log field of its own; empty when there is none.
     pub(super) fn cause(&self) -> String {
         std::error::Error::source(self).map(ToString::to_string).unwrap_or_default()
     }
 }
 
-/// Says at which path something went wrong.
+/// Adds the path and the action to an I/O error.
 pub(super) trait AtPath<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
 
-    /// Says at which path something went wrong; that nothing is there is fine, and `None`.
+    /// Like `at`, but returns `None` when the path does not exist.
     fn at_if_there(self, action: &'static str, path: &Path) -> Result<Option<T>, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! What `git fsck --full --strict` says of a repository, and of which commits.
+//! Reports what `git fsck --full --strict` finds in a repository, and in which commits.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -8,32 +8,32 @@ use std::process::{Output, Stdio};
 use crate::domain::Revision;
 use crate::store::git_command::git_reading;
 
-/// How often it is to fail before it is believed: what changes while it reads, it takes for damage.
+/// How many runs must fail before the result is believed: git reports what changes while it reads as damage.
 const RUNS_MAX: usize = 3;
 
-/// Something that is wrong with a repository.
+/// A fault in a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What git says.
+    /// Git's message.
     pub(crate) text: String,
-    /// The object that it is about, if it is about one.
+    /// The object that the message names, if any.
     object: Option<String>,
 }
 
-/// Faults and the commits that they belong to.
+/// Faults, grouped by the commits that introduce them.
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
-    /// Those of what a commit brings.
+    /// The faults in what each commit introduces.
     pub(crate) of: HashMap<Revision, Vec<String>>,
-    /// Those of which nobody can say which commit they belong to.
+    /// The faults that can't be attributed to a commit.
     pub(crate) elsewhere: Vec<String>,
 }
 
-/// Has git check every object; nothing is found where all is well.
+/// Has git check every object; the result is empty when the repository is sound.
 ///
 /// # Errors
 ///
-/// Says why git could not be run.
+/// Fails when git can't be run.
 pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
     let mut found = Vec::new();
     for _ in 0..RUNS_MAX {
@@ -56,12 +56,12 @@ pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
     Ok(found)
 }
 
-/// Says which of these commits, oldest first along first parents and all behind `after`, bring what is faulty: the first
-/// that has an object, or that merges the commit that has it. What they don't reach is left out.
+/// Attributes each fault to the first commit of `line` that has the object or merges the commit that has it. `line` is
+/// oldest first along first parents, all after `after`. Drops faults in objects that it does not reach.
 ///
 /// # Errors
 ///
-/// Says why git could not be run.
+/// Fails when git can't be run.
 pub(crate) fn place(
     git_dir: &Path,
     faults: Vec<Fault>,
@@ -71,7 +71,7 @@ pub(crate) fn place(
     let mut placed = Placed::default();
     let Some(last) = line.last() else { return Ok(placed) };
     let mut command = git_reading(git_dir);
-    // What stands in for an object is not what was checked.
+    // Fsck checks the objects themselves, not their replacements.
     command.env("GIT_NO_REPLACE_OBJECTS", "1").args(["-c", "safe.directory=*", "rev-list", "--topo-order"]);
     command.args(["--reverse", "--objects", "--in-commit-order", "--missing=print"]);
     command.arg(last.to_string()).args(after.map(|after| format!("^{after}")));
@@ -88,7 +88,7 @@ pub(crate) fn place(
     Ok(placed)
 }
 
-/// What `rev-list` lists, each with the commit of the line that brings it, if that can be told.
+/// Maps each object that `rev-list` lists to the commit of the line that introduces it, where that is known.
 fn brought<'a>(said: &'a str, line: &[Revision]) -> HashMap<&'a str, Option<Revision>> {
     let line: HashSet<Revision> = line.iter().copied().collect();
     let mut brought = HashMap::new();
@@ -98,7 +98,7 @@ fn brought<'a>(said: &'a str, line: &[Revision]) -> HashMap<&'a str, Option<Revi
             brought.insert(missing, None);
             continue;
         }
-        // Behind the id of a tree or a blob stands its path, if only an empty one.
+        // The id of a tree or a blob is followed by a space and its path, which may be empty.
         let (id, is_commit) = listed.split_once(' ').map_or((listed, true), |(id, _)| (id, false));
         if is_commit {
             present = id.parse().ok().filter(|commit| line.contains(commit));
@@ -112,7 +112,7 @@ fn brought<'a>(said: &'a str, line: &[Revision]) -> HashMap<&'a str, Option<Revi
     brought
 }
 
-/// What git has said, a line each.
+/// Parses git's output into one fault per line.
 fn faults(output: &Output) -> Vec<Fault> {
     let said = [String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout)];
     let mut found: Vec<Fault> = Vec::new();
@@ -121,7 +121,7 @@ fn faults(output: &Output) -> Vec<Fault> {
         let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = text.as_str();
         let is_other = text.is_empty() || ["warning", "notice"].iter().any(|word| text.starts_with(word));
-        // What is missing is told better where something leads to it.
+        // A missing object is described better by the line about the object that refers to it.
         let object = object_of(line);
         let is_told = text.starts_with("missing ") && object.is_some_and(|object| known.contains(object));
         known.extend(object);
@@ -140,7 +140,7 @@ fn faults(output: &Output) -> Vec<Fault> {
     }
 }
 
-/// The object that a line names by its id or by its file.
+/// Finds the object that a line names by its id or by its file.
 fn object_of(line: &str) -> Option<&str> {
     let is_id = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = line.split(|it: char| it.is_whitespace() || matches!(it, ':' | '\'' | ',' | '(' | ')'));

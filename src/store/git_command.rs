@@ -1,4 +1,4 @@
-//! The `git` command, for what git does better than we: to talk to a remote, to check everything, to make a copy.
+//! The `git` command, for what git does better than we do: talking to a remote, checking everything, making a copy.
 
 use std::io;
 use std::path::Path;
@@ -28,9 +28,9 @@ const LOCAL_VARIABLES: [&str; 16] = [
     "GIT_WORK_TREE",
 ];
 
-/// Switches off what the configuration of a repository may have git run even for a command that only reads: a
-/// program that tells what has changed in the work tree (git-config(1), `core.fsmonitor`), one that lists the refs
-/// of a repository whose objects are borrowed, one that checks signatures, and hooks.
+/// Switches off the programs that a repository's configuration can have git run even for a command that only reads:
+/// one that reports changes in the work tree (git-config(1), `core.fsmonitor`), one that lists the refs of a
+/// repository whose objects are borrowed, one that checks signatures, and hooks.
 const READS_ONLY: [&str; 4] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -38,10 +38,10 @@ const READS_ONLY: [&str; 4] = [
     "log.showSignature=false",
 ];
 
-/// The oldest git that knows `core.fsync`, which a remote can't do without.
+/// The oldest git that knows `core.fsync`, which a remote requires.
 pub(crate) const VERSION_MIN: (u32, u32) = (2, 36);
 
-/// Git, for no repository yet, whatever our own environment says.
+/// Builds a git command without a repository, whatever repository our own environment names.
 pub(crate) fn git() -> Command {
     let mut command = Command::new("git");
     for name in LOCAL_VARIABLES {
@@ -51,7 +51,7 @@ pub(crate) fn git() -> Command {
     command
 }
 
-/// Git, in a repository of which nothing is run, and for which nothing that is missing is fetched.
+/// Builds a git command in a repository that runs none of its programs and fetches no missing objects.
 pub(crate) fn git_reading(git_dir: &Path) -> Command {
     let mut command = git();
     command.env("GIT_DIR", git_dir).env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "");
@@ -61,22 +61,22 @@ pub(crate) fn git_reading(git_dir: &Path) -> Command {
     command
 }
 
-/// Which git it is, from what `git --version` says.
+/// Parses the output of `git --version`.
 pub(crate) fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }
 
-/// A text as one word for the shell.
+/// Quotes a text as one word for the shell.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`; `None` when nothing is called so.
+/// Resolves the name of a commit: a branch, a tag, an abbreviated id, `HEAD~2`; `None` if nothing has that name.
 ///
 /// # Errors
 ///
-/// Says why git could not be asked.
+/// Fails when git can't be run.
 pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revision>> {
     let mut command = git_reading(git_dir);
     command.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]);
@@ -85,23 +85,23 @@ pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revisio
     Ok(said.trim_end().parse().ok().filter(|_| output.status.success()))
 }
 
-/// Removes a ref, wherever it stands.
+/// Removes a ref, loose or packed.
 ///
 /// # Errors
 ///
-/// Says what git said.
+/// Fails with git's message.
 pub(crate) fn delete_ref(git_dir: &Path, name: &str) -> io::Result<()> {
     let output = git_reading(git_dir).args(["update-ref", "--no-deref", "-d", name]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
     if output.status.success() { Ok(()) } else { Err(io::Error::other(said)) }
 }
 
-/// How old an entry of a reflog gets in a repository, as its own configuration says (`gc.reflogExpire`); `None` for
-/// ever, and where that makes no sense or there is no git to ask.
+/// Returns how long the repository's own configuration keeps reflog entries (`gc.reflogExpire`); `None` for ever, for
+/// a setting that makes no sense, and without git.
 ///
 /// # Errors
 ///
-/// Says why git could not be asked.
+/// Fails when git can't be run.
 pub(crate) fn reflog_age(git_dir: &Path, now: DateTime<Utc>) -> io::Result<Option<TimeDelta>> {
     let mut command = git_reading(git_dir);
     command.args([
@@ -116,7 +116,7 @@ pub(crate) fn reflog_age(git_dir: &Path, now: DateTime<Utc>) -> io::Result<Optio
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         output => output?,
     };
-    // Seconds since 1970: none for ever, and more than there are for `now`.
+    // Git prints seconds since 1970: 0 for never, and more than `now` for all entries.
     let until: Option<u64> = String::from_utf8_lossy(&output.stdout).trim_end().parse().ok();
     let until = until.filter(|until| output.status.success() && *until > 0);
     let age = |until| now.timestamp().saturating_sub(i64::try_from(until).unwrap_or(i64::MAX)).max(0);

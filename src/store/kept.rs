@@ -1,19 +1,19 @@
-//! What a rewritten branch has left behind, and the name under which it is kept.
+//! Former heads that a rewritten branch has left behind, and the names under which they are kept.
 
 use chrono::{DateTime, NaiveDateTime, SubsecRound as _, Utc};
 
 use crate::domain::Revision;
 
-/// When it was kept, to the second, as a name can hold it.
+/// The format of the time in a name, to the second.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// How many digits of a revision a name has.
+/// The number of digits of the revision in a name.
 const SHORT_LEN: usize = 8;
 
 /// A former head of the branch that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// `20260301T093000Z-9fceb02d`: when it was kept and what, for people.
+    /// `20260301T093000Z-9fceb02d`: when it was kept and which revision, readable for people.
     pub name: String,
     /// When it was kept, to the second.
     pub at: DateTime<Utc>,
@@ -22,10 +22,10 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The ref of git is this and the name.
+    /// The prefix of the ref; the name follows.
     pub const REFS: &str = "refs/collectory/kept/";
 
-    /// A head that is kept from now on.
+    /// Names a head that is kept from now on.
     #[must_use]
     pub fn new(revision: Revision, now: DateTime<Utc>) -> Self {
         let at = now.trunc_subsecs(0);
@@ -33,7 +33,7 @@ impl Kept {
         Self { name, at, revision }
     }
 
-    /// What was kept under a name; `None` when it is none of ours.
+    /// Parses the name of a kept head; `None` when the service did not make it.
     #[must_use]
     pub fn parse(name: &str, revision: Revision) -> Option<Self> {
         let (time, _) = name.split_once('-')?;

@@ -1,8 +1,8 @@
-//! What the store counts.
+//! Metrics of the store.
 
 use crate::telemetry::metrics::{Counter, Histogram};
 
-/// What the store counts, for whoever looks at it.
+/// The metrics that the store counts.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Flushes of the contents of a file.
@@ -11,6 +11,6 @@ pub struct Metrics {
     pub folders_flushed: Histogram,
     /// Flushes of a whole file system.
     pub file_systems_flushed: Histogram,
-    /// Tasks of the housekeeping that were carried out.
+    /// Maintenance tasks that were carried out.
     pub maintenance_runs: Counter,
 }

@@ -1,11 +1,11 @@
-//! Durable bytes: the only part that knows git.
+//! Durable bytes: the only module that knows git.
 //!
-//! The store knows files of one folder and commits of one branch, in bytes and names; what a file
-//! means is the business of [`format`](crate::format), and what may happen to it of
-//! [`domain`](crate::domain). [`Journal`] is the write side with one owner, the engine's writer
-//! thread. [`git`] is the one implementation; tests have another, in memory, with faults on demand.
+//! The store knows the files of one folder and the commits of one branch, as bytes and names.
+//! [`format`](crate::format) knows what a file means, [`domain`](crate::domain) what may happen to it. [`Journal`] is
+//! the write side, owned by the engine's writer thread. [`git`] is the only implementation; tests have another one, in
+//! memory, with injected faults.
 //!
-//! A file is named by its name inside the collections folder (`posts.yaml`), never by a path.
+//! A file is identified by its name inside the collections folder (`posts.yaml`), never by a path.
 
 mod archive;
 pub(crate) mod cache;
@@ -46,8 +46,8 @@ object_id! {
 }
 
 impl BlobId {
-    /// The id that git gives to this content: the SHA-1 of `blob`, its length and itself
-    /// (gitformat "objects", `git hash-object`), with collision detection.
+    /// Computes the id that git gives to this content: the SHA-1 of `blob`, the length and the content (gitformat
+    /// "objects", `git hash-object`), with collision detection.
     #[must_use]
     pub fn of(content: &[u8]) -> Self {
         let mut hasher = sha1_checked::Sha1::new();
@@ -57,15 +57,14 @@ impl BlobId {
     }
 }
 
-/// How many bytes of a file are kept: a little more than a collection file may have, so that one that is too large is
-/// seen to be.
+/// The bytes of a file that are kept: one more than a collection file may have, so that excess is noticed.
 pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 
-/// A file of the work tree with more bytes is not read whole, which could take any time: it can't be a
-/// collection's, and everybody would wait for it. So it can't be committed for a person either.
+/// A larger file of the work tree is not read whole, because that could take any amount of time while everything else
+/// waits, and no collection file is that large. So it can't be committed on a person's behalf either.
 pub(crate) const FILE_BYTES_READ_MAX: usize = 1 << 20;
 
-/// What stands under a name in the collections folder of a commit.
+/// An entry of the collections folder in a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TreeEntry {
     /// A regular file, executable or not.
@@ -75,7 +74,7 @@ pub enum TreeEntry {
 }
 
 impl TreeEntry {
-    /// The content of a regular file.
+    /// Returns the content id of a regular file.
     #[must_use]
     pub const fn blob(self) -> Option<BlobId> {
         match self {
@@ -85,16 +84,16 @@ impl TreeEntry {
     }
 }
 
-/// What is no regular file.
+/// An entry that is not a regular file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Special {
     /// A folder.
     Folder,
     /// A symbolic link.
     Link,
-    /// A repository of its own (gitsubmodules(7)), in a commit only.
+    /// A nested repository (gitsubmodules(7)); only in a commit.
     Submodule,
-    /// A pipe, in a work tree only, as all that follows.
+    /// A pipe; like all variants below, only in a work tree.
     Pipe,
     /// A socket.
     Socket,
@@ -104,7 +103,7 @@ pub enum Special {
     Unreadable,
 }
 
-/// In words, with an article.
+/// Formats it in words, with an article.
 impl fmt::Display for Special {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -130,42 +129,42 @@ pub struct FileChange {
     pub after: Option<TreeEntry>,
 }
 
-/// One commit to be made.
+/// A commit to be made.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// File name to its new content, `None` to remove it. Never empty.
+    /// File names with their new contents, `None` to remove the file. Never empty.
     pub files: Vec<(String, Option<Vec<u8>>)>,
     /// The whole commit message.
     pub message: String,
     /// The author; the committer is the service.
     pub author: Actor,
-    /// When, for author and committer alike.
+    /// The time, for author and committer alike.
     pub at: DateTime<Utc>,
 }
 
-/// One commit that was made, durable and on the branch.
+/// A commit that was made durably; [`Journal::append`] has also moved the branch to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// The commit.
     pub revision: Revision,
-    /// The content ids of the draft's files, in their order; `None` for a removed one.
+    /// The content ids of the draft's files, in the same order; `None` for a removed file.
     pub blobs: Vec<Option<BlobId>>,
 }
 
-/// The metadata of a commit that exists.
+/// The metadata of an existing commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The commit.
     pub revision: Revision,
-    /// Its parents; none for a root commit, several for a merge.
+    /// Its parents: none for a root commit, several for a merge.
     pub parents: Vec<Revision>,
-    /// Who wrote it.
+    /// The author.
     pub author: Actor,
-    /// Who committed it.
+    /// The committer.
     pub committer: Actor,
-    /// When it was committed.
+    /// The time of the commit, from its committer line.
     pub at: DateTime<Utc>,
-    /// The whole message, broken UTF-8 replaced.
+    /// The full message, with invalid UTF-8 replaced.
     pub message: String,
 }
 
@@ -178,31 +177,31 @@ pub enum Paths<'a> {
     Only(&'a [String]),
 }
 
-/// What is made of git's locks on the way to the work tree.
+/// How to treat git's locks when looking at the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitLocks {
-    /// Git is in the middle of something, so nothing can be said.
+    /// Git is at work, so the result is [`WorkTree::Busy`].
     Respect,
-    /// Somebody has left them behind, perhaps: it is looked all the same.
+    /// The locks may be stale, so look anyway.
     Ignore,
 }
 
 /// The work tree of the served branch, compared with the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkTree {
-    /// The repository is bare or serves a branch that is not checked out: there are no hand edits
-    /// to find. The text says why, for `/readyz` and the log ("the branch `x` is checked out").
+    /// The repository is bare, or the served branch is not checked out, so there are no hand edits to find. The text
+    /// gives the reason for `/readyz` and the log ("the branch `x` is checked out").
     Away(String),
-    /// Git is in the middle of changing it (`index.lock` or `HEAD.lock` exists): ask again later.
+    /// Git is changing it (`index.lock` or `HEAD.lock` exists): ask again later.
     Busy,
     /// It shows the served branch.
     Here {
-        /// What differs from the head among the files that were looked at, by name.
+        /// The inspected files that differ from the head, by name.
         edits: Vec<Edit>,
-        /// Which of the files that were looked at somebody was in the middle of writing, edits or not,
-        /// as far as the system tells, and for how long they have been left alone.
+        /// The inspected files, edited or not, that some process was still writing, as far as the system reports that,
+        /// and how long ago each was last changed.
         unfinished: BTreeMap<String, Duration>,
-        /// What stands half-done, if anything ("a merge"), for `/readyz` and the log.
+        /// The unfinished git operation, if any ("a merge"), for `/readyz` and the log.
         half_done: Option<&'static str>,
     },
 }
@@ -212,28 +211,28 @@ pub enum WorkTree {
 pub struct Edit {
     /// The name inside the collections folder.
     pub name: String,
-    /// What stands there now.
+    /// Its current state.
     pub now: Saved,
 }
 
-/// What stands under a name in the work tree.
+/// The state of a name in the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saved {
-    /// A regular file; what is longer than a collection's may be is cut behind that length, and `blob` is of the whole.
+    /// A regular file. Content beyond the limit of a collection file is cut off; `blob` covers the whole file.
     File {
         /// The id that the content would have in git.
         blob: BlobId,
         /// The content.
         bytes: Vec<u8>,
     },
-    /// Nothing; the head has a file.
+    /// It does not exist, but the head has a file.
     Gone,
     /// Anything else.
     Special(Special),
 }
 
 impl Saved {
-    /// The content, the inner `None` for nothing; of anything but a file there is none to tell.
+    /// Returns the content id: `Some(None)` if the file is gone, `None` if it is something other than a file.
     #[must_use]
     pub const fn blob(&self) -> Option<Option<BlobId>> {
         match self {
@@ -243,7 +242,7 @@ impl Saved {
         }
     }
 
-    /// Whether it is what a revision has under the same name.
+    /// Returns whether a revision has the same under this name.
     #[must_use]
     pub fn is(&self, entry: Option<TreeEntry>) -> bool {
         match (self, entry) {
@@ -254,28 +253,27 @@ impl Saved {
     }
 }
 
-/// Takes contents as they are read, from several threads at once: the index of each among those
-/// that were asked for, and the content.
+/// Receives contents as they are read, from several threads at once: the index of each among those requested, and the
+/// content.
 pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
 
-/// What is committed, for the thread that owns the journal; an [`Archive`] is for many.
+/// Access to what is committed, for the thread that owns the journal; an [`Archive`] serves many threads.
 ///
 /// # Errors
 ///
 /// Every method returns a [`StoreError`] when the repository can't be read.
 pub trait Commits {
-    /// What differs in the collections folder between two revisions, in the order of the names;
-    /// `None` is the empty folder. Only names that end in `.yaml` or `.yml` and do not begin with
-    /// `.` are told.
+    /// Returns what differs in the collections folder between two revisions, ordered by name; `None` is the empty
+    /// folder. Contains only names that end in `.yaml` or `.yml` and do not begin with `.`.
     fn changes(
         &mut self,
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError>;
 
-    /// Reads contents, on all cores when they are many, and hands each with its index to `each`:
-    /// [`StoreError::Damaged`] when that one object is lost, another error when it is about more. A
-    /// content that is longer than a collection's file may be is cut behind that length.
+    /// Reads contents, on all cores when there are many, and passes each with its index to `each`:
+    /// [`StoreError::Damaged`] when only that object is lost, another error when more than that object is affected.
+    /// Content longer than a collection file may be is truncated behind that length.
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Reads one content.
@@ -285,22 +283,21 @@ pub trait Commits {
         found.into_inner().expect("BUG: a content was left out")
     }
 
-    /// Walks the first-parent history from `from` (the newest, included) and hands each commit
-    /// with what it changed in the folder to `each`, until that returns `false`, the root, or a commit
-    /// that is damaged.
+    /// Walks the first-parent history from `from` (the newest, included) and passes each commit with what it changed
+    /// in the folder to `each`. Stops when `each` returns `false`, at the root, or at an older commit that is damaged.
     fn walk(
         &mut self,
         from: Revision,
         each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
     ) -> Result<(), StoreError>;
 
-    /// Tells each commit of the first-parent history from `from` (the newest, included) until
-    /// `each` returns `false` or the root, without looking at what it changed.
+    /// Passes each commit of the first-parent history from `from` (the newest, included) to `each`, without looking at
+    /// what it changed. Stops when `each` returns `false` or at the root.
     fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
         self.walk(from, &mut |commit, _| each(commit))
     }
 
-    /// One commit, if it is there.
+    /// Returns a commit, if it exists.
     fn commit(&mut self, revision: Revision) -> Result<Option<Commit>, StoreError> {
         let mut found = None;
         self.log(revision, &mut |commit| {
@@ -310,7 +307,7 @@ pub trait Commits {
         Ok(found)
     }
 
-    /// One commit, if it is there and not damaged: for who looks at several, of which each tells of itself only.
+    /// Returns a commit, if it exists and is not damaged: for callers that look at several independent commits.
     fn intact_commit(&mut self, revision: Revision) -> Result<Option<Commit>, StoreError> {
         match self.commit(revision) {
             Err(StoreError::Damaged { .. }) => Ok(None),
@@ -318,68 +315,69 @@ pub trait Commits {
         }
     }
 
-    /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
+    /// Returns whether `descendant` reaches `ancestor`; a commit reaches itself.
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 
-    /// The commits that `old` reaches and `new` does not (`git rev-list new..old`), `old` first; none when `old` is not there (any more).
+    /// Returns what `old` reaches and `new` does not (`git rev-list new..old`), `old` first; nothing if `old` is
+    /// missing.
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
 
-    /// The id of what a revision has under a path, if anything.
+    /// Returns the id of the object at a path in a revision, if any.
     fn object_at(&mut self, _revision: Revision, _path: &str) -> Result<Option<BlobId>, StoreError> {
         Ok(None)
     }
 }
 
-/// The write side of a repository; one thread owns it.
+/// The write side of a repository, owned by one thread.
 ///
 /// # Errors
 ///
 /// Every method returns a [`StoreError`] when the repository can't be read or written.
 #[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
 pub trait Journal: Send + 'static {
-    /// The head of the served branch now; `None` before its first commit.
+    /// Returns the current head of the served branch; `None` before its first commit.
     fn head(&mut self) -> Result<Option<Revision>, StoreError>;
 
-    /// What is committed, whether the branch has come to it or not.
+    /// Returns access to all commits, whether or not the branch has reached them.
     fn commits(&mut self) -> &mut dyn Commits;
 
-    /// When the branch may go on next, where it may not now; all else goes on until then.
+    /// Returns when the branch may be written next, if it may not be now; everything else continues until then.
     fn goes_on_at(&self) -> Option<Instant> {
         None
     }
 
-    /// Waits until nobody else holds the index of the work tree, as long as [`append`](Self::append) does.
+    /// Waits, as long as [`append`](Self::append) does, until no other process holds the index of the work tree.
     fn wait_for_git(&mut self) -> Result<(), StoreError>;
 
-    /// This content, to its last byte, from where it stands unchanged under this name in the work tree; `None` if
-    /// it doesn't, or is too large to be read whole.
+    /// Returns this content in full from the unchanged file of this name in the work tree; `None` if the file differs
+    /// or is too large to be read whole.
     fn copy_of(&mut self, _name: &str, _blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
 
-    /// Whether git would have a program change what stands under this name in the work tree before it commits it
-    /// (`filter` in gitattributes(5)). No program is run here, so the file is not what git would commit.
+    /// Returns whether git would run a program on this file of the work tree before committing it (`filter` in
+    /// gitattributes(5)). The service runs no program, so the file is not what git would commit.
     fn is_filtered(&mut self, _name: &str) -> bool {
         false
     }
 
-    /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably.
-    /// Answers after everything is on disk.
+    /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably. Returns after
+    /// everything is on disk.
     ///
-    /// The work tree is brought up to the new head as far as it shows the served branch; trouble
-    /// there is logged and made good later, since the commits stand.
+    /// The work tree is brought up to the new head if it shows the served branch. Failures there are logged and
+    /// repaired later, because the commits are already made.
     ///
-    /// A failed append has left nothing but unreachable objects, or, when only the last flush has
-    /// failed, the whole chain on the branch; see [`make_durable`](Self::make_durable).
+    /// A failed append leaves nothing but unreachable objects or, when only the last flush failed, the whole chain on
+    /// the branch; see [`make_durable`](Self::make_durable).
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError>;
 
-    /// Makes sure that the branch with `head`, and all that it needs, is on disk, for an answer that
-    /// rests on what is there already. Costs a flush when that is not known, of a head that is another's,
-    /// that was there at the start or whose [`append`](Self::append) failed; otherwise nothing.
+    /// Ensures that the branch at `head`, and everything that it needs, is on disk, for an answer that relies on
+    /// existing commits. Costs a flush when that is not known: for a head of another process, for one that existed at
+    /// the start, and after a failed [`append`](Self::append). Otherwise it costs nothing.
     fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError>;
 
-    /// Makes sure that whoever shares the branch has this head too, for an answer that rests on it and promises
-    /// nothing to be kept.
+    /// Ensures that the remote that shares the branch has this head too, for an answer that relies on it but does not
+    /// promise that anything is durable.
     fn confirm_head(&mut self, _head: Option<Revision>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -392,83 +390,81 @@ pub trait Journal: Send + 'static {
         locks: GitLocks,
     ) -> Result<WorkTree, StoreError>;
 
-    /// Brings a work tree that is behind the branch forward (after a crash or a push), where
-    /// that is safe. Nothing to do is no error; a lock that somebody holds
-    /// is one at once, to be tried again when it goes.
+    /// Brings a work tree that is behind the branch forward (after a crash or a push), where that is safe. Fails at
+    /// once if another process holds a lock; the caller tries again once that is gone. Being up to date is no error.
     fn catch_up(&mut self) -> Result<(), StoreError>;
 
-    /// The head that [`note_served`](Self::note_served) noted last of this branch, before a restart or after;
-    /// `None` when none is known.
+    /// Returns the head of this branch that [`note_served`](Self::note_served) recorded last, possibly before a
+    /// restart; `None` when none is known.
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
         Ok(None)
     }
 
-    /// Notes up to which head the branch is known, so that who is started next can tell whether it was rewritten
-    /// meanwhile. Costs no flush: a note that a power cut took back names an older head. Trouble is logged.
+    /// Records up to which head the branch is known, so that the next start can tell whether it was rewritten. Costs
+    /// no flush: after a power cut the record may name an older head. Failures are logged.
     fn note_served(&mut self, _head: Revision) {}
 
-    /// Keeps a commit and all that it reaches from `git gc`, durably, under a name that says when; as it is
-    /// where it is kept already.
+    /// Protects a commit and everything that it reaches from `git gc`, durably, under a name that contains the time.
+    /// Returns the existing entry if the commit is kept already.
     fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError>;
 
-    /// What is kept, the oldest first, after what has been so for as long as git keeps reflogs
-    /// (`gc.reflogExpire`, 90 days by default) was let go.
+    /// Returns what is kept, oldest first, after removing the entries that are older than git keeps reflogs
+    /// (`gc.reflogExpire`, 90 days by default).
     fn kept(&mut self, _now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// Lets go what was [kept](Self::keep).
+    /// Removes entries that were [kept](Self::keep).
     fn let_go(&mut self, _kept: &[Kept]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Carries out what an operator has decided about the branch, if anything; says whether there was something.
+    /// Carries out an operator's pending decision about the branch; returns whether there was one.
     fn carry_out_decision(&mut self) -> bool {
         false
     }
 
-    /// Hears that everybody can read what the branch had at this head.
+    /// Notes that readers can now see the branch at this head.
     fn note_readable(&mut self, _head: Option<Revision>) {}
 
-    /// Whether the history may have merges that the service made.
+    /// Returns whether the history may contain merges made by the service.
     fn has_merges(&self) -> bool {
         false
     }
 
-    /// When a file of the work tree was saved last, as the file system has it; `None` where nobody knows.
+    /// Returns the modification time of a file in the work tree; `None` if unknown.
     fn saved_at(&self, _name: &str) -> Option<DateTime<Utc>> {
         None
     }
 
-    /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
+    /// Returns the author for commits of hand edits: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;
 
-    /// Begins housekeeping that no answer and no write waits for: the engine calls it when it is idle
-    /// after a start, a write or another's commit, and every few of them when it is not. Trouble with it harms nothing but speed.
+    /// Starts maintenance that no answer and no write waits for. The engine calls this when idle after a start, a
+    /// write or a commit of another process, and otherwise after every few of them. Failures only cost speed.
     fn tend(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-/// A journal that can make commits before it is decided whether its branch goes on to them, for who has to ask
-/// somebody else in between.
+/// A journal that can make commits before its branch moves to them, for callers that must consult a remote in between.
 ///
 /// # Errors
 ///
-/// Every method returns a [`StoreError`] as those of [`Journal`] do, [`StoreError::HeadMoved`] when the branch is
-/// not at `expected`.
+/// Every method returns a [`StoreError`] as the methods of [`Journal`] do, and [`StoreError::HeadMoved`] when the
+/// branch is not at `expected`.
 pub trait TwoPhase: Journal {
-    /// Makes a chain of commits on top of `expected`, durably, and leaves the branch where it is. Commits that the
-    /// branch never comes to are unreachable objects, which `git gc` removes.
+    /// Makes a chain of commits on top of `expected`, durably, without moving the branch. Commits that the branch
+    /// never reaches are unreachable objects, which `git gc` removes.
     fn prepare(&mut self, expected: Option<Revision>, drafts: &[Draft])
     -> Result<Vec<Committed>, StoreError>;
 
-    /// Makes a merge, durably, and leaves the branch where it is: of these two parents, with this tree in which the
-    /// files of the draft are put.
+    /// Makes a merge commit of these two parents, durably, without moving the branch. Its tree is `tree` with the
+    /// files of the draft put into it.
     fn join(&mut self, parents: [Revision; 2], tree: TreeId, draft: &Draft) -> Result<Revision, StoreError>;
 
-    /// Moves the branch from `expected` to a commit that is here with all that it reaches, durably; `why` stands in
-    /// the reflog. The work tree follows with the next [`catch_up`](Journal::catch_up).
+    /// Moves the branch, durably, from `expected` to a commit that exists here with everything that it reaches; `why`
+    /// is recorded in the reflog. The next [`catch_up`](Journal::catch_up) brings the work tree forward.
     fn advance(
         &mut self,
         expected: Option<Revision>,
@@ -477,6 +473,6 @@ pub trait TwoPhase: Journal {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError>;
 
-    /// Fails with [`StoreError::Unsuitable`] where something else stands in a revision than the collections folder.
+    /// Fails with [`StoreError::Unsuitable`] if a revision has something else in place of the collections folder.
     fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError>;
 }

@@ -1,6 +1,6 @@
-//! The journal on a git repository, in rooms; `journal` opens them all and offers the traits.
+//! The journal on a git repository, split into rooms; `journal` opens them all and implements the traits.
 //!
-//! What is not here: YAML, collections, JSON:API.
+//! Nothing here knows YAML, collections or JSON:API.
 
 mod disk;
 mod index;
