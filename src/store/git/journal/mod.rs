@@ -7,18 +7,17 @@
 //!                         sign
 //! ```
 //!
-//! What is promised here, and tested in `tests`:
+//! The promises, which `tests` tests:
 //!
-//! * What [`append`](Journal::append) has answered is on disk; see `disk::barrier` for what that means.
-//! * The branch moves only by compare-and-set, under git's own locks.
+//! * What [`append`](Journal::append) has returned is on disk; `disk::barrier` defines what that means.
+//! * The branch moves only by compare-and-swap, under git's own locks.
 //! * No byte that a person saved or staged is overwritten; see `worktree::apply`.
-//! * Nothing runs that the repository names, and no configuration but the repository's own has a
-//!   say in what is written; `repo::user_config` reads the user's to know who commits by hand. We parse the
-//!   few files that matter, and objects, ourselves and use libgit2 for configuration, names of refs, and the
-//!   index that a pack has lost.
-//! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
+//! * Nothing runs that the repository names, and only the repository's own configuration affects what is written;
+//!   `repo::user_config` reads the user's to know who commits by hand. We parse objects and the few files that matter
+//!   ourselves; libgit2 serves for configuration, names of refs, and the index that a pack has lost.
+//! * Nothing stays broken: caches are checked against the disk and dropped after an error.
 //!
-//! What is not here: YAML, collections, JSON:API.
+//! Nothing here knows YAML, collections or JSON:API.
 
 pub(crate) mod open;
 pub(crate) mod options;
@@ -54,7 +53,7 @@ use crate::store::{
     Commits, Committed, Draft, GitLocks, Journal, Kept, Metrics, Paths, SHALLOW, StoreError, WorkTree,
 };
 
-/// A git repository, for the engine.
+/// A git repository, as the engine uses it.
 pub struct GitJournal {
     layout: Arc<Layout>,
     branch: Branch,
@@ -63,36 +62,36 @@ pub struct GitJournal {
     pub(crate) writer: Writer,
     pub(crate) checkout: Checkout,
     maintenance: Maintenance,
-    // Held as long as we live.
+    // Held until the journal is dropped.
     service_lock: Option<open::ServiceLock>,
 }
 
 impl GitJournal {
-    /// The served branch, without `refs/heads/`.
+    /// Returns the served branch, without `refs/heads/`.
     #[must_use]
     pub fn branch(&self) -> &str {
         self.branch.short_name()
     }
 
-    /// What is counted of the store.
+    /// Returns the metrics of the store.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(self.writer.barrier.metrics())
     }
 
-    /// Where the objects of the repository are.
+    /// Returns the folder of the repository's objects.
     #[must_use]
     pub fn objects(&self) -> &Path {
         self.writer.packs.objects()
     }
 
-    /// The root of the work tree; `None` when the repository is bare.
+    /// Returns the root of the work tree; `None` when the repository is bare.
     #[must_use]
     pub fn work_tree_root(&self) -> Option<&Path> {
         self.layout.work_tree.as_deref()
     }
 
-    /// The collections folder of the work tree; `None` when the repository is bare.
+    /// Returns the collections folder of the work tree; `None` when the repository is bare.
     #[must_use]
     pub fn folder(&self) -> Option<PathBuf> {
         self.layout
@@ -101,20 +100,20 @@ impl GitJournal {
             .map(|root| self.layout.folder.iter().fold(root.clone(), |at, part| at.join(part)))
     }
 
-    /// The folder of `HEAD` and the index (`.git`, or that of a linked work tree).
+    /// Returns the folder of `HEAD` and the index: `.git`, or that of a linked work tree.
     #[must_use]
     pub fn git_dir(&self) -> &Path {
         &self.layout.git_dir
     }
 
-    /// The folder of the refs and `packed-refs`; the same but in a linked work tree.
+    /// Returns the folder of the refs and `packed-refs`; differs from `git_dir` only in a linked work tree.
     #[must_use]
     pub fn common_dir(&self) -> &Path {
         &self.layout.common_dir
     }
 
-    /// What git writes when the branch moves or another one is checked out, and what it removes at the
-    /// end of a merge, a rebase and the like.
+    /// Returns the files that git writes when the branch moves or another one is checked out, and those that it
+    /// removes at the end of a merge, a rebase and the like.
     #[must_use]
     pub fn branch_files(&self) -> Vec<PathBuf> {
         let Layout { git_dir, common_dir, .. } = &*self.layout;
@@ -128,7 +127,7 @@ impl GitJournal {
         files
     }
 
-    /// What of the history is not here, and how to have it, in one sentence; `None` of a whole clone.
+    /// Returns one sentence about what the clone lacks of the history and how to fetch it; `None` for a full clone.
     ///
     /// # Errors
     ///
@@ -143,8 +142,8 @@ impl GitJournal {
         ))
     }
 
-    /// The paths of which the work tree or its index has what an older revision had, and which a start would bring
-    /// forward; only while nobody serves.
+    /// Returns the paths whose file or index entry has what an older revision had, and which a start would bring
+    /// forward. Call it only while the repository is not served.
     ///
     /// # Errors
     ///
@@ -154,13 +153,13 @@ impl GitJournal {
         self.checkout.behind(&mut self.reader, &kept)
     }
 
-    /// The read side of the same branch, which need not read what this commits.
+    /// Returns the read side of the same branch; commits made by this journal need not be read for it.
     #[must_use]
     pub fn archive(&self) -> GitArchive {
         self.reader.archive(&self.branch)
     }
 
-    /// How many flushes to disk there have been.
+    /// Returns the number of flushes to disk so far.
     #[must_use]
     pub fn flushes(&self) -> u64 {
         self.writer.barrier.flushes()
@@ -205,13 +204,13 @@ impl Journal for GitJournal {
             return Ok(Vec::new());
         }
         let lock = self.lock_for_append(expected)?;
-        // Taken, so that trouble on the way leaves nothing stale behind.
+        // Taken, so that an error on the way leaves no stale trees in the cache.
         let trees = self.reader.take_trees(expected)?;
         let mut group = self.writer.build(trees, None, drafts)?;
         self.checkout.scan.stat_cache.add_converted(&mut group.changes);
-        // Made now, so that an index that can't be edited costs no pack.
+        // Built now, so that an index that can't be edited costs no pack.
         let next = lock.as_ref().map(|_| self.checkout.index_ahead(&group.changes)).transpose()?;
-        // Dropped on the way out, and the old index comes back.
+        // Dropped on an early return, which restores the old index.
         let (mut keep_file, mut rollback) = (None, None);
         let index = &self.checkout.index;
         let published = self.writer.publish(expected, &group, drafts, |made| {
@@ -225,7 +224,7 @@ impl Journal for GitJournal {
         }
         self.reader.recent_commits.remember(std::mem::take(&mut group.steps));
         stop_at(Failpoint::UpdateWorkTree, &self.layout.git_dir)?;
-        // Where HEAD has turned away the old index comes back, before its lock is released.
+        // If HEAD has moved to another branch, the old index is restored before its lock is released.
         let kept = rollback.filter(|_| self.checkout.is_shown()).map(Rollback::keep);
         if let (Some(lock), Some(next), Some(keep_file)) = (lock, next, kept) {
             self.checkout.update(lock, next, &group.changes, group.tip());
@@ -315,7 +314,7 @@ impl Journal for GitJournal {
 }
 
 impl GitJournal {
-    /// Waits until the maintenance that [`tend`](Journal::tend) has begun is done.
+    /// Waits for the maintenance that [`tend`](Journal::tend) has started.
     pub fn finish_maintenance(&mut self) {
         self.maintenance.finish();
         self.forget_packs();
@@ -327,16 +326,16 @@ impl GitJournal {
         }
     }
 
-    /// Takes git's lock of the index, where the branch is checked out, and makes sure that the branch is where it should
-    /// be and that nothing of the work tree is left behind.
+    /// Takes git's index lock if the branch is checked out, and makes sure that the branch is at `expected` and that
+    /// the work tree is not behind.
     fn lock_for_append(&mut self, expected: Option<Revision>) -> Result<Option<HeldLock>, StoreError> {
         self.recover_locks()?;
         self.branch.check_elsewhere()?;
-        // After a move that was not ours, the work tree may be behind, or the checkpoint may be.
+        // After a move that was not ours, the work tree or the checkpoint may be behind.
         self.checkout.catch_up(&mut self.reader, self.writer.lock_wait)?;
         let lock = match self.checkout.lock_index(Duration::ZERO) {
             Err(StoreError::Locked { .. }) => {
-                // What a person has saved while git held it is to be looked at first.
+                // Hand edits saved while git held the lock must be looked at first.
                 self.wait_for_git()?;
                 return Err(StoreError::HeadMoved { expected, found: self.head()? });
             }
@@ -354,7 +353,7 @@ impl GitJournal {
         Ok(lock)
     }
 
-    /// Makes good what a write of this process could not take back when it failed.
+    /// Repairs what a failed write of this process could not undo.
     fn recover_locks(&mut self) -> Result<(), StoreError> {
         self.checkout.recover_locks(&mut self.reader, || self.writer.packs.kept_objects())
     }

@@ -1,4 +1,4 @@
-//! Opening a repository: which branch, alone or beside another, and after whom.
+//! Opens a repository: chooses the branch, takes the service lock and repairs what a killed service left.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -27,26 +27,26 @@ use crate::store::git::write::writer::Writer;
 use crate::store::{AtPath as _, StoreError};
 
 impl GitJournal {
-    /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
-    /// folder; answers whether it did.
+    /// Makes a repository with a work tree and the branch `main` if `path` is absent or an empty folder; returns
+    /// whether it did.
     ///
     /// # Errors
     ///
-    /// Refuses a folder that holds something but no repository.
+    /// Refuses a folder that is not empty and not a repository.
     pub fn init(path: &Path) -> Result<bool, StoreError> {
         Self::init_as(path, NewRepository::default())
     }
 
-    /// Makes a repository of the kind that `new` says when `path` is absent or an empty folder; answers whether it did.
+    /// Makes a repository as `new` specifies if `path` is absent or an empty folder; returns whether it did.
     ///
     /// # Errors
     ///
-    /// Refuses a folder that holds something but no repository.
+    /// Refuses a folder that is not empty and not a repository.
     pub fn init_as(path: &Path, new: NewRepository<'_>) -> Result<bool, StoreError> {
         init::init(path, new, &Barrier::default())
     }
 
-    /// Whether there is a repository, or at least something in its place.
+    /// Returns whether there is a repository at `path`, or at least something in its place.
     #[must_use]
     pub fn is_there(path: &Path) -> bool {
         fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
@@ -56,8 +56,8 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// Refuses names as [`Options::check`] does, and a repository that can't be served, as one of another user
-    /// ([`StoreError::Unsuitable`]), or is being served already ([`StoreError::Served`]).
+    /// Refuses names as [`Options::check`] does, a repository that can't be served, such as one of another user
+    /// ([`StoreError::Unsuitable`]), and one that is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
         options.check()?;
         let layout = Layout::find(&options.path, &options.folder)?;
@@ -65,7 +65,7 @@ impl GitJournal {
         Self::open_at(layout, options)
     }
 
-    /// Opens a repository, whoever it belongs to.
+    /// Opens a repository of any owner.
     ///
     /// # Errors
     ///
@@ -119,8 +119,8 @@ impl GitJournal {
         Ok(journal)
     }
 
-    /// Makes sure that we are still the one who serves: in a `.git` that somebody has put in the place of the one
-    /// that we opened, as from a copy, another may have begun to, and what we know of the old one does not hold.
+    /// Makes sure that we still hold the service lock. If someone replaced the `.git` that we opened, for instance by
+    /// a copy, another service may have locked the new one, and nothing that we cached is valid for it.
     pub(crate) fn keep_service_lock(&mut self) -> Result<(), StoreError> {
         let Some(held) = &self.service_lock else { return Ok(()) };
         if held.is_at(&lock_path(&self.layout)) {
@@ -133,7 +133,7 @@ impl GitJournal {
         Ok(())
     }
 
-    /// Refuses what would only show later, and then be harder to understand.
+    /// Refuses early what would only fail later, with an error that is harder to understand.
     fn check(&mut self) -> Result<(), StoreError> {
         let obstacle =
             self.layout.work_tree.as_ref().and_then(|root| layout::find_obstacle(root, &self.layout.folder));
@@ -144,7 +144,7 @@ impl GitJournal {
         self.reader.trees(self.branch.tip()?).map(drop)
     }
 
-    /// Removes what a killed predecessor left: its locks, its unfinished files.
+    /// Removes the locks and unfinished files of a killed predecessor.
     fn clean_up(&mut self) -> Result<(), StoreError> {
         self.checkout.recover_write(&mut self.reader, &self.writer.packs.kept_objects()?)?;
         self.checkout.load_recent(&mut self.reader, self.writer.committer.actor.email())?;
@@ -161,18 +161,18 @@ impl GitJournal {
     }
 }
 
-/// How long a repository may still be held by a process that one who was killed was just starting: until it runs, it
-/// has a copy of all that the other had open.
+/// How long to wait for the lock of a killed service to be released: a child process that it was just starting has
+/// copies of its open files until the child calls exec.
 const HANDOVER_WAIT: Duration = Duration::from_millis(500);
 
-/// How often it is looked at meanwhile.
+/// The interval between attempts to take the lock.
 const HANDOVER_LOOK: Duration = Duration::from_millis(5);
 
-/// The lock of the one who serves; the kernel releases it when the process dies.
+/// The lock of the serving process; the kernel releases it when the process dies.
 pub(crate) struct ServiceLock(File);
 
 impl ServiceLock {
-    /// Whether whoever comes next would meet it: somebody may have put another `.git` in the place of this one.
+    /// Returns whether the next service would meet this lock: someone may have replaced the `.git` folder.
     fn is_at(&self, path: &Path) -> bool {
         let (there, ours) = (fs::symlink_metadata(path), self.0.metadata());
         matches!((there, ours), (Ok(there), Ok(ours)) if lock::same_inode(&there, &ours))
@@ -181,8 +181,8 @@ impl ServiceLock {
 
 impl Drop for ServiceLock {
     fn drop(&mut self) {
-        // Closing the file would not do while a process that someone is just starting has a copy
-        // of it. An error leaves that.
+        // Closing the file would not release the lock while a child process that is just starting has a copy of it. An
+        // error is ignored: it leaves that case only.
         drop(self.0.unlock());
     }
 }
@@ -191,7 +191,7 @@ pub(crate) fn lock_path(layout: &Layout) -> PathBuf {
     layout.state().join("lock")
 }
 
-/// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
+/// Locks the repository against other services; all its linked work trees share the lock.
 fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
     let state = layout.state();
     make_folders(&layout.common_dir, &state)?;

@@ -1,4 +1,4 @@
-//! How a repository is to be opened.
+//! Options for opening a repository.
 
 use std::path::PathBuf;
 
@@ -9,30 +9,30 @@ use crate::store::git::repo::branch::Access;
 use crate::store::git::repo::{branch, layout};
 use crate::store::signature::SigningKey;
 
-/// How a repository is to be opened.
+/// Options for opening a repository.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The repository: a work tree, a linked work tree, or a bare repository.
     pub path: PathBuf,
-    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names. It
-    /// must exist, unless the repository has no branch at all.
+    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names. It must exist, unless
+    /// the repository has no branches yet.
     pub branch: Option<String>,
     /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
     pub folder: String,
     /// The committer of every commit.
     pub committer: Actor,
-    /// What to sign every commit with; nothing without it.
+    /// The key that signs every commit; without it commits are unsigned.
     pub signing_key: Option<SigningKey>,
     /// How long to wait for a lock of another git process.
     pub lock_wait_ms_max: u64,
-    /// What to open it for.
+    /// The purpose of opening it.
     pub access: Access,
-    /// Whether to keep up the commit-graph, to merge small packs and to pack loose objects in the
-    /// background; the latter two never where `extensions.preciousObjects` forbids to remove any.
+    /// Whether to update the commit-graph, merge small packs and pack loose objects in the background; the latter two
+    /// never happen where `extensions.preciousObjects` forbids removing objects.
     pub maintain: bool,
-    /// How many commits the commit-graph may lack before it is written again.
+    /// How many commits must be missing from the commit-graph before it is written again.
     pub graph_commits_min: usize,
-    /// The git command that writes it, looked for in `PATH`.
+    /// The git command that maintenance runs, looked up in `PATH`.
     pub git: PathBuf,
 }
 
@@ -54,11 +54,11 @@ impl Options {
         }
     }
 
-    /// Checks what can be told without looking at a repository.
+    /// Checks what can be checked without a repository.
     ///
     /// # Errors
     ///
-    /// Refuses names that can be no branch and no folder ([`StoreError::Misnamed`]).
+    /// Refuses invalid names of branches and folders ([`StoreError::Misnamed`]).
     pub fn check(&self) -> Result<(), StoreError> {
         layout::parse_folder(&self.folder)?;
         match &self.branch {

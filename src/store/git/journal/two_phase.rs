@@ -1,4 +1,4 @@
-//! Commits in two steps: made and on disk first, on the branch later or never.
+//! Commits in two steps: made and flushed first, on the branch later or never.
 
 use std::slice;
 
@@ -31,7 +31,7 @@ impl TwoPhase for GitJournal {
     fn join(&mut self, parents: [Revision; 2], tree: TreeId, draft: &Draft) -> Result<Revision, StoreError> {
         self.check_writable()?;
         let found = self.head()?;
-        // Both are here with all that they reach.
+        // Both parents are here with everything that they reach.
         let trees = self.reader.load_trees_below(parents[0], tree)?;
         let group = self.writer.build(trees, Some(parents[1]), slice::from_ref(draft))?;
         self.writer.put(found, &group)?;

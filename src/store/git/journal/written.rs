@@ -1,5 +1,5 @@
-//! What is opened to be written, or is a folder in which something is made, by a service at its work: for whoever
-//! looks whether it may be, before somebody's write is refused. Each path is asked of what writes there.
+//! The files that a running service opens for writing and the folders in which it makes files, so that a check can
+//! report missing permissions before a write fails. Each path comes from the code that writes there.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,17 +16,18 @@ use crate::store::{Kept, StoreError};
 const START: &str = "nothing can be served, since the service locks a file there";
 const WRITE: &str = "no write can be made";
 
-/// A file that is written where it stands, or a folder in which files are made.
+/// A file that is written in place, or a folder in which files are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where it is; of what is not there yet, the folder that it would be made in.
+    /// Its path; for something that does not exist yet, the folder in which it would be made.
     pub path: PathBuf,
-    /// What can't be done where it can't be written.
+    /// The consequence if it can't be written.
     pub lost: &'static str,
 }
 
 impl GitJournal {
-    /// What a service writes in the repository, each path once, with the worst that comes of one that is closed.
+    /// Returns what a service writes in the repository, each path once, with the worst consequence of not being
+    /// writable.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl GitJournal {
         Ok(once(all))
     }
 
-    /// What every write opens or makes something in.
+    /// Returns the files that every write opens and the folders in which it makes files.
     fn written_by_a_write(&self, is_named: bool) -> Vec<PathBuf> {
         let Branch { name, layout, .. } = &self.branch;
         let Layout { git_dir, common_dir, .. } = &**layout;
@@ -69,7 +70,7 @@ impl GitJournal {
         let is_logged = |log: &PathBuf| layout.log_new_branches || log.is_file();
         paths.extend(Some(reflog(common_dir, name)).filter(is_logged));
         if is_named {
-            // The locks of `HEAD` and of the index, and the index itself.
+            // For the locks of `HEAD` and of the index, and the index itself.
             paths.extend([git_dir.clone(), layout.work_tree_state()]);
             paths.extend(Some(reflog(git_dir, "HEAD")).filter(is_logged));
         }
@@ -81,7 +82,7 @@ impl GitJournal {
     }
 }
 
-/// Each path once, and in the place of what is not there what it would be made in.
+/// Keeps the first entry of each path; a missing path is replaced by the folder in which it would be made.
 fn once(all: Vec<(PathBuf, &'static str)>) -> Vec<Written> {
     let mut written: Vec<Written> = Vec::with_capacity(all.len());
     for (path, lost) in all {
@@ -93,7 +94,7 @@ fn once(all: Vec<(PathBuf, &'static str)>) -> Vec<Written> {
     written
 }
 
-/// The path, or the first above it that is there.
+/// Returns the path, or its nearest ancestor that exists.
 fn nearest(path: &Path) -> PathBuf {
     let is_missing = |path: &&Path| {
         let there = fs::symlink_metadata(path).map_err(|error| error.kind());
