@@ -1,7 +1,6 @@
-//! A group of commits: objects, one pack, one move of the branch.
+//! Builds the objects of a group of commits, and the one pack that contains them.
 //!
-//! Nothing is visible before the branch moves; what was written
-//! until then is unreachable objects, which `git gc` removes.
+//! Nothing is visible before the branch moves; until then the objects are unreachable, and `git gc` removes them.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -19,11 +18,11 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::committer::Committer;
 use crate::store::{CommitChanges, Committed, Draft, FileChange, StoreError, TreeEntry, TreeId};
 
-/// Trees up to this size are packed whole: a delta saves nothing worth a chain.
+/// Trees up to this size are packed whole, because a delta would save too little to justify a chain.
 const WHOLE_TREE_BYTES_MAX: usize = 512;
 
-/// The longest chain of deltas from one tree to a whole one. Git's own packs have up to 50
-/// (`pack.depth`); a chain as long as the longest group saves a second whole tree in it.
+/// The longest chain of deltas from a tree to a whole one. Git's own packs have up to 50 (`pack.depth`); a chain as
+/// long as the longest group saves a second whole tree in the pack.
 const CHAIN_LEN_MAX: usize = 128;
 
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub(crate) struct CommitGroup {
     pub(crate) steps: Vec<CommitChanges>,
     pub(crate) pack: Pack,
     pub(crate) trees: Trees,
-    /// What changes for the work tree.
+    /// The changes to apply to the work tree.
     pub(crate) changes: PathChanges,
 }
 
@@ -43,7 +42,7 @@ impl CommitGroup {
     }
 }
 
-/// Builds the objects of a group on top of `trees`; the first of its commits is a merge if there is another parent.
+/// Builds the objects of a group on top of `trees`; with `joined`, its first commit is a merge with that other parent.
 pub(crate) fn build(
     layout: &Layout,
     trees: Trees,
@@ -76,16 +75,16 @@ struct GroupBuilder<'a> {
     committer: &'a Committer,
     pack: PackBuilder,
     trees: Trees,
-    // The names of the trees.
+    // The ids of the current trees.
     oids: Vec<Oid>,
-    // Per level, oldest first, each with its name.
+    // Former trees by level, oldest first, each with its id.
     versions: Vec<Vec<(Oid, Before)>>,
     changes: PathChanges,
     committed: Vec<Committed>,
     steps: Vec<CommitChanges>,
 }
 
-/// What a tree was before a step, told by what it is after it.
+/// A tree before a step, encoded relative to the tree after it.
 enum Before {
     Nothing,
     Whole(Vec<u8>),
@@ -112,7 +111,7 @@ impl Before {
 }
 
 impl GroupBuilder<'_> {
-    /// Adds the commit of a draft, with another parent than the one before if it is a merge.
+    /// Adds the commit of a draft; with `joined`, a merge commit with that second parent.
     fn add(&mut self, draft: &Draft, joined: Option<Revision>, ends_chain: bool) -> Result<(), StoreError> {
         let mut splices = Vec::new();
         let mut files = Vec::with_capacity(draft.files.len());
@@ -134,7 +133,7 @@ impl GroupBuilder<'_> {
         Ok(())
     }
 
-    /// Puts a file into the folder, or takes it out, and makes its blob.
+    /// Adds, replaces or removes a file in the folder's tree, and packs its blob.
     fn set(
         &mut self,
         splices: &mut Vec<Splice>,
@@ -172,8 +171,8 @@ impl GroupBuilder<'_> {
         Ok(FileChange { name: file.to_owned(), before, after })
     }
 
-    /// Names the folder, which these splices have changed, and gives it its new name in the trees above, up to the
-    /// root. What the trees were before the group is packed already.
+    /// Computes the id of the folder's tree after these splices and enters it in the trees above, up to the root. The
+    /// trees from before the group are packed already.
     fn raise(&mut self, mut splices: Vec<Splice>, ends_chain: bool) {
         for depth in (0..self.oids.len()).rev() {
             let tree = &self.trees.levels[depth];
@@ -189,7 +188,7 @@ impl GroupBuilder<'_> {
         }
     }
 
-    /// Packs the trees, the newest first, since a base must stand before its delta.
+    /// Packs the trees, newest first, because a base must precede its delta.
     fn pack_trees(&mut self) {
         for (depth, versions) in std::mem::take(&mut self.versions).into_iter().enumerate() {
             let newest = &self.trees.levels[depth];
@@ -210,7 +209,7 @@ impl GroupBuilder<'_> {
     }
 }
 
-/// The files that a draft changed indeed, as a comparison of the trees tells them.
+/// Returns the files that a draft really changed, as a comparison of the trees would report them.
 fn changed(mut files: Vec<FileChange>) -> Vec<FileChange> {
     files.retain(|file| is_collection_file(&file.name) && file.before != file.after);
     files.sort_unstable_by(|one, two| one.name.cmp(&two.name));

@@ -1,11 +1,11 @@
-//! The committer of what the service writes, and the signature below its name.
+//! The committer of the service's commits, and their signature.
 
 use crate::domain::{Actor, Revision};
 use crate::store::git::object::commit::{encode_commit, with_signature};
 use crate::store::signature::SigningKey;
 use crate::store::{Draft, StoreError, TreeId};
 
-/// Who commits, and what the commits are signed with.
+/// The committer, and the key that signs its commits.
 #[derive(Debug)]
 pub(crate) struct Committer {
     pub(crate) actor: Actor,

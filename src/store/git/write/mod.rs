@@ -1,6 +1,6 @@
-//! A group of drafts made into signed commits, put on disk and made visible by moving the branch.
+//! Turns a group of drafts into signed commits, writes them to disk and publishes them by moving the branch.
 //!
-//! Nothing here touches the work tree; the branch moves by compare-and-set only.
+//! Nothing here touches the work tree, and the branch moves by compare-and-swap only.
 
 pub(crate) mod append;
 pub(crate) mod committer;

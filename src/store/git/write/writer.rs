@@ -1,11 +1,11 @@
-//! A group of commits made visible: on disk, and then the branch.
+//! Publishes a group of commits: flushes it, then moves the branch.
 //!
 //! ```text
 //! pack, index, branch.lock written ── flushed ── pack named, its folder flushed ── index ahead ── branch moved
 //!                                                                              (`index::rollback`) (`repo::refs`)
 //! ```
 //!
-//! What is flushed when, and why that is enough, `disk::barrier` says.
+//! `disk::barrier` says what is flushed when, and why that is enough.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Writer {
     pub(crate) lock_wait: Duration,
     pub(crate) barrier: Barrier,
     pub(crate) packs: Arc<Packs>,
-    // The revision up to which everything is on disk; `None` as long as that is not known.
+    // The revision up to which everything is on disk; `None` while that is unknown.
     durable: Cell<Option<Option<Revision>>>,
 }
 
@@ -60,7 +60,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Builds a group on what `trees` stand on; see [`build`].
+    /// Builds a group on top of `trees`; see [`build`].
     pub(crate) fn build(
         &self,
         trees: Trees,
@@ -70,8 +70,8 @@ impl Writer {
         build(&self.branch.layout, trees, joined, drafts, &self.committer)
     }
 
-    /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when
-    /// git can read the new objects; it gets the keep file of their pack.
+    /// Writes a group to disk and moves the branch to it. Calls `prepare` with the keep file of the pack right before
+    /// the branch moves, when git can read the new objects already.
     pub(crate) fn publish(
         &self,
         before: Option<Revision>,
@@ -90,7 +90,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts a group on disk, and leaves the branch where it is.
+    /// Writes a group to disk without moving the branch.
     pub(crate) fn put(&self, before: Option<Revision>, group: &CommitGroup) -> Result<(), StoreError> {
         self.begin(before)?;
         drop(self.packs.write(&group.pack, &[])?);
@@ -98,7 +98,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Moves the branch to a commit that is there, durably.
+    /// Moves the branch to an existing commit, durably.
     pub(crate) fn advance(
         &self,
         expected: Option<Revision>,
@@ -116,13 +116,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the branch has moved to a group though its publication failed, since the last flush
-    /// comes after the move. Then files and index must not be left behind.
+    /// Returns whether the branch has moved to a group although publishing it failed, because the last flush comes
+    /// after the move. Files and index must then be updated.
     pub(crate) fn has_come_to(&self, group: &CommitGroup) -> bool {
         self.branch.tip().is_ok_and(|tip| tip == group.trees.revision)
     }
 
-    /// Makes what is there durable; until something new is, and after trouble, nothing is known of the disk.
+    /// Makes existing objects durable; from then on, until the next success, nothing is known to be on disk.
     fn begin(&self, head: Option<Revision>) -> Result<(), StoreError> {
         self.make_durable(head).map(|()| self.forget())
     }
@@ -149,7 +149,7 @@ impl Writer {
     }
 }
 
-/// A commit's part of the move: its name and its reflog message.
+/// Returns a commit's part of the move: its id and its reflog message.
 fn step((committed, draft): (&Committed, &Draft)) -> (Revision, String) {
     let subject = draft.message.lines().next().unwrap_or_default();
     (committed.revision, format!("collectory: {subject}"))
