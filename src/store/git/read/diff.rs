@@ -1,4 +1,4 @@
-//! What differs in the folder between two revisions.
+//! Differences in the collections folder between two revisions.
 
 use crate::domain::Revision;
 use crate::domain::file_name::is_collection_file;
@@ -25,7 +25,7 @@ impl Reader {
     }
 }
 
-/// What differs between the contents of two versions of the folder.
+/// Compares the raw trees of two versions of the folder.
 pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<Vec<FileChange>, StoreError> {
     let found = differences(old, new).map_err(|error| {
         corrupt(Kind::Tree, after.as_ref().map_or(&[0; 20], TreeId::as_bytes), error.to_string())
@@ -33,7 +33,7 @@ pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<V
     let files = found.into_iter().filter_map(|(name, before, after)| {
         let name = String::from_utf8_lossy(&name).into_owned();
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
-        // A file that became executable is the same file.
+        // A change of the executable bit alone is not a change.
         (is_collection_file(&name) && before != after).then_some(FileChange { name, before, after })
     });
     Ok(files.collect())

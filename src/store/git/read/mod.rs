@@ -1,13 +1,13 @@
-//! Reading what is committed: history, differences, revisions by name.
+//! Reads what is committed: history, differences, revisions by name.
 //!
 //! ```text
 //! reader, archive ─▶ walk, diff, trees ─▶ odb::objects
 //!  one thread, many   what a commit did    bounded
 //! ```
 //!
-//! What is served now and what is told of the past are read by the same code, so that they can't differ.
+//! The live state and the past are read by the same code, so that they can't differ.
 //!
-//! Nothing here writes, and nothing here looks at the index or the work tree.
+//! Nothing here writes or looks at the index or the work tree.
 
 pub(crate) mod archive;
 pub(crate) mod diff;

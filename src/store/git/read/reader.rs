@@ -1,6 +1,6 @@
-//! The reader of what is committed, with the trees of the newest revision that was looked at.
+//! The reader of what is committed. It caches the trees of the newest revision it has read.
 //!
-//! The journal's thread has one all the time, the archive one for each question.
+//! The journal's thread keeps one reader; the archive makes one for each query.
 
 use std::mem;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Reader {
     pub(crate) layout: Arc<Layout>,
     pub(crate) objects: Objects,
     pub(crate) recent_commits: Arc<RecentCommits>,
-    // Forgotten after trouble.
+    // Dropped after an error.
     trees: Option<Trees>,
 }
 
@@ -36,19 +36,19 @@ impl Reader {
         Self { layout: Arc::clone(layout), objects, recent_commits, trees: None }
     }
 
-    /// The read side of a branch for other threads, which need not read what this journal commits.
+    /// Returns the read side of a branch for other threads; commits made by this journal need not be read for it.
     pub(crate) fn archive(&self, branch: &Branch) -> GitArchive {
         let (database, recent_commits) = (self.objects.database(), &self.recent_commits);
         GitArchive::of(branch.clone(), Arc::clone(database), Arc::clone(recent_commits))
     }
 
-    /// Forgets what was read, for the repository has changed behind it.
+    /// Drops all caches, because the repository has changed behind them.
     pub(crate) fn close(&mut self) {
         self.objects.close();
         self.trees = None;
     }
 
-    /// The trees of a revision, from memory when they are the newest.
+    /// Returns the trees of a revision, from the cache if it is the newest.
     pub(crate) fn trees(&mut self, revision: Option<Revision>) -> Result<&Trees, StoreError> {
         if self.trees.as_ref().is_none_or(|trees| trees.revision != revision) {
             self.trees = None;
@@ -57,18 +57,19 @@ impl Reader {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
-    /// Takes the trees of a revision, for who changes them, and [keeps](Self::keep_trees) them when all went well.
+    /// Takes the trees of a revision out of the cache, to change them; call [`keep_trees`](Self::keep_trees) on
+    /// success.
     pub(crate) fn take_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
         self.trees(revision)?;
         Ok(mem::take(&mut self.trees).expect("loaded above"))
     }
 
-    /// Keeps the trees of what is the newest revision now.
+    /// Caches the trees of the newest revision.
     pub(crate) fn keep_trees(&mut self, trees: Trees) {
         self.trees = Some(trees);
     }
 
-    /// The commits that `new` reaches and `old` does not, newest first, and of those at most `len_max`.
+    /// Returns at most `len_max` of the commits that `new` reaches and `old` does not, newest first.
     pub(crate) fn between(
         &mut self,
         old: Option<Revision>,
@@ -96,7 +97,7 @@ impl Commits for Reader {
             to.map_or(Ok(()), |to| self.check_folder(to))?;
             return self.differences(from, to);
         }
-        // A step on from the newest revision: what it leads to is looked at next.
+        // A step forward from the newest revision: its result is looked at next, so it is cached.
         let old = self.take_trees(from)?;
         let new = self.trees(to)?;
         compare(old.folder().bytes(), new.folder().bytes(), None)
@@ -135,7 +136,7 @@ impl Commits for Reader {
         })
     }
 
-    /// What is not there (any more) reaches nothing and is not reached.
+    /// A commit that does not exist (any more) reaches nothing and is not reached.
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         if descendant == ancestor {
             return Ok(true);
@@ -158,7 +159,8 @@ impl Commits for Reader {
             oldest = oldest.min(search.links(revision)?.0);
             found.push(revision);
         }
-        // Commits of one second come in any order, so those of the other one are followed as far back as these.
+        // Commits of the same second come in any order, so the other side is followed back to the oldest time found
+        // here.
         search.follow_ancestor(oldest)?;
         found.retain(|revision| !search.below.contains(revision));
         Ok(found)

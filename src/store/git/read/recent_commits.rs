@@ -1,7 +1,7 @@
-//! What the journal has just committed, for the archive beside it.
+//! Commits that the journal has just made, shared with the archive.
 //!
-//! The history follows every commit. Those that this service makes need not be found among the
-//! packs, unpacked and compared for that: who makes a commit knows what it says and changes.
+//! The history follows every commit. Those of this service need not be looked up in packs, unpacked and compared,
+//! because the writer knows what they say and change.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +11,15 @@ use crate::store::cache::SharedCache;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::{BlobId, CommitChanges, EachContent};
 
-/// How many commits are remembered, some 600 bytes each: what a history that is busy with something else may fall
-/// behind and still catch up with cheaply. Older ones are read like anybody's, for which the indexes of all packs are
-/// read.
+/// How many commits are remembered, some 600 bytes each: how far a busy history may fall behind and still catch up
+/// cheaply. Older ones are read like any other commit, which reads the indexes of all packs.
 const STEPS_MAX: usize = 4096;
 
-/// The number of bytes of contents that are kept at least; up to twice as many are: who edits a file next begins with
-/// what it holds.
+/// How many bytes of contents are kept at least; up to twice as many are. The next edit of a file starts from its
+/// content.
 const CONTENT_BYTES_MIN: usize = 4 << 20;
 
-/// The newest commits of this service, each with what it did, and the contents that they wrote.
+/// The newest commits of this service with their changes, and the contents that they wrote.
 #[derive(Debug)]
 pub(crate) struct RecentCommits {
     known: Mutex<Known>,
@@ -40,7 +39,7 @@ struct Known {
 }
 
 impl RecentCommits {
-    /// Remembers commits that are on the branch, oldest first.
+    /// Remembers commits, oldest first.
     pub(crate) fn remember(&self, steps: Vec<CommitChanges>) {
         self.with(|known| {
             for step in steps {
@@ -55,12 +54,12 @@ impl RecentCommits {
         });
     }
 
-    /// What a commit said and did, if that is remembered.
+    /// Returns a remembered commit with its changes.
     pub(crate) fn step(&self, revision: Revision) -> Option<CommitChanges> {
         self.with(|known| known.steps.get(&revision).cloned())
     }
 
-    /// The first parent of a commit, the inner `None` for a root, if that is remembered.
+    /// Returns the first parent of a remembered commit; the inner `None` for a root commit.
     pub(crate) fn first_parent(&self, revision: Revision) -> Option<Option<Revision>> {
         self.with(|known| known.steps.get(&revision).map(|step| step.commit.parents.first().copied()))
     }
@@ -75,7 +74,7 @@ impl RecentCommits {
         }
     }
 
-    /// Hands over the contents that are at hand, and returns the others with their places.
+    /// Passes the remembered contents to `each`, and returns the other blobs with their indexes.
     pub(crate) fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> (Vec<usize>, Vec<BlobId>) {
         let mut others = (Vec::new(), Vec::new());
         for (index, blob) in blobs.iter().enumerate() {
@@ -91,7 +90,7 @@ impl RecentCommits {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
-        // A panic in between costs at most a commit that has to be read.
+        // A panic while the lock is held costs at most a commit that has to be read.
         act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

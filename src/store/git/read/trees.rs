@@ -1,4 +1,4 @@
-//! The collections folder's tree and those above it, from the root down.
+//! The tree of the collections folder and the trees above it, from the root down.
 
 use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
@@ -8,10 +8,10 @@ use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{StoreError, TreeEntry, TreeId};
 
-/// The trees of one revision, kept as raw bytes.
+/// The trees of one revision, as raw bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Trees {
-    /// The commit that has them; `None` for the empty ones before the first commit.
+    /// The commit of these trees; `None` for the empty trees before the first commit.
     pub(crate) revision: Option<Revision>,
     /// The root first, the collections folder last.
     pub(crate) levels: Vec<RawTree>,
@@ -34,18 +34,18 @@ impl Trees {
 }
 
 impl Reader {
-    /// Reads the trees of a revision; where the folder is missing, they are empty.
+    /// Reads the trees of a revision; missing folders are empty trees.
     ///
     /// # Errors
     ///
-    /// Refuses a revision in which something else stands where a folder should be.
+    /// Refuses a revision that has something other than a folder on the path to the collections.
     pub(crate) fn load_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
         let Some(revision) = revision else { return Ok(Trees::empty(&self.layout)) };
         let root = self.objects.commit(revision, |commit| commit.tree)?;
         self.load_trees_below(revision, root)
     }
 
-    /// Reads the trees below a root that is to be the ground of a commit on this revision, whose own it need not be.
+    /// Reads the trees below a root for a commit on top of this revision; the root need not be that of the revision.
     pub(crate) fn load_trees_below(&mut self, revision: Revision, root: TreeId) -> Result<Trees, StoreError> {
         let mut trees = Trees { revision: Some(revision), ..Trees::empty(&self.layout) };
         let levels = self.folders(revision, root)?;
@@ -55,13 +55,13 @@ impl Reader {
         Ok(trees)
     }
 
-    /// Refuses a revision in which something else stands where a folder should be.
+    /// Refuses a revision that has something other than a folder on the path to the collections.
     pub(crate) fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
         let root = self.objects.commit(revision, |commit| commit.tree)?;
         self.folders(revision, root).map(drop)
     }
 
-    /// The folders on the way to the collections, the root first, as far as they are there.
+    /// Returns the existing folders on the path to the collections, the root first.
     fn folders(&mut self, revision: Revision, root: TreeId) -> Result<Vec<Pointer>, StoreError> {
         let levels = levels(&mut self.objects, root, &self.layout.folder)?;
         let Some(other) = levels.last().filter(|last| !last.is_folder()) else { return Ok(levels) };
@@ -74,7 +74,7 @@ impl Reader {
     }
 }
 
-/// What stands below a root under each part of a path, the root itself first, as far as there is something.
+/// Returns the existing entries along a path below a root tree, the root itself first.
 pub(super) fn levels(
     objects: &mut Objects,
     root: TreeId,

@@ -1,7 +1,7 @@
-//! The past: from commit to commit along first parents, what each changed, and who descends from whom.
+//! Walks the history: commits along first parents, what each changed, and which commit descends from which.
 //!
-//! A commit or a tree that is damaged is not the end of it. What a commit did is then told by the next
-//! older version that can be read, and what is behind a commit that can't be read is as if cut off.
+//! A damaged commit or tree does not end the history. The changes of a commit are then computed against the next older
+//! version that can be read, and the history ends, as if cut off, at a commit that can't be read.
 
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::store::git::read::trees::levels;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{Commit, CommitChanges, StoreError, TreeId};
 
-/// The bytes of a tree; none where there is no folder.
+/// The bytes of a tree; empty if there is no folder.
 pub(super) type Bytes = Arc<Vec<u8>>;
 
-/// Goes on to the commit that `read` answers until there is none, or none that is here or can be read.
+/// Calls `read` for `from` and then for each commit that it returns, until it returns none or the history is cut off
+/// or can't be read.
 pub(crate) fn follow(
     cut: &HashSet<Revision>,
     from: Revision,
@@ -37,8 +38,7 @@ pub(crate) fn follow(
     Ok(())
 }
 
-/// Follows the folder from commit to commit, and remembers where the last one led: neighbours mostly
-/// share it.
+/// Finds the folder's tree in commit after commit. Remembers the last result, because neighbours usually share it.
 pub(super) struct FollowedFolder<'a> {
     pub(super) objects: &'a mut Objects,
     parts: &'a [String],
@@ -46,12 +46,12 @@ pub(super) struct FollowedFolder<'a> {
 }
 
 impl<'a> FollowedFolder<'a> {
-    /// Follows the folder with these parts of its path.
+    /// Follows the folder whose path has these parts.
     pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String]) -> Self {
         Self { objects, parts, last: None }
     }
 
-    /// The folder's tree below a root tree; `None` where there is none, or something else.
+    /// Returns the folder's tree below a root tree; `None` if there is none or it is not a folder.
     pub(super) fn below(&mut self, root: TreeId) -> Result<Option<TreeId>, StoreError> {
         if let Some((_, id)) = self.last.filter(|(known, _)| *known == root) {
             return Ok(id);
@@ -78,12 +78,12 @@ struct ReadCommit {
     flaw: Option<&'static str>,
 }
 
-/// Reads steps one after the other; those of neighbours, newest first, share what they read.
+/// Reads commits with their changes one after the other; neighbours, newest first, share what is read.
 pub(super) struct Walker<'a> {
     folder: FollowedFolder<'a>,
-    /// The commits whose parents a shallow clone does not have.
+    /// The commits whose parents a shallow clone lacks.
     cut: &'a HashSet<Revision>,
-    /// The parent of the step before, which is mostly the next to be asked for.
+    /// The parent of the previous step, which is usually requested next.
     parent: Option<ReadCommit>,
     /// The folder's tree of that parent, if it was read.
     tree: Option<(TreeId, Bytes)>,
@@ -98,7 +98,7 @@ impl<'a> Walker<'a> {
         Self { folder: FollowedFolder::new(objects, parts), cut, parent: None, tree: None }
     }
 
-    /// What a commit says and did.
+    /// Returns a commit and what it changed.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<'a> Walker<'a> {
             _ => self.read_commit(revision)?,
         };
         let mut problem = flaw.map(|flaw| format!("the commit {revision} is damaged ({flaw})"));
-        // The newer one first: the older one is what the next step asks for.
+        // The newer tree is read first: the older one is needed in the next step.
         let (after, new) = match self.version(root) {
             Ok(version) => version,
             Err(error) => {
@@ -129,8 +129,8 @@ impl<'a> Walker<'a> {
         Ok(CommitChanges { commit, changes, problem })
     }
 
-    /// What a commit is compared with: its first parent or, where that can't be read, what is the first
-    /// behind it that can; the problem tells so.
+    /// Returns what to compare a commit with: its first parent or, if that can't be read, the nearest ancestor that
+    /// can, which `problem` then mentions.
     fn before(
         &mut self,
         commit: &Commit,
@@ -167,7 +167,7 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// The folder's tree below a root tree, and its bytes.
+    /// Returns the folder's tree below a root tree, and its bytes.
     fn version(&mut self, root: TreeId) -> Result<(Option<TreeId>, Bytes), StoreError> {
         let id = self.folder.below(root)?;
         match &self.tree {
@@ -177,7 +177,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// What is damaged, for who reads the history; an error about more stays one.
+/// Describes damage for readers of the history; passes on any other error.
 fn damage(error: StoreError) -> Result<String, StoreError> {
     match error {
         StoreError::Damaged { .. } => Ok(format!("{error}, so what was changed can't be told for sure")),
@@ -185,7 +185,7 @@ fn damage(error: StoreError) -> Result<String, StoreError> {
     }
 }
 
-/// The commits whose parents a shallow clone does not have (gitformat of `shallow`: one id a line).
+/// Returns the commits whose parents a shallow clone lacks (git's file `shallow`: one id per line).
 pub(crate) fn cut_off(layout: &Layout) -> Result<HashSet<Revision>, StoreError> {
     let text = read_if_there(&layout.common_dir.join("shallow"))?.unwrap_or_default();
     Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).map(Revision::new).collect())
@@ -197,18 +197,18 @@ enum Side {
     Descendant,
 }
 
-/// Walks from two commits, the newest commit first, and stops when only commits are left that the
-/// ancestor reaches: none of those can lead back to it. So the cost is that of the commits between
-/// them, whatever the length of the history.
+/// Walks from two commits, newest commit first, and stops when only commits remain that the ancestor reaches, because
+/// none of those can lead back to it. So the cost depends on the commits between the two and not on the length of the
+/// history.
 pub(super) struct Search<'a> {
     objects: &'a mut Objects,
     cut: HashSet<Revision>,
     queue: BinaryHeap<(DateTime<Utc>, Revision, Side)>,
-    /// What the ancestor reaches, as far as seen.
+    /// The commits seen so far that the ancestor reaches.
     pub(super) below: HashSet<Revision>,
-    /// What the descendant reaches, as far as seen.
+    /// The commits seen so far that the descendant reaches.
     pub(super) above: HashSet<Revision>,
-    // How many entries of the queue are the descendant's.
+    // The number of queue entries that belong to the descendant.
     open: usize,
 }
 
@@ -231,7 +231,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// The next commit that the descendant reaches and, as far as seen, the ancestor does not.
+    /// Returns the next commit that the descendant reaches and, as far as seen, the ancestor does not.
     pub(super) fn next(&mut self) -> Result<Option<Revision>, StoreError> {
         while self.open > 0
             && let Some((_, revision, side)) = self.queue.pop()
@@ -249,7 +249,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// Follows what the ancestor reaches back to a time, when nothing of the descendant's is left.
+    /// Follows the ancestor's side back to a time, once the descendant's side is exhausted.
     pub(super) fn follow_ancestor(&mut self, until: DateTime<Utc>) -> Result<(), StoreError> {
         while self.queue.peek().is_some_and(|(at, ..)| *at >= until) {
             let Some((_, revision, side)) = self.queue.pop() else { break };
@@ -276,7 +276,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// When a commit was made and what it stands on; one that can't be read leads nowhere.
+    /// Returns the time of a commit and its parents; a commit that can't be read has none.
     pub(super) fn links(&mut self, revision: Revision) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
         match self.objects.commit(revision, |commit| (commit.at(), commit.parents.clone())) {
             Err(StoreError::Damaged { .. }) => Ok((DateTime::UNIX_EPOCH, Vec::new())),

@@ -1,4 +1,4 @@
-//! The archive on a git repository; nothing is written but derived notes.
+//! The archive on a git repository; it writes nothing but derived notes.
 
 pub(crate) mod name;
 
@@ -25,8 +25,7 @@ use crate::store::{
 
 /// The read side of a git repository.
 ///
-/// Objects are taken as they are stored, as git itself takes them: their names are checked by `git fsck`, not at each
-/// reading.
+/// Objects are trusted as stored, as git itself does: `git fsck` checks their ids, not every read.
 #[derive(Debug)]
 pub struct GitArchive {
     pub(crate) branch: Branch,
@@ -35,7 +34,7 @@ pub struct GitArchive {
 }
 
 impl GitArchive {
-    /// The archive of a branch; `recent_commits` need not be read.
+    /// Returns the archive of a branch; `recent_commits` need not be read from the repository.
     pub(in crate::store::git) fn of(
         branch: Branch,
         database: Arc<Database>,
@@ -78,7 +77,7 @@ impl Archive for GitArchive {
 
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
         let mut objects = self.objects();
-        // Its beginning tells whether all of it has to be read.
+        // The header tells whether the whole commit has to be read.
         match objects.commit(revision, |commit| commit.is_signed)? {
             true => Ok(signature(&objects.whole(Kind::Commit, revision.as_bytes())?)),
             false => Ok(None),
@@ -121,7 +120,7 @@ impl Archive for GitArchive {
         revisions: &[Revision],
         each: &(dyn Fn(usize, CommitChanges) + Sync),
     ) -> Result<(), StoreError> {
-        // Those that are remembered are the newest, and stand first.
+        // The remembered commits are the newest, and come first.
         let cut = cut_off(&self.branch.layout)?;
         let remembered = |revision: &Revision| {
             let is_whole = !cut.contains(revision);

@@ -1,4 +1,4 @@
-//! From a text that names a commit to the commit.
+//! Resolves the name of a commit.
 
 use crate::domain::Revision;
 use crate::store::NameError;
@@ -28,12 +28,12 @@ pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Res
     }
 }
 
-/// Whether this may be an id, whole or abbreviated.
+/// Returns whether this may be an id, full or abbreviated.
 fn is_id(name: &str) -> bool {
     (DIGITS_MIN..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The commit of a ref, if there is such a ref; an annotated tag stands for what it names.
+/// Returns the commit of a ref, if the ref exists; an annotated tag is peeled.
 fn by_ref(
     layout: &Layout,
     objects: &mut Objects,
@@ -45,7 +45,7 @@ fn by_ref(
         return Ok(None);
     }
     let Some(mut id) = refs::read(&layout.common_dir, &full)? else { return Ok(None) };
-    // A tag may name a tag; each is another object, so this ends.
+    // A tag may point to a tag; each is another object, so this terminates.
     while objects.kind(&id)? == Some(Kind::Tag) {
         id = tagged(&objects.whole(Kind::Tag, &id)?)
             .ok_or_else(|| corrupt(Kind::Tag, &id, "it names nothing"))?;
@@ -60,8 +60,8 @@ fn tagged(tag: &[u8]) -> Option<Oid> {
     unhex(tag.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"object "))?)
 }
 
-/// The commit whose id this is or begins with, if there is one. Where an abbreviation fits several
-/// objects the kind decides, as in git.
+/// Returns the commit whose id is or begins with `name`, if any. Where an abbreviation fits several objects, only
+/// commits count, as in git.
 fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
     let mut found = None;
     for oid in objects.beginning_with(&name.to_ascii_lowercase()) {
