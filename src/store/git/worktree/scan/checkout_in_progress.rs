@@ -1,11 +1,10 @@
-//! A git command that has changed the work tree and is about to say so.
+//! Recognises a git command that has changed the work tree and is about to move `HEAD` or the branch.
 //!
-//! `git checkout`, `merge`, `rebase` and `reset` write files and index, release `index.lock`, and
-//! only then move `HEAD` or the branch. For that moment the work tree looks as if a person had
-//! staged what is in truth another commit's, and taking it for a hand edit would commit it to the
-//! served branch. So files that are as the index has them, and not as the head has them, are
-//! looked at again until the index has been left alone for a while: what a person has staged is
-//! still there then, and what git has checked out is explained by `HEAD` or the branch.
+//! `git checkout`, `merge`, `rebase` and `reset` write files and index, release `index.lock`, and only then move
+//! `HEAD` or the branch. For that moment the work tree looks as if a person had staged what belongs to another commit,
+//! and as a hand edit it would be committed to the served branch. So files that equal the index but not the head are
+//! looked at again until the index has been left alone for a while: what a person has staged is still there then, and
+//! what git has checked out is explained by `HEAD` or the branch.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -17,10 +16,10 @@ use crate::store::{Edit, StoreError, WorkTree};
 /// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
 pub(crate) const CHECKOUT_TIME_MAX: Duration = Duration::from_millis(100);
 
-/// How often it is looked at again.
+/// The interval between two looks.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_millis(5);
 
-/// Whether what was seen may be half of a checkout, going by an index younger than `checkout_time_max`.
+/// Returns whether `seen` may be half of a checkout, judging by an index younger than `checkout_time_max`.
 pub(crate) fn may_be_checkout(
     layout: &Layout,
     seen: &WorkTree,
@@ -42,6 +41,6 @@ pub(crate) fn may_be_checkout(
 #[expect(clippy::disallowed_methods, reason = "compared with a time that the file system's clock gave")]
 fn is_younger(path: &std::path::Path, than: Duration) -> bool {
     let written = fs::metadata(path).and_then(|metadata| metadata.modified());
-    // A time that is still to come is from another clock and tells nothing.
+    // A time in the future is from another clock and proves nothing.
     written.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age < than))
 }

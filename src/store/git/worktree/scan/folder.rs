@@ -1,7 +1,7 @@
-//! The collections folder of the work tree: opened without following a link, its files hashed.
+//! The collections folder of the work tree: opened without following links, its files hashed.
 //!
-//! Everything is reached from an open folder by plain names, so a folder that is replaced or a link
-//! that appears meanwhile can't lead anywhere else.
+//! Everything is reached from an open folder by plain names, so a folder that is replaced or a link that appears
+//! meanwhile can't lead elsewhere.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,23 +19,23 @@ use crate::store::git::odb::objects::OBJECT_BYTES_MAX;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{AtPath as _, BlobId, FILE_BYTES_KEPT_MAX, FILE_BYTES_READ_MAX, StoreError};
 
-/// How often a file is read again when it changes meanwhile.
+/// How often a file that keeps changing is read.
 const READS_MAX: usize = 3;
 
 const OPEN_FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-// `NONBLOCK`: a pipe of that name must not make us wait for who writes to it.
+// `NONBLOCK`: opening a pipe must not wait for its writer.
 const OPEN_FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// An open folder and what it is called in errors.
+/// An open folder, with its path for errors.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) fd: OwnedFd,
     pub(crate) path: PathBuf,
 }
 
-/// What was found where the collections folder should be.
+/// What was found in place of the collections folder.
 #[derive(Debug)]
 pub(crate) enum FoundFolder {
     Folder(Folder),
@@ -45,7 +45,7 @@ pub(crate) enum FoundFolder {
 }
 
 impl FoundFolder {
-    /// The folder, for who changes files there; what stands in its way is told.
+    /// Returns the folder, for changing files in it; logs what is in its way.
     pub(crate) fn or_told(self) -> Option<Folder> {
         match self {
             Self::Folder(folder) => Some(folder),
@@ -58,7 +58,7 @@ impl FoundFolder {
     }
 }
 
-/// Whether an error is about the process or the system, and not about the file that could not be read.
+/// Returns whether an error concerns the process or the system, and not the file that could not be read.
 pub(crate) fn is_shortage(error: &StoreError) -> bool {
     let StoreError::Path { source, .. } = error else { return false };
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM]
@@ -72,12 +72,12 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// Opens the collections folder, making what is missing of it when `make` says so.
+    /// Opens the collections folder, making what is missing of it if `make` is set.
     pub(crate) fn collections(layout: &Layout, make: bool) -> Result<FoundFolder, StoreError> {
         Self::inside(layout, layout.folder.iter().map(String::as_str), make)
     }
 
-    /// Opens any folder of the work tree, by the parts of its path, making what is missing of it when `make` says so.
+    /// Opens any folder of the work tree, by the parts of its path, making what is missing of it if `make` is set.
     pub(crate) fn inside<'a>(
         layout: &Layout,
         parts: impl IntoIterator<Item = &'a str>,
@@ -103,7 +103,7 @@ impl Folder {
         Ok(FoundFolder::Folder(folder))
     }
 
-    /// What stands under a name; `None` for nothing. A link is not followed.
+    /// Returns the stat of a name; `None` if it does not exist. A link is not followed.
     pub(crate) fn stat(&self, name: impl AsRef<OsStr>) -> Result<Option<Stat>, StoreError> {
         let name = name.as_ref();
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -113,21 +113,21 @@ impl Folder {
         }
     }
 
-    /// Reads a regular file whole, unless it is [too large](is_unread), keeping its beginning.
+    /// Reads a regular file whole, unless it is [too large](is_unread), and keeps its beginning.
     ///
-    /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
+    /// Returns `None` if it is gone, is not a regular file, can't be opened, or does not stop changing.
     pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
         self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX, FILE_BYTES_READ_MAX)
     }
 
-    /// As [`read`](Self::read), for who changes a file and has to know what stands there: of one that is too large for
-    /// a collection, too, and up to what an object may have.
+    /// Like [`read`](Self::read), for replacing a file, which requires its content: hashes also a file that is too
+    /// large for a collection, up to the limit of an object.
     pub(crate) fn identify(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
         self.read_keeping(name.as_ref(), FILE_BYTES_KEPT_MAX, OBJECT_BYTES_MAX)
     }
 
-    /// Reads a regular file whole, keeping all of it. `None` as for [`read`](Self::read), and when it [is not read
-    /// whole](is_unread).
+    /// Reads a regular file whole and keeps all of it. Returns `None` as [`read`](Self::read) does, and for a file
+    /// that [is not read whole](is_unread).
     pub(crate) fn read_whole(&self, name: impl AsRef<OsStr>) -> Result<Option<SavedContent>, StoreError> {
         let content = self.read_keeping(name.as_ref(), FILE_BYTES_READ_MAX, FILE_BYTES_READ_MAX)?;
         Ok(content.filter(|content| !is_unread(&content.stat)))
@@ -143,7 +143,7 @@ impl Folder {
             let fd = match self.open_file(name) {
                 Ok(fd) => fd,
                 Err(Errno::LOOP | Errno::NOENT | Errno::NXIO | Errno::ACCESS) => return Ok(None),
-                // Anything else says nothing about the file: nobody has saved it because the disk fails.
+                // Anything else says nothing about the file: a failing disk is not an edit.
                 Err(errno) => return Err(self.failed("open", name, errno)),
             };
             let stat = rustix::fs::fstat(&fd).map_err(|errno| self.failed("look at", name, errno))?;
@@ -162,7 +162,7 @@ impl Folder {
         Ok(None)
     }
 
-    /// The id that git gives to a symbolic link; `None` if it is something else, or gone.
+    /// Returns the id that git gives to a symbolic link; `None` if it is something else, or gone.
     pub(crate) fn link(&self, name: impl AsRef<OsStr>) -> Result<Option<BlobId>, StoreError> {
         match rustix::fs::readlinkat(&self.fd, name.as_ref(), Vec::new()) {
             Ok(target) => Ok(Some(BlobId::of(target.as_bytes()))),
@@ -185,21 +185,21 @@ impl Folder {
 
 #[derive(Debug)]
 pub(crate) struct SavedContent {
-    /// What it is in the file system.
+    /// The stat of the file.
     pub(crate) stat: Stat,
-    /// The id that the whole content has in git; of a file that is not read whole an id that
-    /// nothing has in git, and that is another one when the file changes.
+    /// The id that the whole content has in git. For a file that is not read whole, an id that nothing in git has, and
+    /// that changes with the file.
     pub(crate) oid: BlobId,
-    /// At most [`FILE_BYTES_KEPT_MAX`] of it, unless all was asked for.
+    /// At most [`FILE_BYTES_KEPT_MAX`] of the content, unless all was requested.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Whether a file is too large to be read whole at every look.
+/// Returns whether a file is too large to be read whole at every scan.
 pub(crate) fn is_unread(stat: &Stat) -> bool {
     is_longer(stat, FILE_BYTES_READ_MAX)
 }
 
-/// Whether a file is larger than any that we make.
+/// Returns whether a file is larger than any that we make.
 pub(crate) fn is_unidentified(stat: &Stat) -> bool {
     is_longer(stat, OBJECT_BYTES_MAX)
 }
@@ -208,8 +208,8 @@ fn is_longer(stat: &Stat, bytes_max: usize) -> bool {
     u64::try_from(stat.st_size).is_ok_and(|len| len > bytes_max as u64)
 }
 
-/// Reads as many bytes as the file had when it was opened, and keeps at most `kept_max` of them; of one with more than
-/// `read_max` only the beginning is read. `None` when it has become shorter.
+/// Reads as many bytes as the file had when it was opened, and keeps at most `kept_max` of them; of a file with more
+/// than `read_max`, reads only the beginning. Returns `None` if the file has become shorter.
 fn read_content(
     file: &mut File,
     stat: Stat,
@@ -223,7 +223,7 @@ fn read_content(
         if bytes.len() < FILE_BYTES_KEPT_MAX {
             return Ok(None);
         }
-        // No blob has this name: its length is not that of what is hashed.
+        // No blob has this id, because the hashed length is not that of what is hashed.
         let mut hasher = BlobHasher::new(len);
         hasher.update(format!("{:?}", Stamp::of(&stat)).as_bytes());
         return Ok(Some(SavedContent { stat, oid: hasher.finish(), bytes }));

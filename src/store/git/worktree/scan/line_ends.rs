@@ -1,10 +1,10 @@
-//! Files whose line ends git changed when it checked them out (`core.autocrlf`, `eol=crlf`).
+//! Recognises files whose line ends git changed when it checked them out (`core.autocrlf`, `eol=crlf`).
 //!
-//! Nobody has edited such a file, though its bytes are not the blob's. We do not work out what
-//! attributes and configuration would do, and run no filter: the index is the witness. If it says
-//! that the file, as old and as long as it is now, is the checkout of that blob, and the file is
-//! the blob but for carriage returns before line feeds, then git made the difference. Where the
-//! index says nothing (the file was copied or saved again), `git status` makes it look and note.
+//! Such a file is not an edit, although its bytes are not the blob's. We do not evaluate attributes and configuration,
+//! and run no filter: the index is the evidence. If it says that the file, with its present times and length, is the
+//! checkout of that blob, and the file is the blob except for carriage returns before line feeds, then git made the
+//! difference. Where the index says nothing (the file was copied or saved again), `git status` makes git look and
+//! record it.
 
 use rustix::fs::Stat;
 
@@ -13,7 +13,7 @@ use crate::store::git::object::id::{Kind, name};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{BlobId, StoreError};
 
-/// Whether the bytes are a checkout of `blob` in which git changed the line ends.
+/// Returns whether the bytes are a checkout of `blob` in which git changed the line ends.
 pub(crate) fn is_checkout(
     index: &GitIndex,
     path: &str,
@@ -28,7 +28,7 @@ pub(crate) fn is_checkout(
     Ok(name(Kind::Blob, &with_line_feeds(bytes))? == *blob.as_bytes())
 }
 
-/// The id of the bytes of a file, if they are such a checkout.
+/// Returns the id of the bytes of a file, if they are such a checkout.
 pub(crate) fn checked_out(
     folder: &Folder,
     index: &GitIndex,
@@ -40,7 +40,7 @@ pub(crate) fn checked_out(
     Ok(is_checkout(index, path, blob, &content.stat, &content.bytes)?.then_some(content.oid))
 }
 
-/// Whether a line ends as Windows ends it.
+/// Returns whether any line ends as on Windows.
 pub(crate) fn has_crlf(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair == b"\r\n")
 }

@@ -1,4 +1,4 @@
-//! The names in the collections folder, whatever bytes they are made of.
+//! Lists the names in the collections folder, in any encoding.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -11,13 +11,12 @@ use crate::store::git::object::tree::{Pointer, RawTree};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{AtPath as _, StoreError};
 
-/// A name in the folder. One that is not UTF-8 is shown with replacement characters, as it is in
-/// the differences between commits.
+/// A name in the folder. Invalid UTF-8 is shown with replacement characters, as in differences between commits.
 #[derive(Debug)]
 pub(crate) struct ListedName {
-    /// For people and the engine.
+    /// The name for people and the engine.
     pub(crate) shown: String,
-    /// As it is, where that is something else.
+    /// The original name, if it differs.
     raw: Option<OsString>,
 }
 
@@ -28,7 +27,7 @@ impl ListedName {
         Self { shown: shown.into_owned(), raw }
     }
 
-    /// Finds what a shown name stands for, in the folder or in the head.
+    /// Finds the name that is shown like this, in the folder or in the head.
     pub(crate) fn find(folder: &Folder, head: &RawTree, shown: &str) -> Result<Self, StoreError> {
         let mut found = None;
         if shown.contains(char::REPLACEMENT_CHARACTER) {
@@ -39,18 +38,18 @@ impl ListedName {
         Ok(found.unwrap_or_else(|| Self { shown: shown.to_owned(), raw: None }))
     }
 
-    /// As the system has it.
+    /// Returns the original name.
     pub(crate) fn os(&self) -> &OsStr {
         self.raw.as_deref().unwrap_or(self.shown.as_ref())
     }
 
-    /// What the head has under it.
+    /// Returns the entry that the head has under it.
     pub(crate) fn in_head(&self, head: &RawTree) -> Option<Pointer> {
         head.get(self.os().as_bytes())
     }
 }
 
-/// The names in the folder that may be collection files, sorted.
+/// Returns the names in the folder that may be collection files, sorted.
 pub(crate) fn list(folder: &Folder) -> Result<Vec<ListedName>, StoreError> {
     let mut names = Vec::new();
     for entry in Dir::read_from(&folder.fd).at("read the folder", &folder.path)? {

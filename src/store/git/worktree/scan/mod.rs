@@ -1,4 +1,4 @@
-//! What stands in the folder of the work tree, and whether it can be believed.
+//! Inspects the collections folder of the work tree, and judges whether what it finds can be trusted.
 //!
 //! Nothing here changes a file of the work tree or the index.
 

@@ -1,4 +1,4 @@
-//! Who is writing a file, where the system does not tell: nobody knows; see `open_writers`.
+//! `open_writers` for systems that do not report who is writing a file: nothing is known.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! Who is in the middle of writing a file.
+//! Tracks which files are being written.
 //!
-//! The stamp of a file says nothing of a writer that pauses between two pieces, and the watcher's notice that made us
-//! look may be about a save that was followed by another, which has just begun. So the kernel's own queue is read
-//! here, right before the files are read and right after: it has the notice of what was done to a file before anybody
-//! can read what it did, as far as the file was made or cut short for it, which is how files are written anew.
+//! The stamp of a file does not show a writer that pauses between two pieces, and the watcher's notice that made us
+//! look may belong to a save that was followed by another, which has just begun. So the kernel's own queue (inotify)
+//! is read here, right before and right after the files are read: it has the notice of a change before anyone can read
+//! the change, provided that the file was created or truncated for it, which is how files are rewritten.
 //!
 //! ```text
 //! begin ──▶ read the files ──▶ end ──▶ a file is unfinished when it was
@@ -11,7 +11,7 @@
 //!                                      or was touched while it was read
 //! ```
 //!
-//! Where the system has no such notices (`no_open_writers`), nothing is known to be unfinished.
+//! Where the system has no such notices (`no_open_writers`), no file is known to be unfinished.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -28,15 +28,14 @@ use crate::store::git::disk::stamp::{Inode, Stamp, inode_of, now_ns};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::listing::ListedName;
 
-/// How long after a file was last written to somebody may be about to go on, when nobody saw whether
-/// it was closed.
+/// How long after the last change to a file its writer may continue, if we did not see whether it was closed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(100);
 
-/// How many bytes of notices are read at once.
+/// The size of the buffer for notices, in bytes.
 const NOTICES_LEN: usize = 4096;
 
-// `EXCL_UNLINK`: what was removed or replaced may be written to by whoever has it open, and is no
-// business of ours any more.
+// `EXCL_UNLINK`: a file that was removed or replaced may still be written by a process that has it open, but does not
+// concern us any more.
 const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
@@ -48,12 +47,12 @@ const WANTED: WatchFlags = WatchFlags::CREATE
 
 const WRITTEN: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MODIFY);
 
-/// Knows which files of the collections folder are being written.
+/// Tracks which files of the collections folder are being written.
 #[derive(Debug)]
 pub(crate) struct OpenWriters {
     watched: Option<Watched>,
     unseen_wait_ns: i128,
-    /// Whether somebody was told that nothing can be known.
+    /// Whether it was logged that nothing can be known.
     is_told: bool,
 }
 
@@ -69,7 +68,7 @@ impl OpenWriters {
         Self { watched: None, unseen_wait_ns, is_told: false }
     }
 
-    /// Takes note of what has happened up to now; the files of this folder are about to be read.
+    /// Takes in the notices so far; the files of this folder are about to be read.
     pub(crate) fn begin(&mut self, folder: &Folder) {
         if self.watched.as_mut().is_some_and(|watched| watched.begin() && watched.is_of(folder)) {
             return;
@@ -85,16 +84,16 @@ impl OpenWriters {
         }
     }
 
-    /// Takes note of what has happened meanwhile; the files were read.
+    /// Takes in the notices since [`begin`](Self::begin); the files have been read.
     pub(crate) fn end(&mut self) {
         if let Some(watched) = &mut self.watched {
             watched.take();
         }
     }
 
-    /// For how long a file has been left alone that somebody is not finished with, or was not when it
-    /// was read; `None` for a file that is whole. Where nobody saw whether it was closed, one that is
-    /// as the head has it is whole: a start finds thousands of those.
+    /// Returns how long ago a file was last changed if its writer has not finished, or had not when it was read;
+    /// `None` for a complete file. If we did not see whether it was closed, a file that equals the head is complete: a
+    /// start finds thousands of those.
     pub(crate) fn unfinished(
         &self,
         folder: &Folder,
@@ -119,18 +118,18 @@ impl OpenWriters {
 struct Watched {
     notices: OwnedFd,
     folder: Inode,
-    /// Since when everything that happens is seen.
+    /// The time since when everything that happens is seen.
     since_ns: i128,
-    /// Whether notices were lost, or none come any more.
+    /// Whether notices were lost, or no more arrive.
     is_over: bool,
-    /// What was written to and not closed since.
+    /// Files that were written to and not closed since.
     open: HashSet<Vec<u8>>,
-    /// What was written to since the files were last about to be read.
+    /// Files that were written to since the last `begin`.
     touched: HashSet<Vec<u8>>,
 }
 
 impl Watched {
-    /// Watches an open folder; `None` when another one has taken its place.
+    /// Watches an open folder; `None` if another one has taken its place.
     fn new(folder: &Folder) -> Result<Option<Self>, Errno> {
         let notices = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         inotify::add_watch(&notices, &folder.path, WANTED)?;
@@ -150,7 +149,7 @@ impl Watched {
         rustix::fs::fstat(&folder.fd).is_ok_and(|stat| inode_of(&stat) == self.folder)
     }
 
-    /// Forgets what was touched; returns whether the folder is still watched.
+    /// Forgets which files were touched; returns whether the folder is still watched.
     fn begin(&mut self) -> bool {
         self.take();
         self.touched.clear();
@@ -171,7 +170,7 @@ impl Watched {
             };
             let what = notice.events();
             if what.contains(ReadFlags::QUEUE_OVERFLOW) {
-                // Who has a file open now is as unknown as it was at the beginning.
+                // Which files are open is as unknown now as it was at the beginning.
                 self.open.clear();
                 self.since_ns = now_ns();
                 self.is_over = true;
@@ -187,7 +186,7 @@ impl Watched {
         }
     }
 
-    /// Whether a file was written to and not closed, or was when it was read.
+    /// Returns whether a file was written to and not closed, or was when it was read.
     fn is_written(&self, name: &[u8]) -> bool {
         self.open.contains(name) || self.touched.contains(name)
     }

@@ -1,7 +1,7 @@
-//! What is known of the files of the work tree.
+//! Caches the content ids of the files of the work tree.
 //!
-//! A file is hashed when its stamp is new, and remembered; what was read so soon after its last change that the stamp
-//! proves nothing (`disk::stamp`) is read again the next time.
+//! A file is hashed when its stamp is new. A file that was read so soon after its last change that the stamp proves
+//! nothing (`disk::stamp`) is read again the next time.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ struct Known {
     stamp: Stamp,
     oid: BlobId,
     settled: bool,
-    /// The id of its bytes, if they are a checkout of `oid` with other line ends.
+    /// The id of the bytes, if they are a checkout of `oid` with other line ends.
     converted: Option<BlobId>,
 }
 
@@ -35,7 +35,7 @@ impl StatCache {
         self.known.remove(name);
     }
 
-    /// The id of the content of a file that has not changed since it was read.
+    /// Returns the content id of a file that has not changed since it was read.
     pub(crate) fn find(&self, name: &str, stat: &Stat) -> Option<BlobId> {
         let known = self.known.get(name).filter(|known| known.settled && known.stamp == Stamp::of(stat))?;
         Some(known.oid)
@@ -47,14 +47,14 @@ impl StatCache {
         self.known.insert(name.to_owned(), Known { stamp, oid, settled, converted: None });
     }
 
-    /// Notes that the bytes of a file are a checkout of `oid`.
+    /// Records that the bytes of a file are a checkout of `oid`.
     pub(crate) fn note_converted(&mut self, name: &str, oid: BlobId, bytes: BlobId) {
         if let Some(known) = self.known.get_mut(name) {
             (known.oid, known.converted) = (oid, Some(bytes));
         }
     }
 
-    /// Adds to paths that are about to change what git has made of the files there.
+    /// Adds the ids of checked-out files with other line ends to paths that are about to change.
     pub(crate) fn add_converted(&self, changes: &mut PathChanges) {
         for (name, change) in changes {
             let known =

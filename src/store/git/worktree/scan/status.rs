@@ -1,4 +1,4 @@
-//! The work tree, compared with the head.
+//! Compares the work tree with the head.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,18 +22,18 @@ use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{Edit, FILE_BYTES_KEPT_MAX, GitLocks, Paths, Saved, Special, StoreError, WorkTree};
 
-/// How the work tree is looked at, and what is known of it.
+/// The settings and caches of scans of the work tree.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) stat_cache: StatCache,
-    // Nobody asks when only reading.
+    // `None` if the repository is only read.
     pub(crate) open_writers: Option<OpenWriters>,
-    /// For how long a fresh index may be half of a checkout.
+    /// How long a fresh index may be half of a checkout.
     pub(crate) checkout_time_max: Duration,
 }
 
 impl Scan {
-    /// A look at a work tree of which nothing is known; `writes` says whether somebody serves it.
+    /// Creates a scan with empty caches; `writes` says whether the repository is served.
     pub(crate) fn new(writes: bool) -> Self {
         Self {
             stat_cache: StatCache::default(),
@@ -78,15 +78,15 @@ impl Scan {
         {
             return Ok(WorkTree::Away(why));
         }
-        // A checkout that began meanwhile has changed files that the head does not explain.
+        // A checkout that has begun meanwhile has changed files in a way that the head does not explain.
         if is_in_the_way() || away(branch)?.is_some() {
             return Ok(WorkTree::Busy);
         }
         Ok(WorkTree::Here { edits, unfinished, half_done: half_done(layout) })
     }
 
-    /// Takes out what git has checked out with other line ends, and what is too large to be read whole and
-    /// is a checkout by its index: nobody has edited it.
+    /// Removes what is not an edit: files that git checked out with other line ends, and files that are too large to
+    /// be read whole and are checkouts by the index.
     fn forget_converted(
         &mut self,
         layout: &Layout,
@@ -129,7 +129,7 @@ impl Scan {
         Ok(())
     }
 
-    /// What differs from the head, and what somebody was in the middle of writing.
+    /// Returns what differs from the head, and which files were being written.
     fn edits(
         &mut self,
         folder: &Folder,
@@ -138,7 +138,7 @@ impl Scan {
     ) -> Result<(Vec<Edit>, BTreeMap<String, Duration>), StoreError> {
         let names = match paths {
             Paths::All => list(folder)?,
-            // Whatever a caller asks for, only names of the folder itself are looked at.
+            // Only names of the folder itself are looked at, whatever the caller asks for.
             Paths::Only(names) => {
                 let own = names.iter().filter(|name| is_collection_file(name) && !name.contains(['/', '\0']));
                 let own: BTreeSet<_> = own.collect();
@@ -157,7 +157,7 @@ impl Scan {
         let mut unfinished = BTreeMap::new();
         if let Some(open_writers) = &mut self.open_writers {
             open_writers.end();
-            // In the order of the names, as they are.
+            // The edits are still in the order of the names.
             let is_edit =
                 |name: &ListedName| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
             let alone = |name: &ListedName| {
@@ -188,7 +188,7 @@ impl Scan {
             return Ok(committed.map(|_| Saved::Gone));
         };
         let unexpected = |what| {
-            // What is no file in the head either is no edit.
+            // What is not a file in the head either is not an edit.
             let expected = committed.is_some_and(|pointer| !pointer.is_file());
             (!expected).then_some(Saved::Special(what))
         };
@@ -199,12 +199,12 @@ impl Scan {
         if committed.is_some() && self.stat_cache.find(&name.shown, &stat) == committed {
             return Ok(None);
         }
-        // Should it fail to be read, nothing is known of it.
+        // If it can't be read, nothing is known of it.
         self.stat_cache.forget(&name.shown);
         let content = match folder.read(name.os()) {
             Ok(Some(content)) => content,
             Err(error) if is_shortage(&error) => return Err(error),
-            // A file that the disk has lost harms only itself.
+            // A file that the disk has lost affects only itself.
             Ok(None) | Err(_) => return vanished(folder, head, name, unexpected),
         };
         self.stat_cache.keep(&name.shown, &content);
@@ -213,8 +213,8 @@ impl Scan {
     }
 }
 
-/// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has deleted it. Answers why
-/// that can't be told, where the index is of a kind that is not supported.
+/// Removes deletions of files that git was told to leave out of the work tree (`git sparse-checkout`). Returns the
+/// reason if the index is of an unsupported kind, so that they are unknown.
 fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<String>, StoreError> {
     let path = layout.git_dir.join("index");
     match file::parse(&path, read_if_there(&path)?) {
@@ -227,7 +227,7 @@ fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<Strin
     }
 }
 
-/// Why the work tree does not show the branch.
+/// Returns why the work tree does not show the branch; `None` if it does.
 pub(crate) fn away(branch: &Branch) -> Result<Option<String>, StoreError> {
     let layout = &branch.layout;
     if layout.work_tree.is_none() {
@@ -250,7 +250,7 @@ fn is_busy(layout: &Layout) -> bool {
     ["index.lock", "HEAD.lock"].iter().any(|lock| layout.git_dir.join(lock).symlink_metadata().is_ok())
 }
 
-/// What git keeps beside the index while something is under way, and what that is
+/// The files that git keeps beside the index during an operation, with the name of the operation
 /// (`wt_status_get_state` in git's `wt-status.c`).
 pub(crate) const HALF_DONE_SIGNS: [(&str, &str); 6] = [
     ("rebase-merge", "a rebase"),
@@ -261,7 +261,7 @@ pub(crate) const HALF_DONE_SIGNS: [(&str, &str); 6] = [
     ("BISECT_LOG", "a bisection"),
 ];
 
-/// What `git status` would say is under way.
+/// Returns the operation that `git status` would report.
 fn half_done(layout: &Layout) -> Option<&'static str> {
     HALF_DONE_SIGNS.iter().find(|(file, _)| layout.git_dir.join(file).exists()).map(|(_, what)| *what)
 }
@@ -283,7 +283,7 @@ fn collection_files(head: &RawTree) -> impl Iterator<Item = String> {
         .filter(|name| is_collection_file(name))
 }
 
-/// What to say of a file that was there and could not be opened.
+/// Describes a file that existed and could not be opened.
 fn vanished(
     folder: &Folder,
     head: &RawTree,
