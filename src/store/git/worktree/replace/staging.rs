@@ -1,8 +1,8 @@
-//! Files of the work tree in the making, before they take their places; see `swap`.
+//! Drafts of files of the work tree, before they are moved into place; see `swap`.
 //!
-//! A draft stands in the staging folder, on the same file system. When it has changed places with a file,
-//! that folder has the file, which may be what a person saved a moment ago: so a draft that a kill has left
-//! is only removed if git has its content as well.
+//! A draft is in the staging folder, on the same file system. After an exchange with a file, the staging folder has
+//! that file, which may be what a person saved a moment ago. So a draft that a kill has left is removed only if git
+//! has its content.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,25 +19,25 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{AtPath as _, BlobId, StoreError};
 
-/// What drafts in the state folder begin with; the rest is the file's name.
+/// The prefix of drafts in the state folder; the name of the file follows.
 const DRAFT_PREFIX: &str = "file-";
-/// What drafts in the collections folder itself begin with, when that is elsewhere; a mark of the repository and the
-/// file's name follow.
+/// The prefix of drafts in the collections folder itself, if the state folder is on another file system; a mark of the
+/// repository and the name of the file follow.
 const NEIGHBOUR_PREFIX: &str = ".collectory-";
 
-/// The new content of a file, or where a symbolic link leads.
+/// The new content of a file, or the target of a symbolic link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewFile<'a> {
     pub(crate) oid: BlobId,
     pub(crate) mode: u32,
-    /// The mode that a tree had there before.
+    /// The mode that the tree had there before.
     pub(crate) mode_before: Option<u32>,
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> NewFile<'a> {
-    /// What a place in a tree names, with its content, after what it named before, if that is known; nothing where
-    /// either is missing.
+    /// Combines an entry of a tree with its content, and with the entry before it if that is known; `None` without an
+    /// entry or without content.
     pub(crate) fn of(
         before: Option<Pointer>,
         pointer: Option<Pointer>,
@@ -51,12 +51,12 @@ impl<'a> NewFile<'a> {
         })
     }
 
-    /// The mode to have in place of a file: that file's own, but for what has become of the mode in the tree. Who has
-    /// changed it otherwise has not committed that.
+    /// Returns the mode for a file that replaces another: that file's own, unless the mode in the tree has changed.
+    /// Any other difference is a person's and is not committed.
     pub(crate) fn mode_over(&self, replaced: Mode) -> Mode {
         let is_executable = replaced.contains(Mode::XUSR);
         match (self.mode_before, self.mode) {
-            // Whoever may read it may execute it.
+            // Everyone who may read it may execute it.
             (Some(FILE), EXECUTABLE) if !is_executable => {
                 replaced | Mode::from_raw_mode((replaced.as_raw_mode() & 0o444) >> 2)
             }
@@ -66,7 +66,7 @@ impl<'a> NewFile<'a> {
     }
 }
 
-/// A folder for drafts of the files of another one.
+/// A folder for drafts of the files of another folder.
 #[derive(Debug)]
 pub(crate) struct Staging {
     pub(crate) folder: Folder,
@@ -74,23 +74,23 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// The staging folder of the collections folder: the folder of our own in the repository; where that is on another
-    /// file system, the collections folder itself.
+    /// Returns the staging folder of the collections folder: the state folder in the repository or, if that is on
+    /// another file system, the collections folder itself.
     pub(crate) fn near(layout: &Layout, folder: &Folder) -> Result<Self, StoreError> {
         let state = Folder::open(&layout.work_tree_state())?;
-        // A rename stays within one file system.
+        // A rename works only within one file system.
         Ok(match neighbour_prefix(&state, folder)? {
             None => Self { folder: state, prefix: DRAFT_PREFIX.to_owned() },
             Some(prefix) => Self { folder: Folder::open(&folder.path)?, prefix },
         })
     }
 
-    /// What the draft of a file is called.
+    /// Returns the name of a file's draft.
     pub(crate) fn draft_of(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// Writes the draft of a file in the place of one that was left, with this mode if it replaces another one.
+    /// Writes the draft of a file over one that was left; `mode_over` is its mode if it replaces a file.
     pub(crate) fn write(
         &self,
         name: &str,
@@ -104,7 +104,7 @@ impl Staging {
             return rustix::fs::symlinkat(OsStr::from_bytes(new.bytes), &self.folder.fd, draft)
                 .map_err(failed);
         }
-        // The process's own mask takes away what others may not have, as it does for git.
+        // The umask takes away permissions, as it does for git.
         let mode = Mode::from_raw_mode(if new.mode == EXECUTABLE { 0o777 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.folder.fd, draft, flags, mode).map_err(failed)?;
@@ -121,8 +121,8 @@ impl Staging {
         })
     }
 
-    /// Keeps what is in the place of the draft of a file, since a person saved it and it has no other place, under a
-    /// name that says so; one that nobody serves where the drafts are, too.
+    /// Keeps what is in place of a file's draft, which a person saved and which exists nowhere else, under a name that
+    /// says so. Beside collection files that name begins with a dot, so that it is not served.
     pub(crate) fn keep(&self, name: &str) -> Result<(), StoreError> {
         let dot = if self.prefix.starts_with('.') { "." } else { "" };
         let kept = free_name(&self.folder.path, &format!("{dot}kept-file-{name}"));
@@ -131,7 +131,7 @@ impl Staging {
         fs::rename(&draft, &kept).at("keep", &draft)
     }
 
-    /// Removes the draft of a file, or what has changed places with it.
+    /// Removes the draft of a file, or what was exchanged with it.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
         let draft = &self.draft_of(name);
         match rustix::fs::unlinkat(&self.folder.fd, draft, AtFlags::empty()) {
@@ -140,14 +140,14 @@ impl Staging {
         }
     }
 
-    /// Removes all drafts, and keeps those whose content git does not have.
+    /// Removes all drafts but those whose content git does not have, which are kept.
     fn sweep(&self, objects: &mut Objects) -> Result<(), StoreError> {
         let entries = fs::read_dir(&self.folder.path).at("read", &self.folder.path)?;
         for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             let Some(name) = draft.strip_prefix(&self.prefix) else { continue };
             let is_saved = match self.folder.identify(&draft)? {
                 Some(content) => !content.bytes.is_empty() && !objects.has(content.oid.as_bytes()),
-                // A link may be a draft too; what else can't be read is none.
+                // A link may be a draft too; anything else that can't be read is not a draft, and is kept.
                 None => self.folder.link(&draft)?.is_none_or(|target| !objects.has(target.as_bytes())),
             };
             if is_saved { self.keep(name)? } else { self.remove(name)? }
@@ -156,8 +156,8 @@ impl Staging {
     }
 }
 
-/// What drafts begin with that stand beside the files themselves, as the folder of our own is on another file system:
-/// nobody else calls a file so by chance. `None` where they stand in that folder.
+/// Returns the prefix of drafts beside the files themselves, if the state folder is on another file system; no other
+/// file has it by chance. `None` if drafts go to the state folder.
 fn neighbour_prefix(state: &Folder, folder: &Folder) -> Result<Option<String>, StoreError> {
     let stat = |folder: &Folder| rustix::fs::fstat(&folder.fd).at("look at", &folder.path);
     let (state, folder) = (stat(state)?, stat(folder)?);
@@ -165,13 +165,13 @@ fn neighbour_prefix(state: &Folder, folder: &Folder) -> Result<Option<String>, S
     Ok((state.st_dev != folder.st_dev).then(mark))
 }
 
-/// The mode of a file, without its kind.
+/// Returns the mode of a file, without its type.
 pub(crate) fn mode_of(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode)
 }
 
-/// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
-/// that happens when the kill came between an exchange and the look after it.
+/// Removes the drafts that a killed process of ours left, but keeps those that have what a person saved: the kill may
+/// have come between an exchange and the check after it.
 pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
     let own = Folder::open(&layout.work_tree_state())?;
     Staging { folder: own, prefix: DRAFT_PREFIX.to_owned() }.sweep(objects)?;
@@ -179,18 +179,17 @@ pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), 
     Staging::near(layout, &folder)?.sweep(objects)
 }
 
-/// Whether this is what a power cut makes of a file that was not flushed, and nothing to be kept.
+/// Returns whether this is what a power cut makes of an unflushed file, with nothing worth keeping.
 pub(crate) fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Whether this may be what a power cut makes of a file that was not flushed: nothing, or what the blocks
-/// had before.
+/// Returns whether this may be what a power cut makes of an unflushed file: nothing, or old bytes of its blocks.
 pub(crate) fn is_torn(bytes: &[u8]) -> bool {
     is_blank(bytes) || bytes.contains(&0) || std::str::from_utf8(bytes).is_err()
 }
 
-/// Keeps what a power cut has made of a file.
+/// Keeps a copy of a file that a power cut has damaged.
 pub(crate) fn keep_aside(path: &Path, state: &Path) -> Result<(), StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let kept = free_name(state, &format!("kept-{name}"));
@@ -198,7 +197,7 @@ pub(crate) fn keep_aside(path: &Path, state: &Path) -> Result<(), StoreError> {
     fs::copy(path, &kept).map(drop).at("keep", path)
 }
 
-/// The first of `name`, `name-1`, `name-2` and so on that nothing has yet.
+/// Returns the first of `name`, `name-1`, `name-2` and so on that does not exist yet.
 fn free_name(folder: &Path, name: &str) -> PathBuf {
     let others = (1..).map(|number| format!("{name}-{number}"));
     let mut paths = std::iter::once(name.to_owned()).chain(others).map(|name| folder.join(name));

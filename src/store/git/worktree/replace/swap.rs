@@ -1,12 +1,12 @@
-//! One file changed: it is looked at before it is touched, and again after.
+//! Changes one file, and checks it before and after.
 //!
-//! The new content is exchanged with the old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and what came
-//! out is looked at. When a person saved in between, it goes back the same way, and so does what they save while it
-//! does. New files are put in place only where nothing stands (`RENAME_NOREPLACE`), and a file to be deleted is moved
-//! away, looked at, and only then removed.
+//! The new content is exchanged with the old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and the file
+//! that came out is checked. If a person saved in between, it goes back the same way, and so does what they save
+//! during that. New files are put in place only where nothing exists (`RENAME_NOREPLACE`), and a file to be deleted is
+//! moved away, checked, and only then removed.
 //!
-//! On file systems without these renames (some network file systems) the second look comes right
-//! before an ordinary rename, which leaves a window of microseconds.
+//! On file systems without these renames (some network file systems) the second check comes right before an ordinary
+//! rename, which leaves a window of microseconds.
 
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use crate::store::git::worktree::replace::staging::{
 use crate::store::git::worktree::scan::folder::{Folder, is_unidentified};
 use crate::store::{BlobId, StoreError};
 
-/// The collections folder, with a place for files in the making.
+/// Replaces files of the collections folder, by way of a staging folder.
 #[derive(Debug)]
 pub(crate) struct Replacer<'a> {
     layout: &'a Layout,
@@ -38,19 +38,19 @@ impl<'a> Replacer<'a> {
         self.folder
     }
 
-    /// Puts `new` (or nothing) in the place of any of `olds` (or nothing), if one of them is what stands there;
-    /// answers whether `new` stands there now.
+    /// Replaces the file with `new` (`None`: removes it) if it has any of `olds` (`None`: if it does not exist);
+    /// returns whether the path now holds `new`.
     pub(crate) fn change(
         &self,
         name: &str,
         olds: &[Option<BlobId>],
         new: Option<NewFile<'_>>,
     ) -> Result<bool, StoreError> {
-        // A tree may name anything; no file of this folder is called so.
+        // A tree may have any name; no file of this folder has this one.
         if name.contains('/') {
             return Ok(false);
         }
-        // Once more, since what somebody puts there meanwhile may be another one of them.
+        // Twice, because a file that changes meanwhile may have another one of `olds`.
         Ok(self.try_change(name, olds, new)? || olds.len() > 1 && self.try_change(name, olds, new)?)
     }
 
@@ -87,14 +87,13 @@ impl<'a> Replacer<'a> {
         }
     }
 
-    /// The mode for what comes in place of a file; its own where git was told that modes mean nothing here.
+    /// Returns the mode for the file that replaces another; the replaced one's own if git is told to ignore modes.
     fn mode_over(&self, replaced: Mode, new: Option<NewFile<'_>>) -> Mode {
         let mode = new.map_or(replaced, |new| new.mode_over(replaced));
         if mode == replaced || user_config::has_file_modes(self.layout) { mode } else { replaced }
     }
 
-    /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
-    /// kept.
+    /// Returns the content id of a file that makes no sense after a power cut. Keeps a copy, unless it is blank.
     pub(crate) fn torn(&self, name: &str) -> Result<Option<BlobId>, StoreError> {
         let content = self.folder.identify(name)?;
         let Some(content) = content.filter(|content| is_torn(&content.bytes)) else { return Ok(None) };
@@ -104,15 +103,15 @@ impl<'a> Replacer<'a> {
         Ok(Some(content.oid))
     }
 
-    /// Puts the draft of a file in its place, unless that holds something else than when it was looked at; answers
-    /// whether it stands there now.
+    /// Puts the draft of a file in its place, unless the file has changed since it was checked; returns whether the
+    /// path now holds the draft.
     ///
-    /// What a person saves meanwhile goes back to its place, and so does what they save while that happens: only
-    /// what was to be replaced, or what we have put there ourselves, ever goes.
+    /// What a person saves meanwhile goes back to its place, and so does what they save during that. Only what was to
+    /// be replaced, or what we put there ourselves, is ever removed.
     pub(crate) fn exchange(&self, name: &str, old: BlobId, new: BlobId) -> Result<bool, StoreError> {
         match self.place(name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
-            // The file has gone. If it has not, the draft has, and that is no edit of a person's.
+            // The file is gone. If it is not, the draft is, and that is no edit of a person.
             Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
                 return self.staging.remove(name).map(|()| false);
             }
@@ -125,7 +124,7 @@ impl<'a> Replacer<'a> {
         let (mut replaced, mut placed) = (old, Some(new));
         let mut unread = None;
         loop {
-            // What can't be read may be a person's, and goes back.
+            // What can't be read may be a person's, so it goes back.
             let came_out = self.content_of_draft(name).unwrap_or_else(|error| {
                 unread = Some(error);
                 None
@@ -136,7 +135,7 @@ impl<'a> Replacer<'a> {
             }
             match self.place(name, RenameFlags::EXCHANGE) {
                 Ok(()) => (),
-                // The file has gone meanwhile; theirs still goes back.
+                // The file is gone by now; what the person saved still goes back.
                 Err(Errno::NOENT) if self.rename_new(name)? => return Ok(false),
                 Err(errno) => {
                     self.staging.keep(name)?;
@@ -159,7 +158,7 @@ impl<'a> Replacer<'a> {
         renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
     }
 
-    /// Removes a file by way of the place of its draft, unless it holds something else by now.
+    /// Removes a file by way of the place of its draft, unless it has changed by now.
     pub(crate) fn take_away(&self, name: &str, old: BlobId) -> Result<bool, StoreError> {
         self.staging.remove(name)?;
         let draft = self.staging.draft_of(name);
@@ -176,7 +175,7 @@ impl<'a> Replacer<'a> {
         came_out.map(|_| false)
     }
 
-    /// Moves the draft of a file to its place, where nothing stands; answers whether it did.
+    /// Moves the draft of a file into place if nothing exists there; returns whether it did.
     fn rename_new(&self, name: &str) -> Result<bool, StoreError> {
         let failed = |errno| self.folder.failed("make", name, errno);
         match self.place(name, RenameFlags::NOREPLACE) {
@@ -184,7 +183,7 @@ impl<'a> Replacer<'a> {
             Err(Errno::EXIST) => Ok(false),
             Err(errno) if is_unsupported(errno) => {
                 let (drafts, draft) = (&self.staging.folder.fd, self.staging.draft_of(name));
-                // A second name can't replace anything either.
+                // A hard link can't replace anything either.
                 match rustix::fs::linkat(drafts, &draft, &self.folder.fd, name, AtFlags::empty()) {
                     Ok(()) => Ok(true),
                     Err(Errno::EXIST) => Ok(false),
@@ -200,13 +199,13 @@ impl<'a> Replacer<'a> {
         }
     }
 
-    /// Renames the draft of a file to it, or exchanges the two.
+    /// Renames the draft of a file to the file's name, or exchanges the two.
     fn place(&self, name: &str, flags: RenameFlags) -> Result<(), Errno> {
         let draft = self.staging.draft_of(name);
         rustix::fs::renameat_with(&self.staging.folder.fd, draft, &self.folder.fd, name, flags)
     }
 
-    /// What the file has, or the link, that has come to the place of the draft of a file.
+    /// Returns the content id of the file or link that is in place of a file's draft.
     fn content_of_draft(&self, name: &str) -> Result<Option<BlobId>, StoreError> {
         Ok(match holds(&self.staging.folder, &self.staging.draft_of(name))? {
             Holds::File(oid, _) | Holds::Link(oid) => Some(oid),
@@ -259,7 +258,7 @@ fn holds(folder: &Folder, name: &str) -> Result<Holds, StoreError> {
     Ok(folder.stat(name)?.map_or(Holds::Nothing, |_| Holds::Other))
 }
 
-/// Whether what stands under a name is any of these, or nothing where one of them is nothing.
+/// Returns whether the path holds any of these; `None` means that it does not exist.
 pub(crate) fn holds_any(
     folder: &Folder,
     name: &str,
