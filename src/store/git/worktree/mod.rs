@@ -1,5 +1,4 @@
-//! The work tree of the served branch: looked at in [`scan`], its files changed by [`replace`], which
-//! [`apply`] decides.
+//! The work tree of the served branch: [`scan`] inspects it, [`replace`] changes its files, [`apply`] decides which.
 //!
 //! Nothing here commits.
 

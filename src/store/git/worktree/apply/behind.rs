@@ -1,5 +1,5 @@
-//! Whether a work tree is behind its branch, for whoever looks and changes nothing: what [`Checkout::catch_up`] and a
-//! start would bring forward, by the same rule.
+//! Reports which paths of the work tree are behind the branch and changes nothing: those that [`Checkout::catch_up`]
+//! and a start would bring forward, by the same rule.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::git::worktree::scan::status;
 
 impl Checkout {
-    /// The paths whose file or index entry is what an older revision had; the objects of the packs that are `kept`
-    /// tell which write was under way.
+    /// Returns the paths whose file or index entry has what an older revision had. `kept` has the objects of the packs
+    /// with keep files, which show the write that was under way.
     pub(crate) fn behind(
         &mut self,
         reader: &mut Reader,

@@ -1,23 +1,23 @@
-//! A work tree that is behind its branch: whether it is, and what is done about it.
+//! Brings forward a work tree that is behind its branch.
 //!
-//! This is the one rule for whatever may have come between a commit and the work tree: a kill, a power
-//! cut, a move of the branch that was not ours.
+//! One rule covers everything that may come between a commit and the work tree: a kill, a power cut, a move of the
+//! branch that was not ours.
 //!
-//! 1. What we made of a file or an index entry is what any commit has between the revision that the work
-//!    tree is known to have, after a restart of the system on disk, and the head; and for an entry also what
-//!    a commit has that was under way to the branch.
-//! 2. Whatever is what we made of it becomes what the head has, and so does what was not flushed and makes
-//!    no sense after a restart of the system: an index that can't be read, a file without text.
+//! 1. A file or an index entry may be ours if it has what any commit has between the revision that the work tree is
+//!    known to have (after a restart of the system: to have on disk) and the head. An entry may also have what a
+//!    commit has that was under way to the branch.
+//! 2. What may be ours becomes what the head has. So does what was not flushed and makes no sense after a restart of
+//!    the system: an index that can't be read, a file that is not text.
 //! 3. Anything else is a person's and stays.
 //!
-//! Files outside the collections folder are brought forward where the branch is shared with a remote (see `others`).
+//! Files outside the collections folder are brought forward if the branch is shared with a remote (see `others`).
 //!
-//! Which revision is known the checkpoint (`repo::checkpoint`) says, and which commits were under way the marks of
-//! their packs do (see `interrupted`). The checkpoint may be older than the truth, since a person's own commit or
-//! checkout brings the work tree forward without us: then files and entries are what the *new* head has,
-//! and nothing is to be done. As long as the system runs, order proves something as well: we always change
-//! the file first and the index after it, so an entry that is new beside a file that is old is a person's
-//! edit and stays, unless we were killed while the index was ahead: then the file alone counts, whatever is staged.
+//! The checkpoint (`repo::checkpoint`) records the known revision, and the keep files of packs show which commits were
+//! under way (see `interrupted`). The checkpoint may be older than the truth, because a person's own commit or
+//! checkout brings the work tree forward without us: then files and entries have what the *new* head has, and nothing
+//! is to be done. While the system runs, order is evidence too: we always change the file first and the index after
+//! it, so a new entry beside an old file is a person's edit and stays. The exception is a kill while the index was
+//! ahead: then only the file counts, whatever is staged.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -36,15 +36,13 @@ use crate::store::git::worktree::apply::update::{Occasion, is_known};
 use crate::store::git::worktree::scan::status;
 use crate::store::{Commits as _, StoreError, TreeEntry};
 
-/// How many commits are looked through for what we made of a file. Everything is flushed every few dozen
-/// commits, so there are that many only when others moved the branch; what is older is kept as if a person
-/// had edited it.
+/// How many commits are searched for what we wrote to a file. Everything is flushed every few dozen commits, so there
+/// are this many only if others moved the branch; what is older is kept as if a person had edited it.
 const JUDGED_COMMITS_MAX: usize = 100_000;
 
 impl Checkout {
-    /// Brings a work tree forward that is behind; see
-    /// [`Journal::catch_up`](crate::store::Journal::catch_up). `wait` is how long to wait for
-    /// someone else's lock.
+    /// Brings forward a work tree that is behind, waiting up to `wait` for the lock of another process; see
+    /// [`Journal::catch_up`](crate::store::Journal::catch_up).
     pub(crate) fn catch_up(&mut self, reader: &mut Reader, wait: Duration) -> Result<(), StoreError> {
         if status::away(&self.branch)?.is_some() {
             return Ok(());
@@ -54,8 +52,8 @@ impl Checkout {
         if self.is_done(known, head) {
             return Ok(());
         }
-        // `git commit` moves the branch before the index that it holds the lock of: who is still at it
-        // brings the index along, and the next command of theirs must find no lock of ours.
+        // `git commit` moves the branch before the index, whose lock it holds. If it is still at work it updates the
+        // index itself, and the person's next command must not meet a lock of ours.
         let index_lock = lock_of(&self.index.path);
         let is_being_brought = wait.is_zero() && index_lock.symlink_metadata().is_ok();
         if self.was_brought_along(reader, known, head)? {
@@ -71,8 +69,8 @@ impl Checkout {
         }
     }
 
-    /// Brings it along where we have moved the branch to what does not descend from where it was, if it was brought to
-    /// there; a step forward is left to [`catch_up`](Self::catch_up).
+    /// Brings the work tree along after we moved the branch to a revision that does not descend from the old one, if
+    /// the work tree was at the old one. Leaves a step forward to [`catch_up`](Self::catch_up).
     pub(crate) fn follow(
         &mut self,
         reader: &mut Reader,
@@ -91,7 +89,7 @@ impl Checkout {
         self.checkpoint.write(Some(to))
     }
 
-    /// [`catch_up`](Self::catch_up) for who has the lock of the index already, while the work tree shows the branch.
+    /// [`catch_up`](Self::catch_up) for a caller with the index lock, while the work tree shows the branch.
     pub(crate) fn catch_up_under(&mut self, reader: &mut Reader, lock: HeldLock) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
         let known = self.known(head);
@@ -115,8 +113,8 @@ impl Checkout {
         Ok(())
     }
 
-    /// What is known of the work tree; without a checkpoint, that nobody knows whether the system was started
-    /// anew since it was brought to the head.
+    /// Returns what is known of the work tree. Without a checkpoint that is the head, possibly before a restart of the
+    /// system.
     pub(crate) fn known(&self, head: Option<Revision>) -> Checkpointed {
         let unknown = Checkpointed { revision: head, flushed: head, after_restart: true };
         self.checkpoint.read().unwrap_or(unknown)
@@ -126,9 +124,9 @@ impl Checkout {
         known.revision == head && !known.after_restart && self.under_way.is_empty()
     }
 
-    /// Whether nothing is to be done because whoever moved the branch has brought the index along,
-    /// as an ordinary `git commit` does. Found out without the lock, which would be in the way of
-    /// the person's next command, and without writing an index that may be large.
+    /// Returns whether nothing is to be done because the process that moved the branch has updated the index, as an
+    /// ordinary `git commit` does. Needs no lock, which would hinder the person's next command, and writes no index,
+    /// which may be large.
     fn was_brought_along(
         &self,
         reader: &mut Reader,
@@ -148,7 +146,7 @@ impl Checkout {
     }
 }
 
-/// The head, if it descends from what the work tree has.
+/// Returns the head if it descends from what the work tree has.
 pub(crate) fn is_ahead(
     reader: &mut Reader,
     head: Option<Revision>,
@@ -158,7 +156,7 @@ pub(crate) fn is_ahead(
     Ok(reader.descends(new, old)?.then_some(new))
 }
 
-/// What differs in the collections folder between two revisions.
+/// Returns what differs in the collections folder between two revisions.
 pub(crate) fn changes_between(
     reader: &mut Reader,
     old: Option<Revision>,
@@ -177,8 +175,7 @@ pub(crate) fn changes_between(
     Ok(changes)
 }
 
-/// What differs in the collections folder between two revisions, and every file that is what it was and was something
-/// else in a commit between the two.
+/// Like [`changes_between`], with what the commits between the two had. Includes files that changed and changed back.
 pub(crate) fn changes_since(
     reader: &mut Reader,
     old: Option<Revision>,
@@ -203,7 +200,7 @@ pub(crate) fn changes_since(
     Ok(changes)
 }
 
-/// A change of a file; what is or was none is a person's to check out.
+/// Builds the change of a file; `None` if either side is not a file, because a person has to check that out.
 fn change_of(
     reader: &mut Reader,
     before: Option<Pointer>,
@@ -213,7 +210,7 @@ fn change_of(
         return Ok(None);
     }
     let content = match after.map(|pointer| reader.objects.blob(pointer.blob())).transpose() {
-        // The file is behind then, and the others need not be.
+        // Only this file is behind then.
         Err(StoreError::Damaged { .. }) => None,
         content => content?,
     };

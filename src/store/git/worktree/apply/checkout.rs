@@ -1,4 +1,4 @@
-//! The checkout of the served branch: files and index, and what is known of them.
+//! The checkout of the served branch: its files, its index, and the state kept about them.
 
 use std::mem;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status::{self, Scan};
 use crate::store::{AtPath as _, GitLocks, Paths, StoreError, WorkTree};
 
-/// Files and index of the work tree, as far as it shows the served branch.
+/// The files and the index of the work tree, as far as it shows the served branch.
 pub(crate) struct Checkout {
     pub(crate) layout: Arc<Layout>,
     pub(crate) branch: Branch,
@@ -33,16 +33,16 @@ pub(crate) struct Checkout {
     pub(crate) recent: RecentWrites,
     // Files that could not be brought up to the branch.
     pub(crate) lagging: Lagging,
-    // Whether the index has what the files do not have yet.
+    // Whether the index is ahead of the files.
     pub(crate) is_index_ahead: bool,
-    // Commits that were to become the head when our predecessor was ended; the index may have them already.
+    // Commits whose publication was interrupted; the index may have their entries already.
     pub(crate) under_way: Vec<Revision>,
     // Whether files were written since they were last flushed.
     is_dirty: bool,
 }
 
 impl Checkout {
-    /// The checkout of a branch; `writes` says whether files and index may be changed.
+    /// Creates the checkout of a branch; `writes` says whether files and index may be changed.
     pub(crate) fn new(branch: &Branch, writes: bool, barrier: &Barrier) -> Result<Self, StoreError> {
         let layout = Arc::clone(&branch.layout);
         let state = layout.work_tree_state();
@@ -60,20 +60,19 @@ impl Checkout {
         })
     }
 
-    /// Whether the work tree shows the served branch, as far as can be told.
+    /// Returns whether the work tree shows the served branch; `false` if that can't be determined.
     pub(crate) fn is_shown(&self) -> bool {
         status::away(&self.branch).is_ok_and(|away| away.is_none())
     }
 
-    /// Takes `index.lock` when the served branch is checked out; `wait` is how long to wait for
-    /// someone else.
+    /// Takes `index.lock` if the served branch is checked out, waiting up to `wait` for another process.
     pub(crate) fn lock_index(&self, wait: Duration) -> Result<Option<HeldLock>, StoreError> {
         let shown = || status::away(&self.branch).map(|away| away.is_none());
         if !shown()? {
             return Ok(None);
         }
         let lock = self.index.lock(wait)?;
-        // Whoever held it may have checked out another branch.
+        // The previous holder of the lock may have checked out another branch.
         Ok(shown()?.then_some(lock))
     }
 
@@ -90,7 +89,7 @@ impl Checkout {
             let mut seen = self.scan.compare(&self.branch, folder, paths, locks)?;
             self.lagging.forget_explained(&mut seen);
             if locks == GitLocks::Ignore {
-                // Who holds the lock may be setting them back; if not, they are seen a moment later.
+                // The holder of the lock may have set these files back; a real edit is seen again a moment later.
                 self.recent.forget_replaced(&mut seen);
                 return Ok(seen);
             }
@@ -102,26 +101,26 @@ impl Checkout {
                 return Ok(WorkTree::Busy);
             }
             if !is_mended {
-                // Git tells nobody what it is about to do.
+                // Git does not announce what it is about to do.
                 std::thread::sleep(checkout_in_progress::RETRY_WAIT);
             }
         }
     }
 
-    /// Looks for the collections folder, and makes it when there are new files for it.
+    /// Opens the collections folder, and makes it if there are new files for it.
     pub(crate) fn find_folder(&self, changes: &PathChanges) -> Result<FoundFolder, StoreError> {
         let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
         Folder::collections(&self.layout, has_new)
     }
 
-    /// Refuses to write where files of the work tree may not be changed: they would be left behind.
+    /// Fails if files of the work tree can't be changed, because a write would leave them behind.
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         let Some(folder) = self.written_folder() else { return Ok(()) };
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS).at("write in", &folder)
     }
 
-    /// The collections folder, or the one that it would be made in.
+    /// Returns the collections folder, or the existing folder in which it would be made.
     pub(crate) fn written_folder(&self) -> Option<PathBuf> {
         let mut folder = self.layout.work_tree.clone()?;
         for part in &self.layout.folder {
@@ -134,12 +133,12 @@ impl Checkout {
         Some(folder)
     }
 
-    /// Says that files were written that nobody has flushed.
+    /// Notes that files were written and not flushed.
     pub(crate) const fn soil(&mut self) {
         self.is_dirty = true;
     }
 
-    /// Whether files were written since this was asked last, which are to be flushed.
+    /// Returns whether files were written since the last call, so that a flush is due.
     pub(crate) const fn take_dirty(&mut self) -> bool {
         mem::replace(&mut self.is_dirty, false)
     }

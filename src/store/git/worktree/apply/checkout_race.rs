@@ -1,12 +1,10 @@
-//! A write that raced with a checkout of another branch, taken back out of the work tree.
+//! Takes back a write that raced with a checkout of another branch.
 //!
-//! `git checkout other` writes files and index, releases `index.lock`, and only then makes `HEAD`
-//! name the other branch (`switch_branches` in git's `builtin/checkout.c`). A write that comes in
-//! between still finds the served branch checked out, and puts its files and entries where the other
-//! branch's are by now: the person's next commit there would take them along. No lock that git takes
-//! could tell, so we look afterwards: if `HEAD` names something else and the index is still the very
-//! file that we left, nobody has checked anything out since, and what we put there goes back to what
-//! `HEAD` has.
+//! `git checkout other` writes files and index, releases `index.lock`, and only then makes `HEAD` name the other
+//! branch (`switch_branches` in git's `builtin/checkout.c`). A write in between still finds the served branch checked
+//! out, and puts its files and entries among those of the other branch: the person's next commit there would include
+//! them. None of git's locks prevents that, so we look afterwards: if `HEAD` names something else and the index is
+//! still the very file that we left, nothing was checked out since, and what we wrote goes back to what `HEAD` has.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +21,8 @@ use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_after};
 use crate::store::git::worktree::replace::swap::Replacer;
 
 impl Checkout {
-    /// Takes recent writes out of the work tree if `HEAD` turned away while they were made. A lock
-    /// that somebody holds is no trouble: whoever writes the index knows what `HEAD` has.
+    /// Takes recent writes out of the work tree if `HEAD` moved to another branch while they were made. A lock held by
+    /// another process is no error, because a process that writes the index knows what `HEAD` has.
     pub(crate) fn undo_race(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
         if self.recent.is_empty() || !self.index.is_as_we_left_it() {
             return Ok(());
@@ -34,7 +32,7 @@ impl Checkout {
         if !self.index.is_as_we_left_it() || self.shown_instead()? != Some(shown) {
             return Ok(());
         }
-        // What has no such folder has no place for what we wrote.
+        // A revision with something else in place of the folder has no place for what we wrote.
         let Ok(trees) = reader.load_trees(Some(shown)) else { return Ok(()) };
         let Some(mut index) = self.index.read()? else { return Ok(()) };
         let returns = self.returns(&mut reader.objects, &index, &trees)?;
@@ -51,14 +49,14 @@ impl Checkout {
         self.index.leave(lock, &index)
     }
 
-    /// Calls [`undo_race`](Self::undo_race) after a write, whose answer does not hang on it.
+    /// Calls [`undo_race`](Self::undo_race) after a write, whose answer does not depend on the result.
     pub(crate) fn undo_race_if_any(&mut self, reader: &mut Reader) {
         if let Err(error) = self.undo_race(reader) {
             tracing::debug!(%error, "cannot tell yet whether another branch was checked out meanwhile");
         }
     }
 
-    /// The commit that is checked out when it is not the served branch.
+    /// Returns the commit that is checked out instead of the served branch.
     fn shown_instead(&self) -> Result<Option<Revision>, StoreError> {
         match self.layout.head()? {
             GitHead::Ref(name) if name == self.branch.name => Ok(None),
@@ -66,7 +64,7 @@ impl Checkout {
         }
     }
 
-    /// What goes back from what we made of it to what `HEAD` has there.
+    /// Returns the changes that turn what we wrote back into what `HEAD` has.
     fn returns(
         &self,
         objects: &mut Objects,

@@ -1,12 +1,11 @@
-//! Index entries that a racing git command has put back.
+//! Repairs index entries that a racing git command has reverted.
 //!
-//! `git commit` writes the index that it read before it took the lock. When we wrote in between, its
-//! commit fails, as it must, but what it leaves behind is an index with our paths as they were, and
-//! the next commit would revert them. Such an entry can be told from one that a person staged: it is
-//! what we replaced a moment ago, and the branch and the file beside it have what we put there. (Who
-//! takes a write out of the index on purpose, in the first two seconds, finds it there again.) If we
-//! were killed in between, the next start mends it by the same rule: what counts is how long after our
-//! commit the index was written.
+//! `git commit` writes the index that it read before it took the lock. If we wrote in between, its commit fails, as it
+//! must, but it leaves an index with our paths as they were before, and the next commit would revert them. Such an
+//! entry differs from one that a person staged: it has what we replaced a moment ago, and the branch and the file have
+//! what we put there. (A person who takes a write out of the index on purpose, in the first two seconds, finds it
+//! there again.) If we were killed in between, the next start repairs the index by the same rule: what counts is how
+//! long after our commit the index was written.
 
 use std::fs;
 use std::time::Duration;
@@ -28,16 +27,15 @@ use crate::store::git::worktree::apply::update::is_known;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{Commits as _, StoreError};
 
-/// How far the time of a commit may be from that of an index that was written right after it: commits have
-/// whole seconds.
+/// How far the time of a commit may be from that of an index written right after it: commits have whole seconds.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
-/// How many commits are looked at for what was changed right before the start.
+/// How many commits are searched for changes made right before the start.
 const LOADED_COMMITS_MAX: usize = 1_000;
 
 impl Checkout {
-    /// Mends the index if a racing command has put back what we replaced. A lock that somebody
-    /// holds is no trouble: whoever writes the index is noticed again.
+    /// Repairs the index if a racing command has put back what we replaced. A lock held by another process is no
+    /// error: its new index is noticed again.
     pub(crate) fn repair_index(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
         if self.recent.is_empty() || self.index.is_as_we_left_it() || !self.is_stale()? {
             return Ok(());
@@ -49,7 +47,7 @@ impl Checkout {
         self.index.try_lock()?.map_or(Ok(()), |lock| self.repair_index_under(lock))
     }
 
-    /// Mends the index under a lock, and lets that go.
+    /// Repairs the index under a lock, and releases it.
     pub(crate) fn repair_index_under(&mut self, lock: HeldLock) -> Result<(), StoreError> {
         let Some(mut index) = self.index.read()? else { return Ok(()) };
         if !self.repair(&mut index)? {
@@ -59,8 +57,8 @@ impl Checkout {
         self.index.leave(lock, &index)
     }
 
-    /// Remembers what a process of ours, with this committer's address, wrote right before the index was written
-    /// last: it may have been killed before it could mend that.
+    /// Remembers what a service with this committer's address wrote right before the index was last written: it may
+    /// have been killed before it could repair the index.
     pub(crate) fn load_recent(&mut self, reader: &mut Reader, email: &str) -> Result<(), StoreError> {
         let index = fs::metadata(&self.index.path).and_then(|index| index.modified());
         let (Ok(written), Some(head), true) = (index, self.branch.tip()?, self.is_shown()) else {
@@ -68,7 +66,7 @@ impl Checkout {
         };
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
         let (mut before, mut left) = (None, LOADED_COMMITS_MAX);
-        // What a commit has replaced nobody knows where a shallow clone does not have its parent.
+        // Without its parent, which a shallow clone may lack, it is unknown what a commit replaced.
         let cut = cut_off(&reader.layout)?;
         reader.log(head, &mut |commit| {
             let is_ours = commit.committer.email() == email && !cut.contains(&commit.revision);
@@ -85,7 +83,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// What a person has moved the branch away from is theirs to stage.
+    /// Forgets what the branch no longer has: a person who moved it away may stage the old content.
     pub(crate) fn forget_what_is_not_on_the_branch(
         &mut self,
         reader: &mut Reader,
@@ -97,19 +95,18 @@ impl Checkout {
         Ok(())
     }
 
-    /// Whether there is something to mend; found out without the lock, which would be in the way of
-    /// the person's next command.
+    /// Returns whether there is something to repair, without the lock, which would hinder the person's next command.
     fn is_stale(&self) -> Result<bool, StoreError> {
         let Some(index) = self.index.read()? else { return Ok(false) };
         Ok(!self.repaired(&index)?.is_empty())
     }
 
-    /// Whether an entry is what we replaced.
+    /// Returns whether an entry has what we replaced.
     pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
         is_known(&index.get(&self.layout.inside(name)), change)
     }
 
-    /// Brings entries that were put back up to what the files beside them are.
+    /// Updates entries that were put back to what their files have.
     pub(crate) fn repair(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
         let repaired = self.repaired(index)?;
         for (path, pointer, stat) in &repaired {
@@ -118,7 +115,7 @@ impl Checkout {
         Ok(!repaired.is_empty())
     }
 
-    /// The entries that were put back and whose files are what we made them, and what they are to be.
+    /// Returns the entries that were put back while their files have what we wrote, with what they should be.
     fn repaired(&self, index: &GitIndex) -> Result<Vec<RepairedEntry>, StoreError> {
         let mut stale = self.recent.get();
         stale.retain(|name, change| self.is_put_back(index, name, change));
@@ -141,5 +138,5 @@ impl Checkout {
     }
 }
 
-/// The path of an entry, what it is to be, and the stat of its file.
+/// The path of an entry, its new value, and the stat of its file.
 type RepairedEntry = (String, Option<Pointer>, [u32; 10]);

@@ -1,9 +1,9 @@
-//! A write that a kill or a power cut has cut short.
+//! Repairs a write that a kill or a power cut has interrupted.
 //!
-//! The pack of a group has a keep file (see `packs::keep_files`) from before it gets its name until everything is
-//! where it belongs: the branch, the index, the files. So a start finds what was under way by the keep files that
-//! are left. That holds after a power cut, too: keep file and pack are in the folder that is flushed before
-//! anything names what is in the pack.
+//! The pack of a group has a keep file (see `packs::keep_files`) from before it gets its name until everything is in
+//! place: the branch, the index, the files. So a start finds what was under way by the keep files that are left. That
+//! holds after a power cut too: keep file and pack are in the folder that is flushed before anything refers to the
+//! objects of the pack.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ use crate::store::git::worktree::replace::staging;
 use crate::store::{Commits as _, StoreError};
 
 impl Checkout {
-    /// Makes good a write that a kill has cut short, whose objects are in one of `kept` packs; see `catch_up`. All
-    /// that time the lock that was left keeps everybody else from the index, since a commit by hand would take
-    /// files that are not there yet for deleted.
+    /// Repairs a write that a kill has interrupted, whose objects are in one of the `kept` packs; see `catch_up`.
+    /// Until then the lock that was left protects the index: to a commit by hand, files that are not there yet would
+    /// be deletions.
     pub(crate) fn recover_write(&mut self, reader: &mut Reader, kept: &[Vec<Oid>]) -> Result<(), StoreError> {
         let lock = self.take_over_index(reader, kept)?;
-        // Before files are made: a draft may be what a person saved last.
+        // Before files are made, because a draft may be what a person saved last.
         staging::remove_left(&self.layout, &mut reader.objects)?;
         file::remove_left(&self.layout.work_tree_state())?;
         if let Err(error) = self.put_in_order(reader, lock) {
@@ -34,8 +34,8 @@ impl Checkout {
         Ok(())
     }
 
-    /// Makes good what a write of this process has left because it could not be taken back when it failed
-    /// (the disk was read-only or the repository away just then), and removes its locks. None is held now.
+    /// Repairs a write of this process that failed and could not be undone (the disk was read-only or the repository
+    /// missing at that moment), and removes its locks. Call it only while this process holds no lock.
     pub(crate) fn recover_locks(
         &mut self,
         reader: &mut Reader,
@@ -52,7 +52,7 @@ impl Checkout {
         self.put_in_order(reader, lock)
     }
 
-    /// Takes over the lock of the index that was left, and finds what was under way.
+    /// Takes over the index lock that was left, and finds what was under way.
     fn take_over_index(
         &mut self,
         reader: &mut Reader,
@@ -68,14 +68,14 @@ impl Checkout {
         let is_ahead = self.is_index_ahead || !self.under_way.is_empty();
         match lock.filter(|_| is_ahead) {
             Some(lock) if self.is_shown() => self.catch_up_under(reader, lock),
-            // HEAD has turned away meanwhile; only the entries go back.
+            // HEAD has moved to another branch meanwhile; only the entries are reverted.
             Some(lock) => self.update_found(reader, lock, [&none, &none], Occasion::Found),
             None => Ok(()),
         }
     }
 
-    /// Finds the newest commits that were under way, and whether the branch has come to them. A kill leaves the
-    /// lock of the index as well, unless the old index was put back.
+    /// Finds the newest commits that were under way, and whether the branch has reached them. A kill also leaves the
+    /// index lock, unless the old index was restored.
     pub(crate) fn find_under_way(
         &mut self,
         reader: &mut Reader,
@@ -99,7 +99,7 @@ impl Checkout {
     }
 }
 
-/// The commits in packs that no other one there follows.
+/// Returns the commits in these packs that have no child there.
 fn newest_commits(objects: &mut Objects, packs: &[Vec<Oid>]) -> Result<BTreeSet<Revision>, StoreError> {
     let (mut newest, mut followed) = (BTreeSet::new(), BTreeSet::new());
     for oid in packs.iter().flatten() {

@@ -1,10 +1,10 @@
 //! Files of the work tree that could not be brought up to the branch.
 //!
-//! The commits stand, whatever stood in the way (a full disk, a link in place of the folder). But the
-//! file still has what an older revision had, and whoever looks must not take that for a person's edit:
-//! it would be served over what was written, and committed in the person's name. So these files are
-//! remembered with what they may have, over a restart too, and tried again before the next write and
-//! whenever the work tree is brought forward. A file that has anything else is a person's.
+//! The commits are made, whatever the obstacle (a full disk, a link in place of the folder). But such a file still has
+//! what an older revision had, and that must not be taken for a person's edit: it would be served instead of what was
+//! written, and committed in the person's name. So these files are remembered with the contents that they may have,
+//! across restarts too, and tried again before the next write and whenever the work tree is brought forward. A file
+//! with any other content is a person's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,14 +30,14 @@ pub(crate) struct Lagging {
     kept: Files,
 }
 
-/// What each file may have of ours; `None` for nothing.
+/// The contents that each file may have from us; `None` for no file.
 type Files = BTreeMap<String, BTreeSet<Option<BlobId>>>;
 
 /// [`Files`] in the state file: ids as hex digits.
 type Digits = BTreeMap<String, Vec<Option<String>>>;
 
 impl Lagging {
-    /// What is kept in this work tree's folder of ours; nothing if that makes no sense.
+    /// Loads the list from the state folder of this work tree; empty if it makes no sense.
     pub(crate) fn load(state: &Path, barrier: &Barrier) -> Result<Self, StoreError> {
         let file = StateFile::new(state, "behind", barrier);
         let bytes = file.read()?.unwrap_or_default();
@@ -51,35 +51,35 @@ impl Lagging {
         Ok(Self { file, kept: files.clone(), files })
     }
 
-    /// Takes a file out, for another attempt; returns what it may have.
+    /// Removes a file for another attempt; returns the contents that it may have.
     pub(crate) fn take(&mut self, name: &str) -> BTreeSet<Option<BlobId>> {
         self.files.remove(name).unwrap_or_default()
     }
 
-    /// Puts a file in that may have any of these.
+    /// Adds a file that may have any of these contents.
     pub(crate) fn put(&mut self, name: &str, ids: impl IntoIterator<Item = Option<BlobId>>) {
         self.files.insert(name.to_owned(), ids.into_iter().collect());
     }
 
-    /// Puts a file in that may have this, besides what it may have already.
+    /// Adds a content that a file may have, besides those that it may have already.
     pub(crate) fn add(&mut self, name: &str, id: Option<BlobId>) {
         self.files.entry(name.to_owned()).or_default().insert(id);
     }
 
-    /// Whether a file has what it has because it could not be brought up to the branch.
+    /// Returns whether a file differs only because it could not be brought up to the branch.
     fn explains(&self, edit: &Edit) -> bool {
         let now = edit.now.blob();
         now.is_some_and(|now| self.files.get(&edit.name).is_some_and(|ids| ids.contains(&now)))
     }
 
-    /// Takes out what is no edit.
+    /// Removes differences that are not edits.
     pub(crate) fn forget_explained(&self, seen: &mut WorkTree) {
         if let (WorkTree::Here { edits, .. }, false) = (seen, self.files.is_empty()) {
             edits.retain(|edit| !self.explains(edit));
         }
     }
 
-    /// The names of those that have what they are remembered with.
+    /// Returns the names of the files that still have one of their remembered contents.
     pub(crate) fn names_in(&self, folder: &Folder) -> Result<Vec<&str>, StoreError> {
         let mut names = Vec::new();
         for (name, ids) in &self.files {
@@ -90,7 +90,7 @@ impl Lagging {
         Ok(names)
     }
 
-    /// Keeps it over a restart, and over a power cut.
+    /// Saves the list durably, for after a restart or a power cut.
     pub(crate) fn keep(&mut self) -> Result<(), StoreError> {
         if self.files == self.kept {
             return Ok(());
@@ -132,7 +132,7 @@ impl Checkout {
         self.lagging.keep()
     }
 
-    /// Takes `index.lock`, unless somebody has it, and tries again to bring the files that are behind up to the branch.
+    /// Retries the files that are behind, under `index.lock`; fails at once if another process holds that.
     pub(crate) fn retry_if_lagging(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
         if self.lagging.files.is_empty() {
             return Ok(());

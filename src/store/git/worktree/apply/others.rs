@@ -1,9 +1,9 @@
-//! Files outside the collections folder, where the branch is shared with a remote.
+//! Brings forward files outside the collections folder where the branch is shared with a remote.
 //!
-//! Without a remote they are a person's own to check out. With one we move the branch to what others have pushed: a
-//! clone with half of its files, or an index that is behind, would have a person's next commit take back what others
-//! did. The rule is that of `catch_up`: a file and its index entry become what the new head has if they are what the
-//! old one had. A symbolic link is a file here, as it is for git; a submodule is an empty folder until a person fills it.
+//! Without a remote a person checks them out. With one we move the branch to what others have pushed: in a clone with
+//! half of its files, or with an index that is behind, a person's next commit would revert the work of others. The
+//! rule is that of `catch_up`: a file and its index entry become what the new head has if they are what the old one
+//! had. A symbolic link counts as a file, as in git; a submodule is an empty folder until a person fills it.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{BlobId, StoreError, TreeId};
 
-/// What differs outside the collections folder between two revisions, by whole paths and without the contents;
-/// nothing where there is no remote.
+/// Returns what differs outside the collections folder between two revisions, by full path and without contents;
+/// nothing without a remote.
 pub(crate) fn others_between(
     reader: &mut Reader,
     old: Option<Revision>,
@@ -62,8 +62,8 @@ pub(crate) fn others_between(
     Ok(found)
 }
 
-/// Brings forward what was or becomes a submodule, with the file that stands in its place before or after. A folder
-/// with something in it stays, as it does for git.
+/// Brings forward a path that was or becomes a submodule, and the file before or after it. A folder that is not empty
+/// stays, as in git.
 fn bring_submodule(
     replacer: &Replacer<'_>,
     name: &str,
@@ -85,19 +85,19 @@ fn bring_submodule(
     Ok(())
 }
 
-/// Whether a name leads to nowhere but a file of the work tree.
+/// Returns whether a name can only mean a file of the work tree.
 fn is_harmless(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains('/') && !name.eq_ignore_ascii_case(".git")
 }
 
 impl Checkout {
-    /// Brings such files and their entries up to the new head; what can't be is told.
+    /// Brings such files and their entries up to the new head; logs failures.
     pub(crate) fn bring_others(&mut self, reader: &mut Reader, index: &mut GitIndex, others: &PathChanges) {
         if others.is_empty() {
             return;
         }
         self.soil();
-        // What makes room for others goes first.
+        // Deletions come first, because they make room for other files.
         let (gone, come): (Vec<_>, Vec<_>) = others.iter().partition(|(_, change)| change.after.is_none());
         for (path, change) in gone.into_iter().chain(come) {
             if !is_known(&index.get(path), change) {
@@ -122,7 +122,7 @@ impl Checkout {
         let mut replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         let [before, after] = [change.before, change.after].map(|side| side.filter(|it| !it.is_submodule()));
         let content = after.map(|after| reader.objects.blob(after.blob())).transpose();
-        // A file that can't be made is behind; its entry need not be, which would take back what others did.
+        // A file that can't be made is behind. Its entry is not: an old one would revert the work of others.
         let (content, missing) = match content {
             Err(error @ StoreError::Damaged { .. }) => (None, Some(error)),
             content => (content?, None),

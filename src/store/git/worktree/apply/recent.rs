@@ -1,4 +1,4 @@
-//! What we changed a moment ago, to tell what a racing git command has put back from what a person did.
+//! Our latest changes, to distinguish what a racing git command has put back from what a person did.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::RawTree;
 use crate::store::{BlobId, Edit, WorkTree};
 
-/// For how long what we replaced is taken for a race, where it is found again, and not for a person's wish.
+/// For how long replaced content that reappears is attributed to a race, and not to a person's intention.
 pub(crate) const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// Our changes of the last [`STALE_AGE_MAX`].
@@ -41,7 +41,7 @@ impl RecentGroup {
 }
 
 impl RecentWrites {
-    /// Remembers a group, which is at `revision` now.
+    /// Remembers the changes of a group; `revision` has them.
     pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Revision>) {
         while self.groups.front().is_some_and(|group| !group.is_recent()) {
             self.groups.pop_front();
@@ -54,12 +54,12 @@ impl RecentWrites {
         self.revision = revision;
     }
 
-    /// Whether nothing was changed a moment ago.
+    /// Returns whether there are no recent changes.
     pub(crate) fn is_empty(&self) -> bool {
         !self.groups.back().is_some_and(RecentGroup::is_recent)
     }
 
-    /// What is still recent, as one change of each path: from before the first one to after the last.
+    /// Returns the recent changes as one per path: from before the first one to after the last.
     pub(crate) fn get(&self) -> PathChanges {
         let mut all = PathChanges::new();
         let recent = self.groups.iter().filter(|group| group.is_recent());
@@ -79,14 +79,14 @@ impl RecentWrites {
         all
     }
 
-    /// Takes out what we replaced a moment ago.
+    /// Removes edits that have what we replaced a moment ago.
     pub(crate) fn forget_replaced(&self, seen: &mut WorkTree) {
         if let (WorkTree::Here { edits, .. }, false) = (seen, self.is_empty()) {
             edits.retain(|edit| !self.has_replaced(edit));
         }
     }
 
-    /// Whether something was seen that we replaced a moment ago.
+    /// Returns whether any edit has what we replaced a moment ago.
     pub(crate) fn has_replaced_any(&self, seen: &WorkTree) -> bool {
         let WorkTree::Here { edits, .. } = seen else { return false };
         !self.is_empty() && edits.iter().any(|edit| self.has_replaced(edit))
@@ -97,17 +97,17 @@ impl RecentWrites {
         self.groups.iter().any(|group| group.is_recent() && group.has_replaced(&edit.name, was))
     }
 
-    /// The revision of ours that replaced what a path had.
+    /// Returns our revision that replaced this content of a path.
     pub(crate) fn replaced_by(&self, name: &str, was: Option<BlobId>) -> Option<Revision> {
         self.groups.iter().rev().find(|group| group.has_replaced(name, was))?.revision
     }
 
-    /// Whether all of these changes are known to be at this revision.
+    /// Returns whether this revision is known to have all of these changes.
     pub(crate) fn is_at(&self, revision: Option<Revision>) -> bool {
         self.groups.is_empty() || self.revision == revision
     }
 
-    /// Forgets what a revision with this folder does not have.
+    /// Forgets changes that a revision with this folder does not have.
     pub(crate) fn keep_what_is_at(&mut self, revision: Option<Revision>, folder: &RawTree) {
         self.revision = revision;
         let mut gone = self.get();

@@ -1,12 +1,12 @@
-//! Files that a `git checkout` of the served branch has set back.
+//! Repairs files that a `git checkout` of the served branch has set back.
 //!
-//! `git checkout main` reads `main`, and only then takes `index.lock` and `HEAD`'s commit (`cmd_checkout` and
-//! `switch_branches` in git's `builtin/checkout.c`). When we write in between, it takes files and index one
-//! write back, and leaves both branch and `HEAD` as they are. A person who takes them back on purpose (`git
-//! restore --source=HEAD~1`) leaves the same, but only a checkout of a branch is in the reflog of `HEAD`. So a
-//! file that is what we replaced in the last [moment](super::recent::STALE_AGE_MAX), with an index entry that
-//! says so too, after a checkout from the branch to itself, is no person's: it is brought forward again.
-//! Without a reflog (`core.logAllRefUpdates`) nobody can tell, and it is taken for an edit.
+//! `git checkout main` reads `main`, and only then takes `index.lock` and reads `HEAD`'s commit (`cmd_checkout` and
+//! `switch_branches` in git's `builtin/checkout.c`). If we write in between, it sets files and index back by one
+//! write, and leaves both branch and `HEAD` as they are. A person who does that on purpose (`git restore
+//! --source=HEAD~1`) leaves the same state, but only the checkout of a branch is in the reflog of `HEAD`. So a file
+//! that has what we replaced in the last [moment](super::recent::STALE_AGE_MAX), with an index entry that agrees,
+//! after a checkout from the branch to itself, is not a person's edit, and is brought forward again. Without a reflog
+//! (`core.logAllRefUpdates`) it is taken for an edit, because the two can't be distinguished.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -18,19 +18,18 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
 use crate::store::{AtPath as _, BlobId, Edit, StoreError, WorkTree};
 
-/// How many bytes of the end of a reflog are looked through: some thousand moves, more than come in a moment.
+/// How many bytes at the end of a reflog are searched: some thousand moves, more than happen in a moment.
 const REFLOG_BYTES_MAX: u64 = 1 << 20;
 
-/// How many times as long as for another turn is waited for the reflog where files were set back: a mistake would
-/// be committed in a person's name.
+/// How many times longer to wait for the reflog if files were set back: a mistake would be committed as a person's.
 const REFLOG_TURNS: u32 = 5;
 
-/// A file, and what it was set back to.
+/// A file, and the content that it was set back to.
 type SetBack = (String, Option<BlobId>);
 
 impl Checkout {
-    /// Brings forward what a racing checkout has set back, if that is among what was seen; says whether it was,
-    /// so that what was seen is no longer true.
+    /// Brings forward the files among `seen` that a racing checkout has set back. Returns whether there were any, in
+    /// which case `seen` is outdated.
     pub(crate) fn undo_set_back(&mut self, reader: &mut Reader, seen: &WorkTree) -> Result<bool, StoreError> {
         let set_back = self.set_back(reader, seen)?;
         if set_back.is_empty() {
@@ -38,7 +37,7 @@ impl Checkout {
         }
         let lock = match self.lock_index(Duration::ZERO) {
             Ok(Some(lock)) => lock,
-            // The next look finds out what is being done.
+            // The next look finds out what git is doing.
             Ok(None) | Err(StoreError::Locked { .. }) => return Ok(true),
             Err(error) => return Err(error),
         };
@@ -49,7 +48,7 @@ impl Checkout {
         Ok(true)
     }
 
-    /// Whether what was seen may be half of a checkout.
+    /// Returns whether `seen` may be half of a checkout.
     pub(crate) fn may_be_checkout(&self, seen: &WorkTree) -> Result<bool, StoreError> {
         let turns = if self.recent.has_replaced_any(seen) { REFLOG_TURNS } else { 1 };
         may_be_checkout(&self.layout, seen, self.scan.checkout_time_max * turns)
@@ -80,7 +79,7 @@ impl Checkout {
         Ok(set_back)
     }
 
-    /// Whether the served branch was checked out, while it was already, after a write of ours.
+    /// Returns whether the served branch was checked out from itself after a write of ours.
     fn is_checked_out_after(&self, reflog: &str, ours: Revision) -> bool {
         let branch = self.branch.short_name();
         let ours = reflog.find(&format!(" {ours} "));
@@ -88,7 +87,7 @@ impl Checkout {
         ours.is_some() && ours < checkout
     }
 
-    /// The last moves of `HEAD`, oldest first; nothing where they are not kept.
+    /// Returns the last moves of `HEAD`, oldest first; nothing if no reflog is kept.
     fn end_of_reflog(&self) -> Result<String, StoreError> {
         let path = self.layout.git_dir.join("logs/HEAD");
         let read = || {

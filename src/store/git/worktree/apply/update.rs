@@ -1,17 +1,16 @@
-//! Brings files and index of the checked-out branch up to a new head, all under `index.lock`: after our own commits,
-//! and whenever the work tree may be behind (see `catch_up`, which has the rule). Only paths that a commit between the
-//! old and the new head has changed are looked at, and of each the file and the index entry are judged apart:
+//! Brings files and index of the checked-out branch up to a new head, under `index.lock`: after our own commits, and
+//! whenever the work tree may be behind (`catch_up` has the rule). Only paths that a commit between the old and the
+//! new head has changed are looked at, and the file and the index entry of each are judged separately:
 //!
-//! * A **file** that is what the old head had, or what a commit between the two had (an edit that we
-//!   committed for a person), becomes what the new head has; any other is a person's and stays.
-//! * An **index entry** that is what one of those had becomes what the new head has, also where the
-//!   file was edited and stays: a stale entry would make the person's next commit revert the new
-//!   head. One that is staged or in conflict stays.
+//! * A **file** that has what the old head had, or what a commit between the two had (an edit that we committed for a
+//!   person), becomes what the new head has; any other is a person's and stays.
+//! * An **index entry** that has what one of those had becomes what the new head has, even if the file was edited and
+//!   stays: a stale entry would make the person's next commit revert the new head. A staged or conflicting one stays.
 //!
-//! After a power cut a file or the index may be empty or have zeros or the bytes of another one, for neither is
-//! flushed at once. Then, and only for paths that were changed since the last flush, a file that is no text counts as
-//! old, and an index that can't be read is made anew from the head. Unless they are blank, the bytes are kept in our
-//! own folder.
+//! Neither is flushed at once, so after a power cut a file or the index may be empty, or have zeros or the bytes of
+//! another file. Then, and only for paths that changed since the last flush, a file that is not text counts as old,
+//! and an index that can't be read is rebuilt from the head. Unless they are blank, the bytes are kept in the state
+//! folder.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -35,21 +34,21 @@ use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::{StoreError, TreeId};
 
-/// What is done about files whose index entry is new already.
+/// The reason for an update: it decides about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// We moved the branch and brought the index along, and are at it, or got no further.
+    /// We moved the branch and updated the index; the files are being updated, or that was interrupted.
     Ours,
-    /// The branch was moved, and the work tree may have been brought along since.
+    /// The branch has moved, and the work tree may have been brought along since.
     Found,
-    /// As [`Found`](Occasion::Found), and a power cut may have taken what was written.
+    /// Like [`Found`](Occasion::Found), but a power cut may have taken what was written.
     PowerCut,
 }
 
 impl Checkout {
-    /// The index with the new entries, to be put in its place before the branch moves.
+    /// Returns the index with the new entries, to be put in place before the branch moves.
     pub(crate) fn index_ahead(&mut self, changes: &PathChanges) -> Result<GitIndex, StoreError> {
-        // Without its index a commit of a person's would revert what we write, so we do not write.
+        // Without an index a person's next commit would revert what we write, so we do not write.
         let path = &self.index.path;
         let mut index = file::parse(path, read_if_there(path)?).map_err(|error| {
             self.layout.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
@@ -66,9 +65,9 @@ impl Checkout {
         Ok(index)
     }
 
-    /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is
-    /// the index that was put ahead. The commits stand, so trouble is only told;
-    /// [`catch_up`](Self::catch_up) makes it good.
+    /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is the index
+    /// that was put in place before. Failures are only logged, because the commits are made;
+    /// [`catch_up`](Self::catch_up) repairs them.
     pub(crate) fn update(&mut self, lock: HeldLock, next: GitIndex, changes: &PathChanges, new: Revision) {
         let applied = self.apply(lock, Some(next), changes, Occasion::Ours);
         let noted = applied.and_then(|()| self.checkpoint.write(Some(new)));
@@ -79,7 +78,7 @@ impl Checkout {
         self.recent.note(changes, Some(new));
     }
 
-    /// A new index with everything that the head has, for git to look into.
+    /// Builds an index with everything that the head has, without stats, so that git looks into the files.
     fn index_of_head(&self, objects: &mut Objects) -> Result<GitIndex, StoreError> {
         tracing::warn!(
             "the index did not survive a power cut; it is made anew, so nothing is staged any more"
@@ -92,7 +91,7 @@ impl Checkout {
         Ok(index)
     }
 
-    /// Changes files and index of a branch that has moved, and releases the lock.
+    /// Updates files and index after the branch has moved, and releases the lock.
     pub(crate) fn update_found(
         &mut self,
         reader: &mut Reader,
@@ -103,7 +102,7 @@ impl Checkout {
         let bytes = read_if_there(&self.index.path)?;
         let is_lost = match &bytes {
             Some(bytes) => GitIndex::is_torn(bytes),
-            // Whoever has a checkpoint has an index.
+            // A work tree with a checkpoint has had an index.
             None => self.checkpoint.read().is_some(),
         };
         let mut index = if occasion == Occasion::PowerCut && is_lost {
@@ -124,7 +123,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// Takes entries back that were put ahead of a branch that has not moved.
+    /// Reverts entries that were written ahead of a branch that has not moved.
     fn take_back(&self, reader: &mut Reader, index: &mut GitIndex) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
         for commit in &self.under_way {
@@ -138,7 +137,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// Changes files, then the index, unless it can't be edited, and releases its lock.
+    /// Updates files, then the index if it can be edited, and releases its lock.
     fn apply(
         &mut self,
         lock: HeldLock,
@@ -163,7 +162,7 @@ impl Checkout {
             if let Err(error) = &applied {
                 tell_lagging(error, was_behind);
             }
-            // What stands in place of the folder may give way to the folder as it was.
+            // The obstacle in place of the folder may be removed, and the folder come back as it was.
             if applied.is_err() || is_hidden {
                 let before = change.before.map(|pointer| pointer.blob());
                 self.lagging.put(name, change.passed.iter().copied().chain([before]));
@@ -188,7 +187,7 @@ fn add_all(objects: &mut Objects, index: &mut GitIndex, above: &str, tree: TreeI
     Ok(())
 }
 
-/// Tells that a file is behind, loudly only for the first time.
+/// Logs that a file is behind, as a warning only the first time.
 fn tell_lagging(error: &StoreError, again: bool) {
     if again {
         tracing::debug!(%error, cause = error.cause(), "a file of the work tree is still behind");
@@ -197,7 +196,7 @@ fn tell_lagging(error: &StoreError, again: bool) {
     }
 }
 
-/// The index in memory; `None`, and a warning, when it can't be edited.
+/// Parses the index; logs a warning and returns `None` if it can't be edited.
 fn editable(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
     let warn = |error: &UnreadableIndex| {
         let path = path.display();
@@ -206,7 +205,7 @@ fn editable(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
     file::parse(path, bytes).inspect_err(warn).ok()
 }
 
-/// Changes a file and its index entry, each if it is what the old head had.
+/// Updates a file and its index entry, each only if it has what the old head had.
 pub(crate) fn apply_one(
     replacer: Option<&Replacer<'_>>,
     index: Option<&mut GitIndex>,
@@ -217,7 +216,7 @@ pub(crate) fn apply_one(
     let staged = index.as_ref().map(|index| index.get(path));
     let is_old = staged.is_some_and(|staged| is_known(&staged, change));
     let may_touch = match occasion {
-        // We were at it, whatever somebody has staged: only the file says whether it is what we made of it.
+        // We were updating it, whatever is staged by now: only the content of the file shows whether it is ours.
         Occasion::Ours => true,
         Occasion::Found => is_old,
         Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
@@ -234,7 +233,7 @@ pub(crate) fn apply_one(
         Some(replacer) => change_file(replacer, name, change, occasion),
         None => Ok(false),
     };
-    // Our own entries are in the index already, without the stat of their files.
+    // Our own entries are in the index already, without the stats of their files.
     let is_ahead = occasion == Occasion::Ours && staged.is_some_and(|staged| is_after(&staged, change));
     let stat = match (replacer, &is_new) {
         (Some(replacer), Ok(true)) => replacer.folder().stat(name)?,
@@ -271,7 +270,7 @@ pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {
     *staged == Staged::of(change.after)
 }
 
-/// Whether an index entry is what a revision before the new head had, and not what the new head has.
+/// Returns whether an index entry has what a revision before the new head had, and not what the new head has.
 pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
     let is_passed = || staged.blob().is_some_and(|blob| change.passed.contains(&blob));
     !is_after(staged, change) && (*staged == Staged::of(change.before) || is_passed())
