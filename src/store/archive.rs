@@ -24,8 +24,7 @@ pub const SHALLOW: &str = "this is a shallow clone, so its history is cut off an
 pub struct FirstParents {
     /// The revisions, newest first.
     pub revisions: Vec<Revision>,
-    /// The known revision where the walk stopped; `None` if it ended at a root, a shallow boundary or an unreadable
-    /// commit.
+    /// The known revision where the walk stopped; `None` after a root, a shallow boundary or an unreadable commit.
     pub onto: Option<Revision>,
 }
 

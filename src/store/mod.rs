@@ -253,8 +253,7 @@ impl Saved {
     }
 }
 
-/// Receives contents as they are read, from several threads at once: the index of each among those requested, and the
-/// content.
+/// Receives contents as they are read, from several threads at once, each with its index among those requested.
 pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
 
 /// Access to what is committed, for the thread that owns the journal; an [`Archive`] serves many threads.
@@ -318,8 +317,7 @@ pub trait Commits {
     /// Returns whether `descendant` reaches `ancestor`; a commit reaches itself.
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 
-    /// Returns what `old` reaches and `new` does not (`git rev-list new..old`), `old` first; nothing if `old` is
-    /// missing.
+    /// Returns what `old` reaches and `new` does not (`git rev-list new..old`), `old` first; nothing without `old`.
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
 
     /// Returns the id of the object at a path in a revision, if any.

@@ -26,8 +26,7 @@ pub struct Written {
 }
 
 impl GitJournal {
-    /// Returns what a service writes in the repository, each path once, with the worst consequence of not being
-    /// writable.
+    /// Returns what a service writes in the repository, each path once, with the worst consequence of a failure.
     ///
     /// # Errors
     ///

@@ -57,8 +57,7 @@ impl Reader {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
-    /// Takes the trees of a revision out of the cache, to change them; call [`keep_trees`](Self::keep_trees) on
-    /// success.
+    /// Takes the trees of a revision out of the cache; on success, [`keep_trees`](Self::keep_trees) puts them back.
     pub(crate) fn take_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
         self.trees(revision)?;
         Ok(mem::take(&mut self.trees).expect("loaded above"))
@@ -159,8 +158,7 @@ impl Commits for Reader {
             oldest = oldest.min(search.links(revision)?.0);
             found.push(revision);
         }
-        // Commits of the same second come in any order, so the other side is followed back to the oldest time found
-        // here.
+        // Commits of the same second come in any order, so the other side is followed back as far as this one.
         search.follow_ancestor(oldest)?;
         found.retain(|revision| !search.below.contains(revision));
         Ok(found)
