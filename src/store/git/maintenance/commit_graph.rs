@@ -1,24 +1,24 @@
-//! The commit-graph, kept up by git itself.
+//! Has git keep the commit-graph up to date.
 //!
-//! Whoever asks for the history of one file (`git log -- collections/posts.yaml`) makes git compare the trees of
-//! every commit there is. A commit-graph (gitformat-commit-graph(5)) with a Bloom filter of the paths that each
-//! commit has changed spares it that. It is for people and their tools; the service needs none. Git is run for it
-//! (git-commit-graph(1)) once there are [enough](COMMITS_MIN) commits without it:
+//! The history of one file (`git log -- collections/posts.yaml`) makes git compare the trees of every commit. A
+//! commit-graph (gitformat-commit-graph(5)) with a Bloom filter of the paths that each commit has changed saves that
+//! work. It is for people and their tools; the service does not need it. Git is run for it (git-commit-graph(1)) once
+//! [enough](COMMITS_MIN) commits are missing from it:
 //!
 //! ```text
 //! git commit-graph write --reachable --changed-paths --split --expire-time=10.minutes.ago --no-progress
 //! ```
 //!
-//! How far the graph goes is noted in `collectory/graph`. What was merged stays for ten minutes, for a git command
-//! that has read the list just before.
+//! `collectory/graph` records how far the graph goes. Merged files stay for ten minutes, for a git command that has
+//! read the list just before.
 //!
-//! No graph is written while git says in `gc.pid` that it collects, nor where git would not read it: in a history that
-//! is cut off or bent (`shallow`, grafts, `refs/replace`), and with `core.commitGraph=false`, with which it writes none.
+//! No graph is written while `gc.pid` says that git collects garbage, nor where git would not read it: in a history that
+//! is cut off or altered (`shallow`, grafts, `refs/replace`). With `core.commitGraph=false` git itself writes none.
 //!
-//! A kill at any instant leaves everything readable: git flushes a new file and renames the list of files last. Only
-//! if both of us are killed while git holds `commit-graph-chain.lock`, the lock stays. Which process writes is noted,
-//! so the next start knows it for ours and removes it. What git says when it can't, also that somebody else holds its
-//! lock, is told when it happens again.
+//! A kill at any instant leaves everything readable: git flushes a new file and renames the list of files last. The
+//! lock `commit-graph-chain.lock` stays only if both of us are killed while git holds it. The writing process is
+//! recorded, so the next start recognises the lock as ours and removes it. A failure of git, including a lock held by
+//! another process, is logged when it is repeated.
 
 use std::cell::Cell;
 use std::fs;
@@ -35,13 +35,13 @@ use crate::store::git::read::archive::GitArchive;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{Archive as _, StoreError};
 
-/// How many commits the graph must lack to be worth a new file of it.
+/// How many commits must be missing from the graph to be worth a new file.
 pub(crate) const COMMITS_MIN: usize = 1_000;
 
-/// How long it takes at most to note the number of a process that has begun.
+/// The longest time between the start of a process and the record of its number.
 const NOTING_TIME: Duration = Duration::from_secs(5);
 
-/// How many attempts may fail in a row until there are no more: once may be for a `git gc` that came in between.
+/// How many failures in a row end the attempts: a single one may be due to a `git gc` in between.
 const FAILURES_MAX: u32 = 2;
 
 const WRITE: [&str; 7] = [
@@ -54,19 +54,19 @@ const WRITE: [&str; 7] = [
     "--no-progress",
 ];
 
-/// Writes the commit-graph now and then.
+/// Writes the commit-graph from time to time.
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) archive: GitArchive,
     pub(crate) git: GitProcess,
     note: StateFile,
     commits_min: usize,
-    // How often in a row git could not do it.
+    // The number of failures in a row.
     failures: AtomicU32,
 }
 
 impl Graph {
-    /// Prepares to keep the graph of a repository, for the commits of a branch, with this git command, whenever at
+    /// Keeps the graph of a repository up to date for the commits of a branch, with this git command, whenever at
     /// least `commits_min` are new.
     pub(crate) fn new(archive: GitArchive, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
         let layout = &archive.branch.layout;
@@ -79,7 +79,7 @@ impl Graph {
         &self.archive.branch.layout
     }
 
-    /// Writes the graph if it lacks enough commits and nobody is in the way; answers whether it did.
+    /// Writes the graph if enough commits are missing and nothing prevents it; returns whether it did.
     pub(crate) fn keep_up(&self) -> Result<bool, StoreError> {
         if self.has_given_up() || self.is_history_bent() {
             return Ok(false);
@@ -96,19 +96,19 @@ impl Graph {
         self.layout().common_dir.join("objects/info")
     }
 
-    /// Whether git would have no use for a graph (`commit_graph_compatible` in git's `commit-graph.c`).
+    /// Returns whether git would not use a graph (`commit_graph_compatible` in git's `commit-graph.c`).
     fn is_history_bent(&self) -> bool {
         let files = ["shallow", "info/grafts", "refs/replace"];
         files.iter().any(|file| self.layout().common_dir.join(file).exists())
     }
 
-    /// Removes the lock that a git of ours has left which was killed together with us; one that still runs keeps it.
+    /// Removes the lock left by a git process of ours that was killed together with us; one that still runs keeps it.
     /// Only for the holder of the service lock.
     pub(crate) fn remove_left(&self) -> Result<(), StoreError> {
         let Some(noted) = self.git.left_at()? else { return Ok(()) };
         let lock = self.info().join("commit-graphs/commit-graph-chain.lock");
         let locked = fs::symlink_metadata(&lock).and_then(|metadata| metadata.modified());
-        // Git may make it in the instant before its number is noted.
+        // Git may take the lock in the instant before its process is recorded.
         if locked.is_ok_and(|locked| locked >= noted - NOTING_TIME) {
             tracing::info!(path = %lock.display(), "removing the lock that a killed git of ours has left");
             remove_if_there(&lock)?;
@@ -116,7 +116,7 @@ impl Graph {
         self.git.forget_left()
     }
 
-    /// The commit up to which there is a graph.
+    /// Returns the commit up to which there is a graph.
     fn noted(&self) -> Result<Option<Revision>, StoreError> {
         if !self.is_there() {
             return Ok(None);
@@ -135,7 +135,7 @@ impl Graph {
     fn write(&self, head: Revision) -> Result<bool, StoreError> {
         let started = Instant::now();
         match self.git.run(&WRITE).inspect_err(|_| self.failed(FAILURES_MAX))? {
-            // Git had a reason not to, and says nothing.
+            // Git had a reason not to write it, and does not report that.
             Ended::Well if !self.is_there() => self.failed(1),
             Ended::Well => {
                 self.failures.store(0, Ordering::Relaxed);
@@ -167,7 +167,7 @@ impl Graph {
         Ok(false)
     }
 
-    /// Whether another attempt would not mend it.
+    /// Returns whether further attempts are pointless.
     fn has_given_up(&self) -> bool {
         self.failures.load(Ordering::Relaxed) >= FAILURES_MAX
     }

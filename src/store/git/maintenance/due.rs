@@ -1,21 +1,21 @@
-//! What the housekeeping is to do next, and when; see `runner` for the thread that does it.
+//! Schedules maintenance: what to do next, and when; `runner` has the thread that does it.
 
 use std::time::{Duration, Instant};
 
-/// How many times as long as it worked the tidying rests: it takes a quarter of a core at most.
+/// How many times the duration of its work tidying rests, so that it takes at most a quarter of a core.
 const REST_FACTOR: u32 = 3;
 
-/// How long no one looks for lost indexes after that was done; meanwhile a reader may miss objects.
+/// How long lost indexes are not looked for again; a reader may miss objects during that time.
 const MEND_LOOK_WAIT: Duration = Duration::from_millis(200);
 
-/// What there is to do; of what is due at the same time, the first comes first.
+/// A task; of those due at the same time, the first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// The file system of the work tree is flushed.
+    /// Flush the file system of the work tree.
     Flush,
-    /// Packs of ours that have lost their index get it anew.
+    /// Rebuild the lost indexes of our packs.
     Mend,
-    /// A round of all that makes reading faster.
+    /// Do a round of everything that makes reading faster.
     Tidy,
 }
 
@@ -24,24 +24,24 @@ const TASKS: [Task; 3] = [Task::Flush, Task::Mend, Task::Tidy];
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Now(Task),
-    /// Nothing yet; look again after this time, or when something is planned.
+    /// Nothing yet: look again after this time, or when something is planned.
     Later(Option<Duration>),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// When each is due.
+    /// When each task is due.
     planned: [Option<Instant>; TASKS.len()],
-    /// When each is over its rest.
+    /// When each task has rested.
     rested: [Option<Instant>; TASKS.len()],
-    /// Someone waits for the end, so there is no rest.
+    /// Whether someone waits for the end, so that nothing rests.
     pub(crate) hurry: bool,
     is_busy: bool,
     given_up: bool,
 }
 
 impl Due {
-    /// Has a task done at a time, if not earlier.
+    /// Schedules a task for this time, unless it is due earlier.
     pub(crate) fn plan(&mut self, task: Task, at: Instant) {
         if self.given_up && task != Task::Flush {
             return;
@@ -50,7 +50,7 @@ impl Due {
         *planned = Some(planned.map_or(at, |planned| planned.min(at)));
     }
 
-    /// Notes that a task has ended, and how long it took.
+    /// Records that a task has ended, and how long it took.
     pub(crate) fn end(&mut self, task: Task, now: Instant, took: Duration) {
         self.is_busy = false;
         self.rested[task as usize] = match task {
@@ -60,18 +60,18 @@ impl Due {
         };
     }
 
-    /// Plans nothing but flushes any more.
+    /// Stops planning anything but flushes.
     pub(crate) fn give_up(&mut self) {
         self.given_up = true;
         [Task::Mend, Task::Tidy].iter().for_each(|task| self.planned[*task as usize] = None);
     }
 
-    /// Whether there is nothing to do at this time.
+    /// Returns whether nothing is running or due at this time.
     pub(crate) fn are_done(&self, now: Instant) -> bool {
         !self.is_busy && !TASKS.into_iter().any(|task| self.at(task, now, false).is_some_and(|at| at <= now))
     }
 
-    /// What to do now; `is_urgent` says that tidying can't rest.
+    /// Returns what to do now; `is_urgent` says that tidying must not rest.
     pub(crate) fn next(&mut self, now: Instant, is_urgent: bool) -> Next {
         let due = TASKS.into_iter().filter_map(|task| Some((self.at(task, now, is_urgent)?.max(now), task)));
         match due.min_by_key(|(at, _)| *at) {
@@ -87,7 +87,7 @@ impl Due {
     fn at(&self, task: Task, now: Instant, is_urgent: bool) -> Option<Instant> {
         let planned = self.planned[task as usize]?;
         Some(match (task, self.rested[task as usize]) {
-            // What is planned for later as well.
+            // Also what is planned for later.
             (Task::Tidy, _) if self.hurry => now,
             (Task::Tidy, _) if is_urgent => planned,
             (_, rested) => rested.map_or(planned, |rested| planned.max(rested)),
@@ -101,7 +101,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// A schedule by which this is due, in the middle of a rest of three minutes.
+    /// A schedule with these tasks due, in the middle of a rest of three minutes.
     fn resting(now: Instant, tasks: &[Task]) -> Due {
         let mut due = Due::default();
         due.end(Task::Tidy, now, MINUTE);

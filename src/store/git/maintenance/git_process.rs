@@ -1,12 +1,12 @@
-//! Git, run to tidy up: one process at a time, at the lowest priority and as the first to be ended where memory is
+//! Runs git for maintenance: one process at a time, at the lowest priority, and the first to be killed when memory is
 //! short.
 //!
-//! Nothing that the repository names runs by it: the commands know no hook and no filter and never look at a work
-//! tree; their output is no terminal, and what is missing is not fetched (`GIT_NO_LAZY_FETCH`, and for an older git
-//! `GIT_ALLOW_PROTOCOL`). The environment is empty but for that and `PATH`.
+//! Nothing that the repository names is run: the commands use no hooks and no filters and never look at a work tree,
+//! their output is not a terminal, and missing objects are not fetched (`GIT_NO_LAZY_FETCH`, and for an older git
+//! `GIT_ALLOW_PROTOCOL`). The environment has `PATH` and what `command` sets, nothing else.
 //!
-//! Which process it is stands in `collectory/graph-writer` as long as it runs, so that what it leaves when both of us
-//! are killed is known for ours.
+//! `collectory/graph-writer` identifies the process while it runs, so that what it leaves if both of us are killed can
+//! be recognised as ours.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,22 +24,22 @@ use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{AtPath as _, StoreError};
 
-/// The lowest priority there is (setpriority(2)).
+/// The lowest priority (setpriority(2)).
 const PRIORITY_LOWEST: i32 = 19;
 
-/// The first to be ended where memory is short (`proc_pid_oom_score_adj(5)`).
+/// The score of the first process to be killed when memory is short (`proc_pid_oom_score_adj(5)`).
 const OOM_SCORE_HIGHEST: &str = "1000";
 
-/// How many fields stand between the state of a process and its start in its `stat`.
+/// How many fields separate the state of a process from its start time in `/proc/PID/stat`.
 const START_BEHIND_STATE: usize = 18;
 
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
-/// A process that runs, as `PID START`: another may have its number later, and not its start too (`proc_pid_stat(5)`).
-/// One that has ended and that nobody has waited for runs no more.
+/// Identifies a running process as `PID START`: another process may get its number later, but not also its start time
+/// (`proc_pid_stat(5)`). A zombie is not running.
 pub(crate) fn alive(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in brackets, may hold anything.
+    // The program name, in brackets, may contain anything.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next().filter(|state| !matches!(*state, "Z" | "X"));
     state.and_then(|_| Some(format!("{pid} {}\n", fields.nth(START_BEHIND_STATE)?)))
@@ -57,19 +57,19 @@ pub(crate) struct GitProcess {
 #[derive(Debug, Default)]
 struct Running {
     stopped: bool,
-    // Taken away before the process is waited for, and so its number free for another one.
+    // Cleared before the process is waited for, which frees its number for another process.
     pid: Option<Pid>,
 }
 
-/// How git has ended.
+/// The outcome of a git command.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Well,
-    /// It was ended by us, or not begun since we are to stop.
+    /// We ended it, or did not start it because we are stopping.
     Early,
-    /// There is none.
+    /// Git is not installed.
     Missing,
-    /// Something is wrong.
+    /// It failed.
     Badly(ExitStatus, String),
 }
 
@@ -79,7 +79,7 @@ impl GitProcess {
         Self { git, git_dir: layout.git_dir.clone(), note, running: Mutex::default() }
     }
 
-    /// Runs git, and waits for its end.
+    /// Runs git and waits for its end.
     pub(crate) fn run(&self, words: &[&str]) -> Result<Ended, StoreError> {
         let mut running = self.running();
         if running.stopped {
@@ -94,7 +94,7 @@ impl GitProcess {
         drop(running);
         let lowered = setpriority_process(Some(Pid::from_child(&child)), PRIORITY_LOWEST);
         let spared = fs::write(format!("/proc/{}/oom_score_adj", child.id()), OOM_SCORE_HIGHEST);
-        // It would be as right at any other priority, and before a kernel that keeps no such file.
+        // Git works as well at any other priority, and on a kernel without this file.
         tracing::debug!(?lowered, ?spared, command = words.join(" "), "git is run");
         if let Some(Err(error)) = alive(child.id()).map(|git| self.note.replace(git.as_bytes())) {
             tracing::debug!(%error, "a kill of both of us would leave a lock");
@@ -106,18 +106,19 @@ impl GitProcess {
         Ok(ended)
     }
 
-    /// Ends the git that runs, and lets no other begin.
+    /// Ends the running git process, and starts no other.
     pub(crate) fn stop(&self) {
         let mut running = self.running();
         running.stopped = true;
         if let Some(pid) = running.pid {
             let ended = kill_process(pid, Signal::TERM);
-            // It may have come to its end by itself.
+            // It may have ended by itself.
             tracing::debug!(?ended, "ending the git that tidies up");
         }
     }
 
-    /// When a git of ours was begun that was killed together with us; `None` if it still runs, or there was none.
+    /// Returns when a git process of ours was started that was killed together with us; `None` if it still runs or
+    /// there was none.
     pub(crate) fn left_at(&self) -> Result<Option<SystemTime>, StoreError> {
         let Some(noted) = self.note.read()? else { return Ok(None) };
         let pid = std::str::from_utf8(&noted).ok().and_then(|noted| noted.split(' ').next()?.parse().ok());
@@ -132,7 +133,7 @@ impl GitProcess {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        // Both fields are whole by themselves.
+        // Each field is consistent by itself.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +155,7 @@ impl GitProcess {
     fn wait(&self, mut child: Child) -> Result<Ended, StoreError> {
         let mut complaint = Vec::new();
         if let Some(mut stderr) = child.stderr.take() {
-            // What can't be read is not told, and the status says enough.
+            // Ignored if it can't be read, because the status says enough.
             drop(stderr.by_ref().take(COMPLAINT_BYTES_MAX).read_to_end(&mut complaint));
             drop(io::copy(&mut stderr, &mut io::sink()));
         }

@@ -1,14 +1,14 @@
-//! Loose objects, packed.
+//! Packs loose objects.
 //!
-//! Of what people commit by hand git makes one file an object, until they collect garbage. What has been lying there
-//! for a [while](LOOSE_AGE_MIN) is put into a pack of ours, which is merged with the others later.
+//! Git stores each object that people commit by hand as a file, until it collects garbage. Objects that have been
+//! loose for a [while](LOOSE_AGE_MIN) are put into a pack of ours, which is merged with the others later.
 //!
-//! An object's name is made anew from its content; what is not what it is called is left where it is, for `git fsck`
-//! to tell, and so are annotated tags, which our packs have none of, and what is [too large](LOOSE_BYTES_MAX).
+//! The id of each object is recomputed from its content. A mismatch stays, for `git fsck` to report, and so do
+//! annotated tags, which our packs don't contain, and objects that are [too large](LOOSE_BYTES_MAX).
 //!
-//! A kill at any instant leaves everything readable: a loose object is removed once the pack is on disk with its name,
-//! as git does it (`git prune-packed`). While git says in `gc.pid` that it collects, nothing is packed and nothing is
-//! removed. What nothing refers to is as young as its pack then, so `git gc` keeps it for longer and never for less.
+//! A kill at any instant leaves everything readable: a loose object is removed only after the pack is on disk under
+//! its name, as git does it (`git prune-packed`). While `gc.pid` says that git collects garbage, nothing is packed or
+//! removed. An unreachable object becomes as young as its pack, so `git gc` keeps it longer and never shorter.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -25,20 +25,19 @@ use crate::store::git::odb::inflate::Inflater;
 use crate::store::git::odb::loose::{self, FoundObject};
 use crate::store::git::packs::store::Packs;
 
-/// Younger objects are left alone: whoever is writing them may not be done.
+/// Younger objects are left alone, because their writer may not be done.
 pub(crate) const LOOSE_AGE_MIN: Duration = Duration::from_secs(600);
 
-/// Fewer objects are not worth a pack; git, too, keeps what it fetches loose up to that number
-/// (`fetch.unpackLimit`).
+/// Fewer objects are not worth a pack; git also keeps up to that many fetched objects loose (`fetch.unpackLimit`).
 pub(crate) const LOOSE_LEN_MIN: usize = 100;
 
-/// How much content is packed at once, in memory; an object that is larger stays loose.
+/// How many bytes of content are packed at once, in memory; a larger object stays loose.
 const LOOSE_BYTES_MAX: usize = 32 << 20;
 
 /// An object and its file.
 type Loose = (Oid, PathBuf);
 
-/// Packs loose objects, at most as many as fit into one pack; answers whether there were enough.
+/// Packs loose objects, as many as fit into one pack; returns whether any were packed and removed.
 pub(crate) fn pack_loose(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool, StoreError> {
     let loose = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
     if loose.len() < LOOSE_LEN_MIN {
@@ -58,7 +57,7 @@ pub(crate) fn pack_loose(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool, 
     Ok(true)
 }
 
-/// The loose objects of a repository that are old enough; what can't be looked at is none.
+/// Returns the loose objects that are old enough; what can't be read is skipped.
 fn find(objects: &Path, stop: &AtomicBool) -> Vec<Loose> {
     let mut found = Vec::new();
     for first in 0..=u8::MAX {
@@ -77,7 +76,7 @@ fn find(objects: &Path, stop: &AtomicBool) -> Vec<Loose> {
     found
 }
 
-/// Packs as many as fit; answers which.
+/// Packs as many objects as fit; returns which.
 fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuilder) {
     let (mut taken, mut objects, mut room) = (Vec::new(), Vec::new(), LOOSE_BYTES_MAX);
     let mut inflater = Inflater::default();
@@ -98,7 +97,7 @@ fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuild
             }
         }
     }
-    // As git orders packs, so that a walk of the history reads on.
+    // In git's order within packs, so that a walk of the history reads forward.
     objects.sort_by_key(|(kind, ..)| *kind as u8);
     let mut pack = PackBuilder::deflating(0);
     for (kind, oid, content) in &objects {
@@ -110,7 +109,7 @@ fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuild
     (taken, pack)
 }
 
-/// Reads an object and makes sure of its name; `None` when there is no room for it.
+/// Reads an object and verifies its id; `None` if it does not fit.
 fn read(
     path: &Path,
     oid: &Oid,

@@ -1,16 +1,15 @@
-//! Small packs of ours are merged, on the thread of `runner` and beside whatever the writer does: one pack a group is
-//! cheap to write and poison to keep, since every reader looks through all of them.
+//! Merges small packs of ours on the thread of `runner`, while the writer continues. One pack per group is cheap to
+//! write, but slows down every reader, which looks through all packs.
 //!
-//! The parts of a merged pack are not removed at once, since a `git fsck` that has listed the packs fails when one
-//! goes before it is read: they are [spare](Packs::sweep) until the service has had nothing to do for a while, or
-//! ends, or there are many of them.
+//! The parts of a merged pack are not removed at once, because a `git fsck` that has listed the packs fails if one
+//! vanishes before it is read. They stay [obsolete](Packs::sweep) until the service has been idle for a while, ends,
+//! or has many of them.
 //!
-//! It is safe against a kill at any instant: the merged pack is on disk before a part is noted to be spare, and the
-//! same object in two packs is harmless. It is safe beside the writer, whose newest pack is marked, and beside a
-//! `git gc` or `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a part that
-//! vanishes while it is read ends the attempt; and a pack that has anything to it but its index (`.keep`, `.bitmap`,
-//! `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone. All that is asked for once more right
-//! before the parts are removed.
+//! A kill at any instant is safe: the merged pack is on disk before a part is recorded as obsolete, and an object in
+//! two packs is harmless. The writer is safe, because its newest pack has a keep file. A person's `git gc` or `git
+//! repack` is safe too: while `gc.pid` says that git collects garbage, nothing is merged; a part that vanishes while
+//! it is read ends the attempt; and a pack with any file but its index (`.keep`, `.bitmap`, `.promisor`, `.mtimes`),
+//! or in a multi-pack index, is left alone. All of that is checked again right before the parts are removed.
 
 use std::fs;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::store::git::maintenance::repack::merge;
 use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, PackSize, chosen, objects_of};
 use crate::store::git::packs::store::{PACKS_MAX, Packs};
 
-/// Merges small packs of ours once, if there are too many; answers whether that was done.
+/// Merges small packs of ours once, if there are too many; returns whether it did.
 pub(crate) fn merge_small(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool, StoreError> {
     if packs.small_len.load(Ordering::Relaxed) <= PACKS_MAX {
         return Ok(false);
@@ -40,7 +39,7 @@ pub(crate) fn merge_small(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool,
     Ok(true)
 }
 
-/// Our packs that may be merged, with their sizes.
+/// Returns our packs that may be merged, with their sizes.
 fn mergeable(packs: &Packs) -> Result<Vec<PackSize>, StoreError> {
     let len = |name: &String, ending| Some(fs::metadata(packs.file(name, ending)).ok()?.len());
     let mut small = packs.ours();

@@ -1,6 +1,6 @@
-//! Housekeeping: when it is due, and how packs, loose objects and the commit-graph are tidied.
+//! Maintenance: when it is due, and how packs, loose objects and the commit-graph are tidied up.
 //!
-//! Nothing here is waited for by a write, and no object that somebody may need is removed.
+//! No write waits for anything here, and no object that someone may need is removed.
 
 pub(crate) mod commit_graph;
 pub(crate) mod due;

@@ -1,14 +1,14 @@
-//! The reflogs, which every write lengthens, kept for as long as git keeps them.
+//! Expires the reflogs, which every write lengthens, as git does.
 //!
-//! `git gc` lets go what is older than `gc.reflogExpire` (90 days), and a service that tidies up by itself may never
-//! see one. Git rewrites the files itself, under its own locks, at the lowest priority:
+//! `git gc` drops entries older than `gc.reflogExpire` (90 days), but a repository whose service tidies it up may
+//! never see a `git gc`. Git rewrites the files itself, under its own locks and at the lowest priority:
 //!
 //! ```text
 //! git reflog expire --expire=90.days --expire-unreachable=90.days refs/heads/main HEAD
 //! ```
 //!
-//! Both ages are the same, since the walk that tells what is unreachable takes long. Git flushes no reflog, so all
-//! is flushed after it: a power cut in between may take a reflog, and no commit.
+//! Both ages are the same, because finding out what is unreachable takes long. Git does not flush reflogs, so
+//! everything is flushed afterwards: a power cut in between may lose a reflog, but no commit.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -24,10 +24,10 @@ use crate::store::git::maintenance::git_process::Ended;
 use crate::store::git::repo::kept::reflog_age;
 use crate::store::git::repo::refs::reflog;
 
-/// By how much the oldest entry has to be too old before a reflog is rewritten, which takes as long as it is.
+/// How far the oldest entry must exceed the age before a reflog is rewritten; the longer it is, the longer that takes.
 const SLACK: TimeDelta = TimeDelta::hours(1);
 
-/// Lets go what is too old.
+/// Drops entries that are too old.
 pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<(), StoreError> {
     let layout = graph.layout();
     let Some(age) = reflog_age(layout)? else { return Ok(()) };
@@ -46,7 +46,7 @@ pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<(), StoreError>
     }
 }
 
-/// When the first entry of a reflog was made.
+/// Returns the time of the first entry of a reflog.
 fn oldest(log: &Path) -> Option<DateTime<Utc>> {
     let mut line = Vec::new();
     BufReader::new(File::open(log).ok()?).read_until(b'\n', &mut line).ok()?;

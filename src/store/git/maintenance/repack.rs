@@ -1,8 +1,8 @@
-//! Many packs into one.
+//! Merges many packs into one.
 //!
-//! What was merged before is copied as it is; only the distance from a delta to its base is written
-//! anew. What comes from a group's pack is deflated (see `zlib`). What changes are the folder's trees: each group's pack has its newest one whole,
-//! and of those only the very newest has to be.
+//! Objects that were merged before are copied as they are; only the distance from a delta to its base is rewritten.
+//! Objects from a group's pack are deflated (see `zlib`). The folder's trees change: each group's pack has its newest
+//! tree whole, and only the very newest has to be.
 //!
 //! ```text
 //! newest ◀─ 0 ◀─ 0 ◀─ 1 ◀─ 0 ◀─ 0 ◀─ 1 ◀─ 0 …      each against the next newer tree of
@@ -10,10 +10,10 @@
 //!                      ▲────────────────
 //! ```
 //!
-//! A row of deltas, each against the next newer tree, would be as long as the history. So trees
-//! have ranks, and each is a delta against the next newer one of at least its rank: a skip list. The
-//! rank comes from the tree's name (one in sixteen has a rank of 1, one in 256 of 2), so that it
-//! stays what it is however often packs are merged, and what was merged before is copied.
+//! A chain of deltas, each against the next newer tree, would be as long as the history. So trees have ranks, and each
+//! is a delta against the next newer one of at least its rank: a skip list. The rank comes from the tree's id (one in
+//! sixteen has rank 1, one in 256 rank 2), so it stays the same however often packs are merged, and what was merged
+//! before can be copied.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -31,14 +31,14 @@ use crate::store::git::object::zlib;
 use crate::store::git::odb::inflate::damaged;
 use crate::store::git::odb::objects::Objects;
 
-/// The highest rank: one tree in 4,096 has it.
+/// The highest rank, which one tree in 4,096 has.
 const RANK_MAX: usize = 3;
 
-/// No row of deltas is longer; a whole tree ends it.
+/// The longest chain of deltas; a whole tree ends it.
 const CHAIN_LEN_MAX: usize = 200;
 
-/// Makes one pack of several; nothing when it is to stop, or when a pack has been removed meanwhile.
-/// `folder` names the folder whose trees are to be deltas, part by part.
+/// Makes one pack of several; `None` if it is to stop or if a pack has been removed meanwhile. `folder` is the path of
+/// the folder whose trees become deltas, part by part.
 pub(crate) fn merge(
     objects: Objects,
     packs: &[PathBuf],
@@ -58,10 +58,10 @@ pub(crate) fn merge(
     Ok((!merger.is_stopped()).then(|| merger.merged.finish()))
 }
 
-/// For each tree of a row, newest first, the one that it is to be a delta against.
+/// Returns each tree of a row, newest first, with the one that it becomes a delta against.
 fn bases(row: &[Oid]) -> Vec<(Oid, Option<Oid>)> {
     let mut seen = HashSet::new();
-    // The last tree of at least each rank.
+    // For each rank, the last tree of at least that rank.
     let mut last = [None; RANK_MAX + 1];
     let mut bases = Vec::new();
     for tree in row.iter().filter(|tree| seen.insert(**tree)) {
@@ -81,7 +81,7 @@ fn rank(tree: &Oid) -> usize {
 struct Merger<'a> {
     sources: SourcePacks,
     merged: PackBuilder,
-    // How many deltas an object of the merged pack is away from a whole one.
+    // How many deltas separate an object of the merged pack from a whole one.
     depths: HashMap<Oid, usize>,
     stop: &'a AtomicBool,
 }
@@ -91,7 +91,7 @@ impl Merger<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Does a part of the work, unless it is to stop; what is wrong with an object is told of its pack.
+    /// Does a part of the work, unless it is to stop; an error names the pack of the object.
     fn each(&mut self, oid: &Oid, work: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<(), StoreError> {
         if self.is_stopped() {
             return Ok(());
@@ -99,8 +99,8 @@ impl Merger<'_> {
         work(self).map_err(|error| self.sources.failed(oid, error))
     }
 
-    /// The trees of the folder and of those above it, each level newest first; the commits are
-    /// packed on the way. When it is to stop, some are missing.
+    /// Returns the trees of the folder and of those above it, each level newest first, and packs the commits on the
+    /// way. Incomplete if it is to stop.
     fn rows(&mut self, folder: &[String]) -> Result<Vec<Vec<Oid>>, StoreError> {
         let order = self.sources.order();
         let (mut commits, mut followed) = (HashMap::new(), HashSet::new());
@@ -131,7 +131,7 @@ impl Merger<'_> {
     fn add_to_rows(&mut self, rows: &mut [Vec<Oid>], root: Oid, folder: &[String]) -> io::Result<()> {
         let mut tree = root;
         for (depth, row) in rows.iter_mut().enumerate() {
-            // What is not there came with an earlier commit, or is another's.
+            // A tree that is not here came with an earlier commit, or is not ours.
             if !self.sources.has(&tree) {
                 break;
             }
@@ -145,7 +145,7 @@ impl Merger<'_> {
         Ok(())
     }
 
-    /// Adds a tree as a delta against `base`, as it is if it is that already.
+    /// Adds a tree as a delta against `base`; copies it if it is that delta already.
     fn add_tree(&mut self, tree: &Oid, base: Option<&Oid>) -> io::Result<()> {
         let depth = base.and_then(|base| self.depths.get(base)).map_or(0, |depth| depth + 1);
         let base = base.filter(|_| depth < CHAIN_LEN_MAX);
@@ -156,7 +156,7 @@ impl Merger<'_> {
             }
             let (against, content) = (self.sources.content(base)?, self.sources.content(tree)?);
             let delta = delta::between(&against, &content).map_err(io::Error::other)?;
-            // Where most has changed, the tree itself is read faster and hardly longer.
+            // If most of it has changed, the whole tree is faster to read and hardly longer.
             if delta.len() < content.len() / 2 {
                 self.merged.add_delta(*tree, base, &delta);
                 self.depths.insert(*tree, depth);
@@ -168,7 +168,7 @@ impl Merger<'_> {
         Ok(())
     }
 
-    /// Adds an object as it is, its base first.
+    /// Adds an object as it is, after its base.
     fn copy(&mut self, oid: &Oid) -> io::Result<()> {
         let mut wanted = vec![*oid];
         while let Some(oid) = wanted.pop() {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn tree(number: u16) -> Oid {
-        // The digits of the number at the front, so that they make the rank.
+        // The digits of the number come first, because they determine the rank.
         let mut oid = [0xff; 20];
         oid[..2].copy_from_slice(&number.to_be_bytes());
         oid

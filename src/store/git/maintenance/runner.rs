@@ -1,12 +1,12 @@
-//! Housekeeping on a thread of its own, so that no write ever waits for it.
+//! Runs maintenance on a thread of its own, so that no write ever waits for it.
 //!
-//! Files of the work tree are flushed (`repo::checkpoint`), packs that have lost their index get it anew
-//! (`lost_index`), and there is a round of tidying now and then: small packs are merged (`merge_packs`), loose objects
-//! are packed (`loose_objects`), reflogs are cut (`reflogs`), and git keeps up the commit-graph (`commit_graph`). When,
-//! `due` says. As long as packs are very many, they are merged and nothing else is done.
+//! It flushes the files of the work tree (`repo::checkpoint`), rebuilds lost indexes of packs (`lost_index`), and
+//! tidies up from time to time: it merges small packs (`merge_packs`), packs loose objects (`loose_objects`), expires
+//! reflogs (`reflogs`) and has git update the commit-graph (`commit_graph`). `due` decides when. While there are very
+//! many packs, tidying only merges them.
 //!
-//! After something was done the operator is told what there is (`statistics`), once an hour at most and at the end.
-//! A task that panics is a bug and harms nothing but speed: it is told, and not tried again before the next start.
+//! The operator gets statistics (`statistics`) after something was done, at most once an hour, and at the end. A task
+//! that panics is a bug, but only costs speed: it is logged, and not tried again before the next start.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,29 +25,29 @@ use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::repo::checkpoint::Checkpoint;
 
-/// For how long nobody must have written before the parts of merged packs are removed: a person who
-/// checks the repository after some writes has done so by then, see `merge_packs`.
+/// How long nobody must have written before obsolete packs are removed: by then a person who checks the repository
+/// after some writes is done, see `merge_packs`.
 const SWEEP_WAIT: Duration = Duration::from_secs(600);
 
-/// How long no one looks for loose objects after few were found, or for commits that the commit-graph lacks: it takes
-/// a while where there are many.
+/// How long loose objects are not counted again after few were found, nor commits missing from the commit-graph: that
+/// takes a while where there are many.
 const LOOK_WAIT: Duration = Duration::from_secs(60);
 
-/// How long no statistics are told after some were.
+/// The shortest time between two reports of statistics.
 const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 
-/// What may be done.
+/// What maintenance may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Upkeep {
-    /// Nothing: the repository was opened to be read.
+    /// Nothing, because the repository was opened for reading.
     Nothing,
-    /// What keeps the repository whole.
+    /// Only what keeps the repository whole.
     KeepWhole,
-    /// All of it.
+    /// Everything.
     Tidy,
 }
 
-/// The thread, begun when there is something to do first, and what is told to it.
+/// The maintenance thread, started with the first task, and its shared state.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
@@ -63,26 +63,26 @@ struct Shared {
     barrier: Barrier,
     due: Mutex<Due>,
     changed: Condvar,
-    // Beside the mutex, to be looked at in the middle of a task.
+    // Outside the mutex, to be checked in the middle of a task.
     stop: AtomicBool,
-    // Whether packs or objects have come or gone of which someone may know otherwise.
+    // Whether packs or objects have come or gone, so that readers must reopen them.
     changed_packs: AtomicBool,
 }
 
-/// What the thread remembers from round to round.
+/// The state of the thread between rounds.
 #[derive(Debug, Default)]
 struct Rounds {
-    /// When the parts of merged packs are removed.
+    /// When obsolete packs are removed.
     sweep_at: Option<Instant>,
     loose_looked_at: Option<Instant>,
     graph_looked_at: Option<Instant>,
     told_at: Option<Instant>,
-    /// Whether something was done that no statistics were told of.
+    /// Whether something was done that no statistics were logged for.
     owes_statistics: bool,
 }
 
 impl Maintenance {
-    /// Prepares to look after these packs, this graph and the work tree of this checkpoint.
+    /// Prepares maintenance of these packs, this graph and the work tree of this checkpoint.
     pub(crate) fn new(
         packs: Arc<Packs>,
         checkpoint: Arc<Checkpoint>,
@@ -103,19 +103,19 @@ impl Maintenance {
         Self { shared: Arc::new(shared), thread: None, upkeep }
     }
 
-    /// Removes the lock that a git of ours has left which was killed together with us. Only for the holder of the
+    /// Removes the lock left by a git process of ours that was killed together with us. Only for the holder of the
     /// service lock.
     pub(crate) fn remove_left(&self) -> Result<(), StoreError> {
         self.shared.graph.remove_left()
     }
 
-    /// Has the file system of the work tree flushed.
+    /// Requests a flush of the file system of the work tree.
     pub(crate) fn flush(&mut self) {
         self.shared.due().plan(Task::Flush, Instant::now());
         self.wake();
     }
 
-    /// Has packs of ours that have lost their index mended, and all tidied that may be.
+    /// Requests repair of our packs that have lost their index and, where allowed, tidying.
     pub(crate) fn tend(&mut self) {
         let now = Instant::now();
         self.shared.due().plan(Task::Mend, now);
@@ -125,12 +125,12 @@ impl Maintenance {
         self.wake();
     }
 
-    /// Whether packs have come or gone since this was asked last.
+    /// Returns whether packs have come or gone since the last call.
     pub(crate) fn take_changed_packs(&self) -> bool {
         self.shared.changed_packs.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits until everything that was asked for is done.
+    /// Waits until everything requested is done.
     pub(crate) fn finish(&self) {
         let mut due = self.shared.due();
         due.hurry = true;
@@ -157,7 +157,7 @@ impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.graph.git.stop();
-        // Between the look at `stop` and the wait nobody may slip through.
+        // Taking the lock ensures that the thread is not between checking `stop` and waiting.
         drop(self.shared.due());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
@@ -171,7 +171,7 @@ impl Drop for Maintenance {
 
 impl Shared {
     fn due(&self) -> MutexGuard<'_, Due> {
-        // Each plan is whole by itself.
+        // Each plan is consistent by itself.
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -187,7 +187,7 @@ impl Shared {
         while let Some(task) = self.next() {
             let started = Instant::now();
             self.barrier.metrics().maintenance_runs.add_one();
-            // Whatever a task leaves half-done, a kill would have left, too.
+            // A task leaves nothing half-done that a kill could not leave too.
             let done = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(task, &mut rounds)));
             let mut due = self.due();
             due.end(task, Instant::now(), started.elapsed());
@@ -205,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// Waits for something to do; nothing when the thread is to end.
+    /// Waits for a task; `None` when the thread is to end.
     fn next(&self) -> Option<Task> {
         let mut due = self.due();
         while !self.is_stopped() {
@@ -225,7 +225,7 @@ impl Shared {
         match task {
             Task::Flush => drop(tell(self.flush())),
             Task::Mend => {
-                // Once more when it is done.
+                // If git collects garbage, once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
                 self.note_packs(tell(self.packs.mend()));
                 if is_collecting {
@@ -236,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// Does what is to be done, and plans another round if there may be more.
+    /// Does a round of tidying, and plans another one if there may be more to do.
     fn tidy(&self, rounds: &mut Rounds) {
         let is_long_ago = |at: Option<Instant>| at.is_none_or(|at| at.elapsed() >= LOOK_WAIT);
         let mut is_tidier = false;
@@ -265,7 +265,7 @@ impl Shared {
         }
     }
 
-    /// Removes the parts of merged packs if nobody has written for a while, or they have become many.
+    /// Removes obsolete packs if nobody has written for a while, they are many, or someone waits for the end.
     fn sweep(&self, rounds: &mut Rounds) {
         let is_quiet = rounds.sweep_at.is_some_and(|at| at <= Instant::now());
         if is_quiet || self.due().hurry || self.packs.obsolete().are_many() {
@@ -276,7 +276,7 @@ impl Shared {
         rounds.sweep_at.into_iter().for_each(|at| self.due().plan(Task::Tidy, at));
     }
 
-    /// Notes whether packs or objects have come or gone.
+    /// Records whether packs or objects have come or gone.
     fn note_packs(&self, have_changed: Option<bool>) {
         if have_changed == Some(true) {
             self.changed_packs.store(true, Ordering::Release);
@@ -295,7 +295,7 @@ impl Shared {
     }
 }
 
-/// Trouble with the maintenance harms nothing but speed.
+/// Logs an error, which costs nothing but speed.
 fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
     result
         .inspect_err(|error| {

@@ -1,7 +1,6 @@
-//! The packs that are about to be merged: as they are, in memory, and their contents by the reader of `odb`.
+//! The packs to be merged: as raw bytes in memory, and their contents through the reader of `odb`.
 //!
-//! What is copied is checked against the checksum of its pack first, so damage on disk is told
-//! instead of spread.
+//! Before anything is copied, its pack is verified by checksum, so that damage on disk is reported and not spread.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +21,7 @@ const DAMAGED: &str = "the pack is damaged; `git fsck --full` tells more";
 
 pub(crate) struct SourcePacks {
     packs: Vec<Source>,
-    /// In which pack an object is, and as which one there; in few bytes, since there are many.
+    /// Maps an object to its pack and its index there, in few bytes because there are many objects.
     found: HashMap<Oid, (u32, u32)>,
     objects: Objects,
 }
@@ -32,24 +31,24 @@ struct Source {
     pack: Arc<Pack>,
     /// Without the checksum at the end.
     bytes: Vec<u8>,
-    /// In their order in the pack.
+    /// In the order of the pack.
     places: Vec<ObjectPlace>,
 }
 
-/// An object as it is packed.
+/// A packed object.
 pub(crate) struct Packed<'a> {
-    /// Its kind, or what it is a delta against.
+    /// Its kind, or the base of a delta.
     pub(crate) kind: Result<Kind, Oid>,
-    /// How many bytes its content has, or its delta.
+    /// The length of its content or of its delta, in bytes.
     pub(crate) len: u64,
-    /// Its kind and length, as they are written.
+    /// The encoded kind and length.
     pub(crate) head: &'a [u8],
     /// The zlib stream.
     pub(crate) body: &'a [u8],
 }
 
 impl SourcePacks {
-    /// Reads some packs of a repository; nothing when one of them is gone, or when it is to stop.
+    /// Reads packs of a repository; `None` if one of them is gone, or if it is to stop.
     pub(crate) fn read(
         objects: Objects,
         paths: &[PathBuf],
@@ -84,7 +83,7 @@ impl SourcePacks {
         self.packs.iter().map(|source| source.bytes.len()).sum()
     }
 
-    /// All objects, in the order of the packs and of their places there; the same object may come twice.
+    /// Returns all objects, in the order of the packs and within each; an object may occur twice.
     pub(crate) fn order(&self) -> Vec<Oid> {
         self.packs.iter().flat_map(|source| &source.places).map(|(oid, _)| *oid).collect()
     }
@@ -98,7 +97,7 @@ impl SourcePacks {
         source.packed(index).ok_or_else(|| damaged(DAMAGED))
     }
 
-    /// The content of an object, put together from deltas where it must be.
+    /// Returns the content of an object, with deltas resolved.
     pub(crate) fn content(&mut self, oid: &Oid) -> io::Result<Arc<Vec<u8>>> {
         let (source, index) = self.find(oid)?;
         let (pack, at) = (Arc::clone(&source.pack), source.places[index].1);
@@ -111,7 +110,7 @@ impl SourcePacks {
         Ok((&self.packs[*number as usize], *index as usize))
     }
 
-    /// Says in which pack something is wrong.
+    /// Builds an error that names the pack of an object.
     pub(crate) fn failed(&self, oid: &Oid, error: io::Error) -> StoreError {
         let path = self.find(oid).map_or(&self.packs[0].path, |(source, _)| &source.path);
         StoreError::at("merge", path, error)
@@ -135,7 +134,7 @@ impl Source {
         let bytes = self.bytes.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
         let found = parse_head(bytes, start)?;
         let kind = match found.kind {
-            // Our packs have none of these.
+            // Our packs contain neither.
             Ok(Kind::Tag) | Err(Base::Named(_)) => return None,
             Ok(kind) => Ok(kind),
             Err(Base::At(at)) => {

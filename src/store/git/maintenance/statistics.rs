@@ -1,4 +1,4 @@
-//! How large the repository is: what the maintenance has to show for itself.
+//! The size of the repository, which shows what maintenance achieves.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
@@ -6,21 +6,21 @@ use std::path::Path;
 
 use crate::store::git::packs::geometry::objects_of;
 
-/// What there is.
+/// Counts and sizes of what the repository stores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Packs, whoever made them.
+    /// Packs of any origin.
     pub packs: u64,
-    /// Objects in packs; one that is in two of them counts twice.
+    /// Objects in packs; an object in two packs counts twice.
     pub objects: u64,
-    /// Of packs and their indexes.
+    /// The size of the packs and their indexes.
     pub bytes: u64,
-    /// Objects that have a file each.
+    /// Loose objects.
     pub loose_objects: u64,
 }
 
 impl Statistics {
-    /// Counts what is in a folder of objects; what can't be looked at is nothing.
+    /// Counts what is in an object folder; what can't be read counts as nothing.
     #[must_use]
     pub fn of(objects: &Path) -> Self {
         let mut statistics = Self::default();
@@ -49,7 +49,7 @@ impl Statistics {
         }
     }
 
-    /// Tells them the operator.
+    /// Logs them for the operator.
     pub(crate) fn tell(self) {
         let Self { packs, objects, bytes, loose_objects } = self;
         tracing::info!(packs, objects, bytes, loose_objects, "the repository was tidied up");
