@@ -1,4 +1,4 @@
-//! The file of the allowed signers, as `ssh-keygen` reads it (ALLOWED SIGNERS in ssh-keygen(1)).
+//! The allowed signers file, as `ssh-keygen` reads it (ALLOWED SIGNERS in ssh-keygen(1)).
 //!
 //! ```text
 //! # principals             options                                        key
@@ -6,8 +6,7 @@
 //! *@example.org,!x@*       valid-after="20260101Z",valid-before="2027..." ssh-rsa AAAA…
 //! ```
 //!
-//! A line that is no such line, or is one of a certificate authority, allows nobody: it is left out
-//! and told, as `ssh-keygen` does.
+//! An invalid line, or one of a certificate authority, allows nobody: like `ssh-keygen`, we skip and report it.
 
 use std::fmt;
 
@@ -16,18 +15,18 @@ use ssh_key::public::KeyData;
 
 use super::{NAMESPACE, NotAllowed, Signer, entries, public_key};
 
-/// Whom to believe a signature.
+/// The signers to trust.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedSigners {
     lines: Vec<Line>,
 }
 
-/// A line that allows nobody.
+/// A skipped line, which allows nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
@@ -53,7 +52,7 @@ struct Options {
 }
 
 impl AllowedSigners {
-    /// Reads the file; what is left out of it is told beside.
+    /// Parses the file; also returns the lines that were skipped.
     #[must_use]
     pub fn parse(file: &[u8]) -> (Self, Vec<LeftOut>) {
         let mut allowed = Self::default();
@@ -67,7 +66,7 @@ impl AllowedSigners {
         (allowed, left_out)
     }
 
-    /// Whose key it is, for a signature of `committer` at a time.
+    /// Returns the owner of the key, for a signature of `committer` at a time.
     pub(super) fn find(&self, key: &KeyData, at: i64, committer: &str) -> Result<Signer, NotAllowed> {
         let mut found = None;
         let mut why = NotAllowed::Unlisted;
@@ -100,7 +99,7 @@ impl Line {
     }
 }
 
-/// The principals, which may be quoted, and what stands behind them.
+/// Splits off the principals, which may be quoted.
 fn principals(line: &str) -> Option<(String, &str)> {
     let (principals, rest) = match line.strip_prefix('"') {
         Some(quoted) => quoted.split_once('"')?,
@@ -109,7 +108,7 @@ fn principals(line: &str) -> Option<(String, &str)> {
     Some((principals.to_owned(), rest.trim_start()))
 }
 
-/// Options end at the first blank outside of quotes.
+/// Returns the length of the options, which end at the first blank outside of quotes.
 fn options_len(text: &str) -> usize {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -156,7 +155,7 @@ impl Options {
         }
     }
 
-    /// Whether a signature of this time may be made.
+    /// Returns whether the key may sign a commit at this time.
     fn permit(&self, at: i64) -> Result<(), NotAllowed> {
         if self.namespaces.as_ref().is_some_and(|namespaces| !matches_list(namespaces, NAMESPACE)) {
             return Err(NotAllowed::OtherPurpose);
@@ -174,7 +173,7 @@ fn once<T>(slot: &mut Option<T>, name: &str, value: T) -> Result<(), String> {
     }
 }
 
-/// `="VALUE"` and what stands behind; `\"` is a quote within.
+/// Splits off `="VALUE"`; `\"` is a quote inside the value.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix("=\"")?;
     let mut end = 0;
@@ -187,8 +186,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, in our own time zone unless a `Z` follows
-/// (`parse_absolute_time` in OpenSSH's `misc.c`).
+/// Parses `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, in local time unless a `Z` follows (`parse_absolute_time` in
+/// OpenSSH's `misc.c`).
 fn time(text: &str) -> Result<i64, String> {
     let digits = text.strip_suffix(['Z', 'z']).or_else(|| text.strip_suffix("UTC"));
     let is_utc = digits.is_some();
@@ -207,8 +206,8 @@ fn time(text: &str) -> Result<i64, String> {
     seconds.ok_or_else(|| format!("`{text}` is no time; write it as 20260131Z or 20260131093000Z"))
 }
 
-/// Whether a comma list of patterns, those with `!` taking back, has this text
-/// (`match_pattern_list` in OpenSSH's `match.c`).
+/// Returns whether a comma-separated list of patterns, in which `!` negates, matches this text (`match_pattern_list`
+/// in OpenSSH's `match.c`).
 fn matches_list(patterns: &str, text: &str) -> bool {
     let mut matches = false;
     for pattern in patterns.split(',') {
@@ -221,10 +220,10 @@ fn matches_list(patterns: &str, text: &str) -> bool {
     matches
 }
 
-/// `*` is any run of characters, `?` one of them.
+/// Matches with `*` for any run of characters and `?` for one.
 fn is_like(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where the last star stands, and the text that it takes so far.
+    // The position of the last star, and where in the text its match ends so far.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         match pattern.get(at) {

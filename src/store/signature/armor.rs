@@ -1,4 +1,4 @@
-//! From the text of a signature to the key that made it.
+//! Checks the armor of a signature and returns the key that made it.
 
 use base64ct::{Base64, Encoding as _};
 use ssh_key::public::KeyData;
@@ -9,20 +9,20 @@ use super::{BadSignature, NAMESPACE, NotChecked, Signature};
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
 
-/// The first line of what is not checked (gitformat-signature(5)).
+/// The first lines of formats that are not checked (gitformat-signature(5)).
 const OTHERS: [(&str, NotChecked); 3] = [
     ("-----BEGIN PGP SIGNATURE-----", NotChecked::OpenPgp),
     ("-----BEGIN PGP MESSAGE-----", NotChecked::OpenPgp),
     ("-----BEGIN SIGNED MESSAGE-----", NotChecked::X509),
 ];
 
-/// How long lines are in the armor of OpenSSH; signatures of other programs may have others.
+/// The line length of OpenSSH's armor; other programs may use other lengths.
 const LINE_LEN: usize = 70;
 
-/// The bits of RSA keys whose signatures are checked.
+/// The sizes, in bits, of RSA keys whose signatures are checked.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=4_096;
 
-/// The key that made a signature of `signed`, when the signature holds.
+/// Returns the key that made a signature of `signed`, if the signature is valid.
 pub(super) fn check(armor: &[u8], signed: &[u8]) -> Result<KeyData, Signature> {
     let signature = read(armor)?;
     let key = signature.public_key();
@@ -54,20 +54,20 @@ fn read(armor: &[u8]) -> Result<SshSig, Signature> {
     SshSig::from_pem(wrapped(&digits)).map_err(|error| malformed(&error.to_string()))
 }
 
-/// The name of the key's algorithm: behind the magic word and the version stands the key as a
-/// string, and the key begins with a string.
+/// Returns the name of the key's algorithm: the key follows the magic word and the version, as a string that itself
+/// begins with a string.
 fn algorithm(blob: &[u8]) -> Option<&[u8]> {
     let key = string(blob.strip_prefix(b"SSHSIG")?.get(4..)?)?;
     string(key)
 }
 
-/// A string begins with its length (RFC 4251 section 5).
+/// Reads a string, which begins with its length (RFC 4251 section 5).
 fn string(bytes: &[u8]) -> Option<&[u8]> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     rest.get(..usize::try_from(u32::from_be_bytes(*len)).ok()?)
 }
 
-/// The armor with lines as OpenSSH writes them.
+/// Wraps the armor as OpenSSH does.
 fn wrapped(digits: &str) -> String {
     let mut armor = format!("{BEGIN}\n");
     for line in digits.as_bytes().chunks(LINE_LEN) {
@@ -77,7 +77,7 @@ fn wrapped(digits: &str) -> String {
     armor + END + "\n"
 }
 
-/// The kind of a key whose signatures are not checked.
+/// Returns the kind of a key whose signatures are not checked.
 fn not_checked(key: &KeyData) -> Option<String> {
     let is_checked = match key {
         KeyData::Ed25519(_) | KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => true,
@@ -89,7 +89,7 @@ fn not_checked(key: &KeyData) -> Option<String> {
             }
             true
         }
-        // The enum belongs to a crate that may add to it.
+        // The enum is non-exhaustive: its crate may add to it.
         _ => false,
     };
     (!is_checked).then(|| key.algorithm().to_string())

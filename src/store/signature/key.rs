@@ -1,15 +1,13 @@
-//! The private key that signs every commit which the service makes, as git has them signed.
+//! The private key that signs every commit of the service, in git's format.
 //!
-//! It is an SSH signature in the namespace `git` (OpenSSH, `PROTOCOL.sshsig`), so `git log --show-signature`,
-//! `git verify-commit` and `ssh-keygen -Y verify -n git` accept it. No other program is asked to make it.
+//! The result is an SSH signature in the namespace `git` (OpenSSH, `PROTOCOL.sshsig`), so `git log --show-signature`,
+//! `git verify-commit` and `ssh-keygen -Y verify -n git` accept it. No other program is run to make it.
 //!
-//! The key is read once and then lives in memory alone: what is logged or shown of it is its
-//! algorithm and its fingerprint.
+//! The key is read once and then exists only in memory; only its algorithm and fingerprint are logged or shown.
 //!
-//! Ed25519 and ECDSA on P-256 sign the same commit in the same way each time (RFC 8032, RFC 6979),
-//! so what is decided again after a lost race has the same names. RSA keys are refused: they need
-//! milliseconds where the others need microseconds, and the time that takes tells of the key
-//! (RUSTSEC-2023-0071).
+//! Ed25519 and ECDSA on P-256 are deterministic (RFC 8032, RFC 6979), so a commit that is decided again after a lost
+//! race has the same id. RSA keys are refused: they need milliseconds where the others need microseconds, and the
+//! timing reveals information about the key (RUSTSEC-2023-0071).
 
 use std::fmt;
 use std::fs::File;
@@ -24,7 +22,7 @@ use ssh_key::{EcdsaCurve, HashAlg, LineEnding, PrivateKey, PublicKey};
 use crate::store::StoreError;
 use crate::store::signature::{KeyName, NAMESPACE};
 
-/// The most bytes that the file of a signing key has.
+/// The maximum size of a signing key's file, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// A private key that signs commits.
@@ -37,28 +35,28 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// Its algorithm and the fingerprint of its public half.
+/// Formats its algorithm and the fingerprint of its public half.
 impl fmt::Display for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&KeyName::of(self.0.public_key().key_data()), f)
     }
 }
 
-/// Why a file is no key to sign with.
+/// A file that can't be used as a signing key.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot sign with {path}")]
 pub struct SigningKeyError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     #[source]
     pub why: UnfitKey,
 }
 
-/// What keeps a file from being a key to sign with.
+/// Why a file can't be used as a signing key.
 #[derive(Debug, thiserror::Error)]
 pub enum UnfitKey {
-    /// The system does not let us read it.
+    /// Reading it failed.
     #[error("it can't be read")]
     Unreadable(#[source] io::Error),
     /// It is a folder, a pipe or the like, or longer than any key.
@@ -73,19 +71,19 @@ pub enum UnfitKey {
     /// It is the public half.
     #[error("it is a public key; name the private one, whose file mostly has the same name without `.pub`")]
     Public,
-    /// There is a passphrase on it, and nobody to type it.
+    /// It has a passphrase, which nobody is there to type.
     #[error(
         "a passphrase protects it, and a service has nobody to type one; make a key for it alone: \
          ssh-keygen -t ed25519 -N '' -f FILE"
     )]
     Protected,
-    /// It is a private key in a format that is not OpenSSH's own.
+    /// It is a private key in a format other than OpenSSH's own.
     #[error("its format is not that of OpenSSH; rewrite it with `ssh-keygen -p -f FILE`")]
     OtherFormat,
-    /// It is a key of a kind that is not signed with.
+    /// It is a key of a kind that is not used for signing.
     #[error("it is a key of the kind {0}, which is not signed with; take ssh-ed25519 or ecdsa-sha2-nistp256")]
     Kind(String),
-    /// It is no key at all, or a damaged one.
+    /// It is not a key at all, or damaged.
     #[error("it holds no private key of OpenSSH, or a damaged one")]
     NoKey,
 }
@@ -93,17 +91,16 @@ pub enum UnfitKey {
 impl SigningKey {
     /// Reads the file of an unprotected private key, as `ssh-keygen -t ed25519 -N ''` makes it.
     ///
-    /// Like `ssh`, this refuses a file of our own that anybody else may read (`sshkey_perm_ok` in
-    /// OpenSSH's `authfile.c`). One that belongs to somebody else, as a mounted secret does, may be
-    /// open to our group, but not to everybody.
+    /// Like `ssh`, refuses a file of our own that anyone else may read (`sshkey_perm_ok` in OpenSSH's `authfile.c`). A
+    /// file of another user, such as a mounted secret, may be readable by our group, but not by everyone.
     ///
     /// # Errors
     ///
-    /// Says what keeps the file from being a key to sign with.
+    /// Reports why the file can't be used as a signing key.
     pub fn read(path: &Path) -> Result<Self, SigningKeyError> {
         let unfit = |why| SigningKeyError { path: path.to_owned(), why };
         let key = read(path).and_then(|(text, mode)| match parse(&text) {
-            // First: of a public key anybody may know.
+            // First, because a public key may be known to anyone.
             Err(UnfitKey::Public) => Err(UnfitKey::Public),
             _ if mode.is_exposed => Err(UnfitKey::Exposed { mode: mode.bits }),
             key => key,
@@ -111,28 +108,28 @@ impl SigningKey {
         key.map_err(unfit)
     }
 
-    /// The public half as one line, ready to be put behind a principal in a file of allowed signers.
+    /// Returns the public half as one line, to follow a principal in a file of allowed signers.
     #[must_use]
     pub fn public_key(&self) -> String {
         self.0.public_key().to_openssh().expect("a key that was read can be written")
     }
 
-    /// The signature of a commit object, in its armor.
+    /// Returns the armored signature of a commit object.
     pub(in crate::store) fn sign(&self, commit: &[u8]) -> Result<String, StoreError> {
         let signature = self.0.sign(NAMESPACE, HashAlg::Sha512, commit);
         signature.and_then(|signature| signature.to_pem(LineEnding::LF)).map_err(StoreError::Sign)
     }
 }
 
-/// Who may read a file.
+/// The permissions of a file.
 struct Mode {
     bits: u32,
     is_exposed: bool,
 }
 
-/// The text of a file and who else may read it; of the same open file, so of the same moment.
+/// Returns the text of a file and its permissions, both from the same open file, so that they belong together.
 fn read(path: &Path) -> Result<(String, Mode), UnfitKey> {
-    // A pipe would be waited for.
+    // Opening a pipe would block.
     if !std::fs::metadata(path).map_err(UnfitKey::Unreadable)?.is_file() {
         return Err(UnfitKey::NoFile);
     }
@@ -168,13 +165,13 @@ fn parse(text: &str) -> Result<SigningKey, UnfitKey> {
     let is_usable = match key.key_data() {
         KeypairData::Ed25519(_) => true,
         KeypairData::Ecdsa(pair) => pair.curve() == EcdsaCurve::NistP256,
-        // The enum belongs to a crate that may add to it.
+        // The enum is non-exhaustive: its crate may add to it.
         _ => false,
     };
     if !is_usable {
         return Err(UnfitKey::Kind(key.algorithm().to_string()));
     }
-    // Whether its two halves belong together shows when they are used.
+    // Signing once shows whether the two halves belong together.
     let proof = key.sign(NAMESPACE, HashAlg::Sha512, b"proof");
     match proof.and_then(|proof| key.public_key().verify(NAMESPACE, b"proof", &proof)) {
         Ok(()) => Ok(SigningKey(Arc::new(key))),

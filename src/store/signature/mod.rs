@@ -1,7 +1,7 @@
-//! Signatures of commits: made with a [`SigningKey`]; and do those that there are hold, and whose are they?
+//! Signatures of commits: made with a [`SigningKey`], and checked as git does, for validity and signer.
 //!
-//! Git asks `ssh-keygen` (`verify_ssh_signed_buffer` in its `gpg-interface.c`); this answers the
-//! same without another program:
+//! Git runs `ssh-keygen` (`verify_ssh_signed_buffer` in its `gpg-interface.c`); this module gives the same result
+//! without another program:
 //!
 //! ```text
 //! gpgsig ──armor──▶ SSH signature ──▶ does it hold for its own key? ──no──▶ Bad
@@ -10,12 +10,12 @@
 //!                     is the key allowed? no list: Unattributed · no: NotAllowed · yes: Valid
 //! ```
 //!
-//! * As in git, a key is believed whoever it is listed for; which of the names it is listed for
-//!   fits the committer is told beside it ([`Signer::is_committer`]).
-//! * As in git, a key must have been allowed at the committer's time, so keys can be replaced
-//!   without harm to what they signed before.
-//! * Certificates, keys beyond those of [`NotChecked::Algorithm`] and other formats than SSH are
-//!   not checked, and said not to be.
+//! * As in git, a key is trusted whichever principal it is listed for; [`Signer::is_committer`] reports whether that
+//!   is the committer.
+//! * As in git, a key must have been allowed at the committer's time, so replacing a key does not invalidate what it
+//!   signed before.
+//! * Certificates, keys beyond those of [`NotChecked::Algorithm`] and formats other than SSH are not checked, and
+//!   reported as such.
 
 mod allowed;
 mod armor;
@@ -34,37 +34,37 @@ pub use allowed::AllowedSigners;
 pub(crate) use key::UnfitKey;
 pub use key::{SigningKey, SigningKeyError};
 
-/// What a signature is made for, so that none made for something else passes (PROTOCOL.sshsig).
+/// The purpose of a signature, so that one made for another purpose is rejected (PROTOCOL.sshsig).
 pub(super) const NAMESPACE: &str = "git";
 
-/// What is to be said of a commit's signature.
+/// The result of checking a commit's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signature {
     /// There is none.
     None,
-    /// It holds, and its key is allowed.
+    /// It is valid, and its key is allowed.
     Valid {
         /// The key.
         key: KeyName,
-        /// Whose key it is.
+        /// The owner of the key.
         signer: Signer,
     },
-    /// It holds, and nobody said whom to believe.
+    /// It is valid, but there is no list of allowed signers.
     Unattributed(KeyName),
-    /// It holds, and its key is not allowed.
+    /// It is valid, but its key is not allowed.
     NotAllowed {
         /// The key.
         key: KeyName,
-        /// Why not.
+        /// The reason.
         why: NotAllowed,
     },
-    /// It does not hold.
+    /// It is not valid.
     Bad(BadSignature),
-    /// It is of a sort that is not checked.
+    /// It is of a kind that is not checked.
     NotChecked(NotChecked),
 }
 
-/// In a few words for people; [`NotChecked`] and the others say why.
+/// Formats it in a few words for people; [`NotChecked`] and the others give reasons.
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,10 +102,10 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// Whose key it is.
+/// The owner of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signer {
-    /// For whom it is listed: names or patterns of them, as they stand there.
+    /// The principals that it is listed for: names or patterns, as in the file.
     pub principals: String,
     /// Whether the committer's e-mail address is among them.
     pub is_committer: bool,
@@ -114,7 +114,7 @@ pub struct Signer {
 /// Why a key is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// It is on no list.
+    /// It is not listed.
     #[error("it is not among the allowed signers")]
     Unlisted,
     /// It is listed for other times.
@@ -128,7 +128,7 @@ pub enum NotAllowed {
     Revoked,
 }
 
-/// Why a signature does not hold.
+/// Why a signature is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSignature {
     /// It can't be read.
@@ -145,17 +145,16 @@ pub enum BadSignature {
 /// Why a signature is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotChecked {
-    /// It is one as `gpg` makes them.
+    /// It is one of `gpg`.
     #[error("OpenPGP signatures are not checked; `git verify-commit` does")]
     OpenPgp,
-    /// It is one as `gpgsm` makes them.
+    /// It is one of `gpgsm`.
     #[error("X.509 signatures are not checked; `git verify-commit` does")]
     X509,
     /// It was made with an SSH certificate.
     #[error("signatures with SSH certificates are not checked; `git verify-commit` does")]
     Certificate,
-    /// Only Ed25519, ECDSA on P-256, both also on security keys, and RSA of 2,048 to 4,096 bits
-    /// are.
+    /// Its key is not one of Ed25519, ECDSA on P-256 (both also on security keys) and RSA of 2,048 to 4,096 bits.
     #[error("signatures with keys of the kind {0} are not checked; `git verify-commit` does")]
     Algorithm(String),
     /// Its commit is too large to be read whole.
@@ -166,15 +165,15 @@ pub enum NotChecked {
 /// What is wrong with a list of revoked keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RevokedKeysError {
-    /// It is one in binary.
+    /// It is a binary revocation list.
     #[error("it is a KRL, which is not understood; list the public keys themselves, one a line")]
     Krl,
-    /// A line is no public key. To pass over it would be to believe whom it means.
+    /// A line is not a public key. Skipping it would trust the key that it means.
     #[error("line {0} is no public key")]
     Line(usize),
 }
 
-/// Judges signatures.
+/// Checks signatures.
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     allowed: Option<AllowedSigners>,
@@ -182,17 +181,17 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Believes those who are allowed; `None` when nobody said who is.
+    /// Creates a checker that trusts the allowed signers; `None` if there is no list.
     #[must_use]
     pub const fn new(allowed: Option<AllowedSigners>) -> Self {
         Self { allowed, revoked: Vec::new() }
     }
 
-    /// Takes keys back: the file has one public key a line, empty lines and comments.
+    /// Revokes the keys of a file, which has one public key per line, empty lines and comments.
     ///
     /// # Errors
     ///
-    /// Refuses a file that holds anything else.
+    /// Refuses a file with anything else.
     pub fn revoke(&mut self, file: &[u8]) -> Result<(), RevokedKeysError> {
         if file.starts_with(b"SSHKRL\n\0") {
             return Err(RevokedKeysError::Krl);
@@ -203,7 +202,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Judges the signature of a commit.
+    /// Checks the signature of a commit.
     #[must_use]
     pub fn check(&self, raw: Option<&RawSignature>, commit: &Commit) -> Signature {
         let Some(raw) = raw else { return Signature::None };
@@ -223,13 +222,12 @@ impl Checker {
     }
 }
 
-/// The lines of a list of keys with their numbers, from 1, besides empty ones and comments.
+/// Returns the lines of a list of keys, numbered from 1, without empty ones and comments.
 fn entries(list: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..).zip(list.lines().map(str::trim)).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The public key at the beginning of a text: its algorithm and its digits; whatever stands behind
-/// is a comment.
+/// Parses the public key at the beginning of a text: its algorithm and its digits; the rest is a comment.
 fn public_key(text: &str) -> Option<KeyData> {
     let mut words = text.split_ascii_whitespace();
     let (algorithm, digits) = (words.next()?, words.next()?);

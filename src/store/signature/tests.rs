@@ -1,5 +1,4 @@
-//! Every outcome that a signature can have. That `ssh-keygen` agrees is asked in
-//! `tests/it/signatures`.
+//! Tests every outcome of a signature check. `tests/it/signatures` tests that `ssh-keygen` agrees.
 
 use std::path::Path;
 
@@ -45,7 +44,7 @@ fn checked(checker: &Checker, armor: impl AsRef<[u8]>) -> Signature {
     checker.check(Some(&raw), &commit())
 }
 
-/// Believes what this file of allowed signers says.
+/// Returns a checker that trusts this file of allowed signers.
 fn believing(file: &str) -> Checker {
     let (allowed, left_out) = AllowedSigners::parse(file.as_bytes());
     assert_eq!(left_out, []);
