@@ -4,7 +4,7 @@
 //! without another program:
 //!
 //! ```text
-//! gpgsig ──armor──▶ SSH signature ──▶ does it hold for its own key? ──no──▶ Bad
+//! gpgsig ──armor──▶ SSH signature ──▶ is it valid for its own key? ──no──▶ Bad
 //!   │                                   │ yes
 //!   └─ OpenPGP, X.509: NotChecked       ▼
 //!                     is the key allowed? no list: Unattributed · no: NotAllowed · yes: Valid
@@ -78,7 +78,7 @@ impl fmt::Display for Signature {
     }
 }
 
-/// A public key as people name it.
+/// A public key in readable form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyName {
     /// Its algorithm, such as `ssh-ed25519`.
@@ -117,13 +117,13 @@ pub enum NotAllowed {
     /// It is not listed.
     #[error("it is not among the allowed signers")]
     Unlisted,
-    /// It is listed for other times.
+    /// It is listed for another period.
     #[error("it was not allowed at the time of the commit")]
     OutOfTime,
     /// It is listed for other purposes.
     #[error("it is allowed for other purposes than git")]
     OtherPurpose,
-    /// It was taken back.
+    /// It is revoked.
     #[error("it is revoked")]
     Revoked,
 }
