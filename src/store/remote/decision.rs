@@ -1,13 +1,13 @@
-//! What an operator decides about a remote that was rewritten.
+//! An operator's decision about a remote whose history was rewritten.
 
-/// What is decided.
+/// How to resolve a rewritten remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// The remote is right: the branch here follows it, and what it has lost is let go.
+    /// Follow the remote, and let go of the commits that it has lost.
     Accept,
-    /// What the remote has lost comes back.
+    /// Push the commits that the remote has lost again.
     Restore {
-        /// In place of what the remote has now, which is kept here; otherwise both are merged.
+        /// Replace the remote's head, which is kept here; otherwise the two are merged.
         force: bool,
     },
 }

@@ -1,38 +1,38 @@
 //! What can go wrong with a remote.
 
-/// Why a remote could not do what it was asked, or why it was not asked.
+/// Why an exchange with a remote failed or was not started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    /// It can't be asked; nothing has been changed there. The text is for the operator.
+    /// The remote can't be reached; nothing has changed there. The text is for the operator.
     #[error("the remote cannot be reached: {0}")]
     Unreachable(String),
-    /// It has what git does not let in. The text is for the operator.
+    /// The remote has objects that git's checks reject. The text is for the operator.
     #[error("the remote has what git refuses: {0}")]
     Unsound(String),
-    /// It answers from a copy that lags behind what it has taken; it is asked again.
+    /// The remote answers from a replica that lags behind what it has accepted; it will be asked again.
     #[error("the remote shows less than it has taken")]
     Lagging,
-    /// It has been asked and does not want it, in its own words.
+    /// The remote refuses the push, in its own words.
     #[error("the remote refuses it: {0}")]
     Refused(String),
-    /// It has got the commits, or part of them, and has not said what became of them.
+    /// The remote received some or all of the commits and has not reported the outcome.
     #[error("the remote has not said whether it took the commits")]
     Unknown,
-    /// It has not been asked: what became of an earlier push is not known yet.
+    /// Nothing was sent, because the outcome of an earlier push is still unknown.
     #[error("what became of an earlier write is not known yet")]
     Pending,
-    /// Others were faster each time that something was decided.
+    /// Other instances won the race on every attempt.
     #[error("the branch keeps moving, try again")]
     KeepsMoving,
-    /// The operator has to decide first what is to become of the branch.
+    /// An operator must first decide what becomes of the branch.
     #[error("{0}")]
     Stopped(String),
-    /// Too many commits wait to be pushed for more to be taken.
+    /// Too many commits are waiting to be pushed.
     #[error("{waiting} commits wait to be pushed to the remote, and --ahead-commits-max is {ahead_max}")]
     FarAhead {
-        /// How many.
+        /// The number of waiting commits.
         waiting: usize,
-        /// How many may.
+        /// The maximum number.
         ahead_max: usize,
     },
 }

@@ -1,71 +1,71 @@
-//! What a merge asks of whoever knows what collections mean, and what it is answered.
+//! The interface through which a merge delegates collection files to the engine.
 
 use crate::domain::Revision;
 
-/// What a side of a merge has under a name.
+/// The entry at a path on one side of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SideFile {
     /// A regular file.
     File(Vec<u8>),
-    /// Anything else, or a file that is too large for a collection.
+    /// Any other entry, or a file that is too large for a collection.
     Special,
 }
 
-/// A file of the collections folder on the three sides of a merge; `None` where there is none.
+/// A file of the collections folder on the three sides of a merge; `None` where a side has no entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSides {
-    /// The name inside the folder.
+    /// The name relative to the folder.
     pub name: String,
-    /// Where the two set out.
+    /// The entry at the merge base.
     pub base: Option<SideFile>,
-    /// What is here.
+    /// The local entry.
     pub ours: Option<SideFile>,
-    /// What the remote has.
+    /// The remote's entry.
     pub theirs: Option<SideFile>,
 }
 
-/// What is to be merged.
+/// The input of a merge.
 #[derive(Debug, Clone)]
 pub struct Sides {
-    /// The files of the collections folder that were changed here, and where the remote has changed the other name of
-    /// one (`.yml`, `.yaml`) that too.
+    /// The files of the collections folder that changed here, and their twins (`.yml` for `.yaml` and the reverse)
+    /// that the remote has changed.
     pub files: Vec<FileSides>,
-    /// The names that the remote has and had not where the two set out.
+    /// The names that the remote has added since the merge base.
     pub created: Vec<String>,
-    /// The paths of other files that both have changed in different ways.
+    /// The paths of other files that both sides have changed in different ways.
     pub conflicts: Vec<String>,
-    /// Our side.
+    /// The local head.
     pub joined: Revision,
-    /// How many commits it brings.
+    /// The number of commits that `joined` brings.
     pub commits: usize,
-    /// Whether the remote had had them.
+    /// Whether the remote once had these commits and lost them.
     pub is_restored: bool,
 }
 
-/// What becomes of a file.
+/// The resolution of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// What the remote has stays.
+    /// Keep the remote's version.
     Theirs,
-    /// What is here.
+    /// Take the local version.
     Ours,
-    /// This.
+    /// Write these bytes.
     Bytes(Vec<u8>),
 }
 
-/// What was decided.
+/// The outcome of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeDecision {
-    /// What becomes of each file, in order.
+    /// The resolution of each file, in the order of [`Sides::files`].
     pub takes: Vec<Resolution>,
-    /// The message of the commit.
+    /// The message of the merge commit.
     pub message: String,
-    /// How many conflicts it tells of.
+    /// The number of conflicts that the message lists.
     pub conflicts: usize,
 }
 
-/// Knows what the files of the collections folder mean.
+/// Resolves the files of the collections folder by what they mean.
 pub trait Merger: Send + Sync {
-    /// Decides what becomes of files that both sides may have changed.
+    /// Resolves the files that both sides may have changed.
     fn merge(&self, sides: &Sides) -> MergeDecision;
 }

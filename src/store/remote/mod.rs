@@ -1,19 +1,19 @@
 //! One branch of a remote, shared by any number of services.
 //!
-//! This room puts a journal around a journal: commits are made here, the remote's own compare-and-set decides
-//! whether they are the branch's next ones, and only then does the branch here go on to them. What others have
-//! pushed is fetched and becomes the branch here as well, as if somebody had moved it.
+//! This module wraps one journal in another: commits are made here, the remote's own compare-and-swap decides whether
+//! they become the next ones of the branch, and only then does the local branch advance to them. Commits that others
+//! push are fetched, and the local branch advances to them too, as if someone had moved it here.
 //!
 //! ```text
 //! engine ──▶ journal ── prepare ──▶ git/journal          link ◀── poll (a thread of its own)
-//!               │                                         ▲  what is known of the remote
+//!               │                                         ▲  the state of the remote
 //!               ├── push, judged by commit ids ──▶ git ───┘
 //!               └── advance ──▶ git/journal
 //! ```
 //!
-//! It never decides what a collection is: who lost a race is told so, and the engine decides again. It never reads
-//! the configuration of the served repository, and never takes what the remote says in words for the truth: what
-//! became of a push is told by the ids of commits.
+//! It never decides what a collection is: when a push loses a race, it says so, and the engine decides again. It
+//! never reads the configuration of the served repository, and it never trusts the remote's messages: commit ids
+//! alone show what became of a push.
 
 mod decision;
 mod error;

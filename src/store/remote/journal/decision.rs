@@ -1,4 +1,4 @@
-//! What an operator decides about a remote that was rewritten: it is right as it is, or what it has lost comes back.
+//! Carries out an operator's decision about a rewritten remote: to accept it as it is, or to restore what it has lost.
 
 use crate::domain::Revision;
 use crate::store::remote::decision::Decision;
@@ -9,13 +9,13 @@ use crate::store::remote::transport::notes::Note;
 use crate::store::{Kept, StoreError, TwoPhase};
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Does what was decided, and answers where the branch is then; again on what others have pushed meanwhile, as often
-    /// as a write is decided again. Where nothing was rewritten, what waits to be pushed here is no part of it: it stays
-    /// on the branch, and is pushed as ever.
+    /// Carries out a decision, and returns the branch's head. If others push in the meantime it starts again, as often
+    /// as a write is decided again. If nothing was rewritten, commits that wait to be pushed are not affected: they
+    /// stay on the branch, and are pushed as usual.
     ///
     /// # Errors
     ///
-    /// Says why it could not be done; nothing has changed then.
+    /// Fails with the reason; nothing has changed then.
     pub fn decide(&mut self, decision: Decision) -> Result<Revision, StoreError> {
         for _ in 0..=self.races_max {
             match self.decide_on_head(decision) {
@@ -37,7 +37,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(decided)
     }
 
-    /// Whether the remote has lost what the branch here still has.
+    /// Returns whether the remote has lost commits that the local branch still has.
     fn is_rewritten(&mut self, local: Option<Revision>, head: Option<Revision>) -> Result<bool, StoreError> {
         Ok(match (local, head, self.base) {
             (Some(_), Some(head), Some(base)) => !self.inner.commits().descends(head, base)?,
@@ -56,13 +56,13 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let is_left = self.is_rewritten(local, head.into())? || self.is_follower_apart(local, head)?;
         if is_left {
             match self.is_ahead(local)? {
-                // What the remote never had it has not lost. It stands on what was lost, though: a merge with it as a
-                // parent would push all of that again, which is let go here, and made anew without that it would have
-                // other ids than those that were answered. So it is kept, and told in `/problems`; `restore` merges both.
+                // The remote has not lost what it never had. But these commits build on what it lost: a merge with
+                // them as a parent would push that again, and recreated without it they would have other ids than
+                // those that were answered. So they are kept, and reported in `/problems`; `restore` merges both.
                 Some(local) => drop(self.inner.keep(local, self.link.now())?),
                 None => self.accepted = local,
             }
-            // What a person has committed here stands in the work tree already, and goes from it with all else that went.
+            // A person's local commits are already in the work tree, and leave it with all others that are let go.
             self.inner.catch_up()?;
             self.inner.advance(local, head, "accepted the remote as it is", self.link.now())?;
             self.note_at(head);
@@ -74,7 +74,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(local.filter(|_| !is_left).unwrap_or(head))
     }
 
-    /// Whether a follower has gone on beside the remote: it pushes nothing, so that what is here waits for nothing.
+    /// Returns whether a follower has diverged from the remote. It pushes nothing, so its commits wait for nothing.
     fn is_follower_apart(&mut self, local: Option<Revision>, head: Revision) -> Result<bool, StoreError> {
         let Some(local) = local.filter(|_| self.link.settings.is_follower) else { return Ok(false) };
         let commits = self.inner.commits();
@@ -94,7 +94,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             Some(_) | None => lost,
         };
         let replaced = match head {
-            // Before it goes: nobody else may have it.
+            // Kept before it is replaced, because no other copy may exist.
             Some(head) if !self.inner.commits().descends(tip, head)? => {
                 Some(self.inner.keep(head, self.link.now())?)
             }
@@ -108,7 +108,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             return Err(error);
         }
-        // What waits here to be pushed is merged with it at the next look, and so is what a person commits meanwhile.
+        // Otherwise, commits that wait to be pushed or that a person has made are merged with it at the next look.
         if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))? {
             self.bring_to(local, tip)?;
         }
@@ -117,7 +117,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(tip)
     }
 
-    /// What is to come back: the branch here, or else what is kept of it.
+    /// Returns the head to restore: the local one, or else the one that is kept.
     fn what_was_lost(
         &mut self,
         local: Option<Revision>,
@@ -133,7 +133,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(self.lost_last(kept, head)?.ok_or_else(nothing)?)
     }
 
-    /// Moves the branch here to what the remote has again, unless it is there.
+    /// Moves the local branch to the restored head, unless it is there.
     fn bring_to(&mut self, local: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
         let at = match local == Some(tip) {
             true => local,
@@ -145,7 +145,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(())
     }
 
-    /// What was kept last and the remote does not have again.
+    /// Returns the newest kept head that the remote does not have again.
     fn lost_last(&mut self, kept: &[Kept], head: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         for kept in kept.iter().rev() {
             let is_back = match head {
@@ -159,7 +159,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(None)
     }
 
-    /// Notes that the branch here is what the remote has.
+    /// Records that the local branch is at the remote's head.
     fn note_at(&mut self, head: Revision) {
         self.inner.note_served(head);
         self.note_base(head);

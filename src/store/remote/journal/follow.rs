@@ -1,4 +1,4 @@
-//! How the branch here goes on to what the remote has: followed, merged, or what is here pushed to it.
+//! Brings the local branch and the remote's together by following, merging or pushing.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::store::remote::link::{LinkState, SeenHead};
 use crate::store::{Journal as _, StoreError, TwoPhase};
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Brings the branch to where the remote has been seen; answers where it is then.
+    /// Brings the branch to where the remote was last seen, and returns the branch's head.
     pub(super) fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         self.settle()?;
         let Some(seen_head) = self.seen_head(local.is_some()) else {
@@ -34,7 +34,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 Ok(local)
             }
             (None, Some(head)) => {
-                // From then on it is known that the work tree is empty because nothing was there.
+                // This records that the work tree is empty because nothing was there.
                 self.inner.catch_up()?;
                 self.advance(None, head, "cloned from the remote")
             }
@@ -51,8 +51,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// Why a head of the remote is not followed: the branch here would have to leave it again before anything can be
-    /// read, and a start would refuse it.
+    /// Returns why a head of the remote is not followed, if it is not: the branch would have to leave it again before
+    /// anything could be read, and a start would refuse it.
     fn unsuitable(&mut self, head: Revision) -> Result<Option<String>, StoreError> {
         match self.inner.check_folder(head) {
             Err(StoreError::Unsuitable { why, .. }) => Ok(Some(format!(
@@ -62,7 +62,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// The first commit makes the branch, unless the remote has others: then it is more likely misnamed.
+    /// Lets the first commit create the branch, unless the remote has others: then its name is more likely wrong.
     fn begin(&self) -> Result<Option<Revision>, StoreError> {
         let others = self.link.known().other_branches.join("`, `");
         if others.is_empty() {
@@ -92,7 +92,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return self.advance(Some(local), head, "fetched from the remote");
         }
         if !self.link.is_current(seen_head) && self.inner.commits().descends(local, head)? {
-            // It was asked before our push had come there.
+            // The remote was asked before our push arrived there.
             return Ok(Some(local));
         }
         let is_continued = match self.base {
@@ -106,7 +106,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// Both have gone on: what is here is merged with what the remote has.
+    /// Merges the local branch with the remote's, because both have advanced.
     fn join(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
         let until = self.link.deadline();
         if !self.link.git.is_begun_here() && !self.link.git.are_related(local, head, until)? {
@@ -137,14 +137,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         match self.push(Some(head), merge) {
             Ok(()) => self.advance(Some(local), merge, why),
-            // It is known now where the remote is, or told that it is not.
+            // By now the remote's new head is known, or its failure is recorded.
             Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
             Err(error) => Err(error),
         }
     }
 
-    /// Mode `local`: has pushed behind what waited for it when the service ended, by what was noted of a remote that has
-    /// not been seen since.
+    /// Mode `local`: schedules a push of the commits that were waiting when the service ended, based on the recorded
+    /// head of a remote that has not been seen since.
     fn post_what_waits(&mut self, local: Revision) -> Result<(), StoreError> {
         let is_ours = match self.base {
             Some(base) => base != local && self.inner.commits().descends(local, base)?,
@@ -156,7 +156,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(())
     }
 
-    /// Has what is here pushed behind.
+    /// Schedules a background push of the local commits.
     fn post(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
         let known = self.link.known().posted.outbox;
         if known.is_some_and(|known| known.lease == lease && known.tip == tip) {
@@ -167,7 +167,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(())
     }
 
-    /// How many commits lead from what the remote has to what is here.
+    /// Counts the commits from the remote's head to the local one.
     fn count_beyond(&mut self, tip: Revision, lease: Option<Revision>) -> Result<usize, StoreError> {
         let Some(lease) = lease else {
             let mut commits = 0;
@@ -180,7 +180,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(self.inner.commits().commits_beyond(tip, lease)?.len())
     }
 
-    /// What is here, if the remote never had all of it.
+    /// Returns the local head, if the remote never had all of it.
     pub(crate) fn is_ahead(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         match (local, self.base) {
             (Some(local), Some(base)) => Ok((!self.inner.commits().descends(base, local)?).then_some(local)),
@@ -188,7 +188,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// Counts how long what is new took to come here.
+    /// Records how long the newest commit took to arrive here.
     fn count_propagation(&mut self, head: Revision) {
         let (now, link) = (self.link.now(), Arc::clone(&self.link));
         let counted = self.inner.commits().log(head, &mut |commit| {
@@ -198,7 +198,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         drop(counted);
     }
 
-    /// What the branch here has and the remote has not was committed by a person; it is pushed like a write.
+    /// Pushes the commits that only the local branch has: a person made them, and they are pushed like a write.
     fn push_ahead(
         &mut self,
         local: Revision,
@@ -226,13 +226,13 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 tracing::info!(commits = ahead, revision = %local, "commits of the branch here were pushed to the remote");
                 Ok(Some(local))
             }
-            // It is known now where the remote is, or told that it is not.
+            // By now the remote's new head is known, or its failure is recorded.
             Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
             Err(error) => Err(error),
         }
     }
 
-    /// The remote does not have any more what it had.
+    /// Follows a remote that has lost commits, or stops there.
     fn follow_rewritten(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
         let until = self.link.deadline();
         let Ok(is_related) = self.link.git.are_related(local, head, until) else { return Ok(Some(local)) };
@@ -251,7 +251,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.link.counters.rewrites.add_one();
         tracing::warn!(from = %local, to = %head, "the remote was rewritten, and the branch here follows it");
         if let Some(ahead) = self.is_ahead(Some(local))? {
-            // What the remote never had it has not rewritten.
+            // The remote never had these commits, so it has not rewritten them.
             let kept = self.inner.keep(ahead, self.link.now())?;
             tracing::warn!(
                 kept = kept.name,
@@ -279,7 +279,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.link.stop(LinkState::Rewritten, why);
     }
 
-    /// What was seen last; with nothing here that could be served meanwhile, the first look is waited for.
+    /// Returns the head that was seen last. If nothing can be served in the meantime, the first look is waited for.
     fn seen_head(&self, is_served: bool) -> Option<SeenHead> {
         if !is_served {
             self.link.wait_for_first_look();
@@ -296,7 +296,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.advance_onto(from, to, to, why)
     }
 
-    /// Brings the branch to a commit that contains `base`, a head of the remote.
+    /// Advances the branch to a commit that contains `base`, a head of the remote.
     fn advance_onto(
         &mut self,
         from: Option<Revision>,
@@ -305,7 +305,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         why: &str,
     ) -> Result<Option<Revision>, StoreError> {
         if from.is_some() {
-            // What a person has committed here stands in the work tree already, and is noted first.
+            // A person's local commits are already in the work tree, which is recorded first.
             match self.inner.catch_up() {
                 Err(StoreError::Locked { .. }) => return Ok(from),
                 caught_up => caught_up?,
@@ -318,7 +318,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 self.link.note_followable();
                 Ok(Some(to))
             }
-            // Somebody here was faster; it is looked at again.
+            // The local branch has moved, and is looked at again.
             Err(StoreError::HeadMoved { found, .. }) => Ok(found),
             Err(StoreError::Locked { path }) => {
                 self.held_by = Some(path);

@@ -1,8 +1,8 @@
-//! A merge of what the remote has and what is here, for branches that have both gone on.
+//! Merges the remote's branch with the local one after both have advanced.
 //!
-//! Its first parent is the remote's head, so that events and cursors are the same everywhere; the second is ours, so
-//! that what was acknowledged keeps its ids. Files that only one side has changed are taken as they are, those that
-//! both have changed are put together by git, and collections by whoever knows what they mean ([`Merger`](crate::store::remote::merger::Merger)).
+//! The first parent is the remote's head, so that events and cursors are the same everywhere; the second is ours, so
+//! that acknowledged commits keep their ids. Files that only one side has changed are taken as they are. Git merges
+//! the others, except collections ([`Merger`](crate::store::remote::merger::Merger)).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::store::remote::merger::{FileSides, Resolution, SideFile, Sides};
 use crate::store::remote::transport::git_merge::{Changes, MergedEntry, Parted, RawChange};
 use crate::store::{Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
-/// What is to be brought together.
+/// The two sides of a merge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Join {
-    /// What the remote has.
+    /// The remote's head.
     pub(crate) theirs: Revision,
-    /// What is here.
+    /// The commit to be merged into it.
     pub(crate) ours: Revision,
-    /// Whether the remote had had it.
+    /// Whether the remote once had `ours` and lost it.
     pub(crate) is_restored: bool,
 }
 
-/// What the merge has at a path that is not as git put it together.
+/// The entries that replace those of the tree that a merge starts from; `None` removes one.
 type Entries = BTreeMap<Vec<u8>, Option<MergedEntry>>;
 
-/// The files of a merge that neither side has, as a draft has them.
+/// The files of a merge whose content neither side has, as a draft lists them.
 type NewFiles = Vec<(String, Option<Vec<u8>>)>;
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Makes a merge of the two; no branch moves to it.
+    /// Creates a merge commit; no branch moves to it.
     pub(crate) fn merge(&mut self, join: Join) -> Result<Revision, StoreError> {
         let Join { theirs, ours, is_restored } = join;
         let (link, until) = (Arc::clone(&self.link), self.link.deadline());
@@ -97,7 +97,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 }
 
-/// The entries of collections, and the files that are written anew: what the remote has, unless something else is decided.
+/// Returns the entries of collections, and files with new content: the remote's version unless decided otherwise.
 fn entries_of<'a>(
     files: &Changes,
     theirs_now: impl Iterator<Item = (&'a Vec<u8>, &'a RawChange)>,
@@ -116,7 +116,7 @@ fn entries_of<'a>(
     (entries, drafted)
 }
 
-/// What the remote did to the other names of files that were changed here.
+/// Returns the remote's changes to the twins (`.yml` for `.yaml` and the reverse) of files that were changed here.
 fn twins(files: &Changes, there: &Changes) -> Vec<(Vec<u8>, RawChange)> {
     let twin_of = |path: &Vec<u8>| {
         let twin = file_name::twin(std::str::from_utf8(path).ok()?)?.into_bytes();
@@ -126,7 +126,7 @@ fn twins(files: &Changes, there: &Changes) -> Vec<(Vec<u8>, RawChange)> {
     files.keys().filter_map(twin_of).collect()
 }
 
-/// Whether a side has put files below a path, which can't be a file then.
+/// Returns whether a side has files below a path, which then can't be a file.
 fn is_folder(path: &[u8], changes: &Changes) -> bool {
     let below = [path, b"/"].concat();
     let mut inside = changes.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));

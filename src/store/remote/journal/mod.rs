@@ -1,4 +1,4 @@
-//! The journal around a journal.
+//! The journal of a branch that is shared through a remote, wrapped around a journal of the repository.
 
 pub(crate) mod decision;
 mod follow;
@@ -21,27 +21,27 @@ use crate::store::{
     BlobId, Commits, Committed, Draft, GitLocks, Journal, Kept, Paths, StoreError, TwoPhase, WorkTree,
 };
 
-/// A journal whose branch goes on only to what the remote has.
+/// A journal whose branch is shared through a remote; except in mode `local` it advances only to what the remote has.
 pub struct RemoteJournal<J> {
     pub(crate) inner: J,
     pub(crate) link: Arc<Link>,
-    /// The head of the remote that the branch here contains.
+    /// The head of the remote that the local branch contains.
     base: Option<Revision>,
     turn: Turn,
-    /// How often an operator's decision is carried out again when others were faster.
+    /// How often an operator's decision is retried when others were faster.
     races_max: usize,
-    /// The former head that an operator let go, before it is found missing.
+    /// The former head that an operator has let go, until the engine finds it missing.
     pub(crate) accepted: Option<Revision>,
-    /// Between which heads, here and there, the distance was noted.
+    /// The heads, local and remote, whose distance was recorded last.
     distance_of: (Option<Revision>, Option<Revision>),
-    /// Who waits until what they have decided can be read.
+    /// Callbacks of decisions that were carried out, for when the result can be read.
     decided: Vec<Decided>,
-    /// The lock of somebody's git that kept the branch, at the last look, from going on to what the remote has.
+    /// The lock of another git process that, at the last look, kept the branch from advancing to what the remote has.
     held_by: Option<PathBuf>,
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// A journal that shares its branch with others by a link.
+    /// Creates a journal that shares its branch through a link.
     pub fn new(inner: J, link: Arc<Link>, races_max: usize) -> Self {
         let base = link.git.noted(Note::Base);
         let (turn, distance_of) = (Turn::default(), (None, None));
@@ -52,10 +52,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
         journal
     }
 
-    /// The branch may have come to what the remote had without a note of it, when the service was ended.
+    /// Catches up on the base, if the service ended after the branch had advanced and before that was recorded.
     fn take_up_base(&mut self) {
         let Some(coming) = self.link.git.noted(Note::Coming) else { return };
-        // What can't be read is told by the first look.
+        // An unreadable head is reported by the first look.
         let Ok(Some(local)) = self.inner.head() else { return };
         if self.inner.commits().descends(local, coming).unwrap_or(false) {
             self.note_base(coming);
@@ -72,9 +72,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// Notes how many commits there are only on the remote, and where nothing is pushed behind only here.
+    /// Records how many commits only the remote has and, except in mode `local`, how many only this repository has.
     fn note_distance(&mut self, here: Option<Revision>) -> Result<(), StoreError> {
-        // Until it is seen, it is where it was known to be.
+        // Until the remote is seen, it is assumed to be at the base.
         let there = self.link.known().sightings.head().or(self.base);
         if self.distance_of == (here, there) {
             return Ok(());
@@ -96,7 +96,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         Ok(())
     }
 
-    /// Mode `local`: the commits are answered when they are here, and pushed behind.
+    /// Mode `local`: commits can be answered once they are here, and are pushed in the background.
     fn append_here(
         &mut self,
         expected: Option<Revision>,
@@ -141,7 +141,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     }
 
     fn goes_on_at(&self) -> Option<Instant> {
-        // Where nothing is taken, that is said at once.
+        // A write that can't be accepted fails immediately.
         if self.link.is_local() || !self.link.is_up() || self.link.is_hurried() {
             return None;
         }
@@ -159,7 +159,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
             return self.append_here(expected, drafts, ahead_max);
         }
         if let Some(path) = self.held_by.clone() {
-            // What is decided on the head here loses the race against what the remote has already.
+            // A write decided on the local head would lose the race against what the remote already has.
             return Err(StoreError::Locked { path });
         }
         self.link.check_writable()?;

@@ -1,4 +1,4 @@
-//! A push, and what became of it, judged by the ids of commits.
+//! Pushes commits, and judges the outcome by commit ids.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,21 @@ use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{StoreError, TwoPhase};
 
-/// How often commits that were not sent, or refused, are pushed.
+/// The number of attempts to push commits that were not sent, or after which the remote could not be fetched from.
 const TRIES_MAX: u32 = 3;
 
-/// The pauses between two tries.
+/// The pauses between two attempts.
 const PAUSES: Pauses = Pauses { least: Duration::from_millis(20), most: Duration::from_millis(250) };
 
-/// The pauses between two lost races: whoever comes late to the next one loses it, too.
+/// The pauses after lost races: an instance that is late for the next race loses it too.
 const RACE_PAUSES: Pauses = Pauses { least: Duration::from_millis(2), most: Duration::from_millis(250) };
 
-/// What has come of pushing a commit so far.
+/// The attempts to push a commit so far.
 #[derive(Debug, Default)]
 struct Tries {
     count: u32,
     refusals: u32,
-    /// Whether one of them may have arrived.
+    /// Whether one of them had no answer and may have arrived.
     is_unanswered: bool,
 }
 
@@ -35,13 +35,13 @@ impl Tries {
         self.is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
     }
 
-    /// Why no other try is made, where the remote was seen as it was before the last one, or could not be; nothing when
-    /// one is.
+    /// Returns why there is no further attempt, or `None` to try again. The remote was seen at the same head as before
+    /// the last attempt, or could not be seen (`unseen`).
     fn verdict(&mut self, pushed: Pushed, unseen: Option<RemoteError>, is_over: bool) -> Option<RemoteError> {
         match (unseen, pushed) {
             (None, Pushed::Answered(why)) => {
                 self.refusals += 1;
-                // What had no answer may still be held up there, and land.
+                // A push without an answer may still be held up there, and land.
                 let why = if self.is_unanswered { RemoteError::Unknown } else { RemoteError::Refused(why) };
                 (self.refusals >= REFUSALS_MAX).then_some(why)
             }
@@ -54,9 +54,9 @@ impl Tries {
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Looks at a remote that is a folder when its branch has moved, and at any other when those have had their turn who
-    /// are known to push: most likely they have. What is decided on what it was comes too late, so only answers that do
-    /// not rest on the remote go on meanwhile.
+    /// Fetches from a folder remote when its branch has moved, and from any other when the instances that are known to
+    /// push have had their turn: most likely they have pushed. A write decided on the old head comes too late, so only
+    /// answers that do not rest on the remote continue until then.
     pub(super) fn peek(&mut self) {
         let have_had_turn = self.turn.is_over(Instant::now()) && self.link.git.url().folder().is_none();
         if !have_had_turn && !self.link.is_elsewhere() {
@@ -77,8 +77,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
         head
     }
 
-    /// What was decided on a head that a remote has left which is a folder is known to come too late before anything is
-    /// made of it.
+    /// Records a race that is lost before any commit is made: a folder remote has left the head that a write was
+    /// decided on.
     pub(super) fn note_late(&mut self) {
         if self.link.is_local() || !self.link.is_elsewhere() {
             return;
@@ -94,7 +94,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// Pushes what writes have made, or what goes with them. Where the remote refuses it, it is tried now and then only.
+    /// Pushes commits of writes, or those that go with them. After a refusal, a write is tried only now and then.
     pub(super) fn push(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
         let pushed = self.push_and_judge(lease, tip);
         if let Err(StoreError::Remote(RemoteError::Refused(why))) = &pushed {
@@ -103,14 +103,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
         pushed
     }
 
-    /// Pushes, and finds out what became of it.
+    /// Pushes, and determines the outcome.
     pub(super) fn push_and_judge(
         &mut self,
         lease: Option<Revision>,
         tip: Revision,
     ) -> Result<(), StoreError> {
         let until = self.link.deadline();
-        // Where it is known to refuse, one more push shows whether it still does.
+        // If the remote is known to refuse, one more push shows whether it still does.
         let refusals = u32::from(self.link.status().state == LinkState::Refused);
         let mut tries = Tries { refusals, ..Tries::default() };
         loop {
@@ -152,7 +152,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.link.note_well();
     }
 
-    /// Notes why a push is not tried again.
+    /// Records why a push is not tried again.
     fn gave_up(&self, lease: Option<Revision>, tip: Revision, why: RemoteError) -> StoreError {
         match &why {
             RemoteError::Unknown => self.link.pend(lease, tip),
@@ -162,7 +162,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         why.into()
     }
 
-    /// Finds out what became of commits whose push had no answer.
+    /// Determines the outcome of commits whose push had no answer.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
         let (pending, seen_head) = {
             let known = self.link.known();
@@ -193,15 +193,15 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 self.link.settled();
                 self.link.refused(why);
             }
-            // It may still be under way.
+            // The push may still be under way.
             (_, true) => {}
-            // With a lease on what was, it can't come any more.
+            // Its lease names the former head, so it can't land any more.
             (_, false) => self.link.settled(),
         }
         Ok(())
     }
 
-    /// Makes sure that the remote's head is this one, asked for now.
+    /// Asks the remote to confirm that this is still its head.
     pub(super) fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.link.check_reachable()?;
         let until = self.link.deadline();
@@ -226,7 +226,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 mod tests {
     use super::*;
 
-    /// What is said after each of some tries, whose remote was seen afterwards as it was before.
+    /// Returns the verdict after each of several attempts that leave the remote unchanged.
     fn verdicts(pushed: &[Pushed]) -> Vec<Option<RemoteError>> {
         let mut tries = Tries::default();
         let verdict = |pushed: &Pushed| {

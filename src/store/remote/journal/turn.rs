@@ -1,39 +1,39 @@
-//! Whose turn it is to push where several services do: who was faster lets those come first who were not.
+//! Takes turns with other instances that push: the winner of a race lets the losers go first.
 //!
-//! Who has pushed is ready to push again before those who lost have fetched what came, and would win every race. What it
-//! has to write gathers while it waits, so that its next push carries more of it.
+//! An instance that has just pushed is ready to push again before the losers have fetched its commits, and would win
+//! every race. Its writes gather while it waits, so that its next push carries more of them.
 
 use std::time::{Duration, Instant};
 
-/// How many turns of others come first after a push that was a race.
+/// The number of turns that others get after a push that was a race.
 const TURNS_GIVEN: u32 = 2;
 
-/// The longest that others come first.
+/// The longest time that others get.
 const GIVEN_MAX: Duration = Duration::from_secs(1);
 
-/// How often a service that pushes all the time lets others come first of whom it knows nothing: who loses each race
-/// leaves no trace.
+/// How often an instance that pushes all the time gives a turn to others that it does not know of: one that loses
+/// every race leaves no trace.
 const OFFERED_EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of the others who push.
+/// What is known of other instances that push.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// How many races were lost since a push was not.
+    /// The number of races lost since a push succeeded.
     pub(super) lost: u32,
-    /// Whether somebody else has pushed since our last push.
+    /// Whether another instance has pushed since our last push.
     is_raced: bool,
     given: Option<Given>,
-    /// How long the last fetch took. The turn of another is a fetch of what we have pushed and a push: whoever gives it
-    /// less time is back in the middle of it.
+    /// How long the last fetch took. The turn of another instance is a fetch of our push and a push of its own; given
+    /// less time, it would meet our next push.
     fetch_took: Duration,
     offered_at: Option<Instant>,
 }
 
-/// The time that others have before our next push.
+/// The time given to others before our next push.
 #[derive(Debug, Clone, Copy)]
 struct Given {
     until: Instant,
-    /// Whether they are known to be there.
+    /// Whether other instances are known to push.
     are_known: bool,
 }
 
@@ -43,7 +43,7 @@ impl Turn {
         self.is_raced = true;
     }
 
-    /// Notes that others have pushed.
+    /// Records that others have pushed.
     pub(super) const fn met(&mut self) {
         self.is_raced = true;
     }
@@ -52,25 +52,25 @@ impl Turn {
         self.fetch_took = took;
     }
 
-    /// Notes that a push of ours is done, and how long it took.
+    /// Records that our push is done, and how long it took.
     pub(super) fn pushed(&mut self, now: Instant, took: Duration) {
         let are_known = std::mem::take(&mut self.is_raced);
         let is_offered = self.offered_at.is_none_or(|at| now - at >= OFFERED_EVERY);
         let turns = if are_known { TURNS_GIVEN } else { u32::from(is_offered) };
         if turns > 0 {
             self.offered_at = Some(now);
-            // Those who lose a race fetch before the next one, and whoever waits here has fetched by then.
+            // The losers of a race have to fetch before the next one; an instance that waits here has fetched by then.
             let until = now + ((took + self.fetch_took) * turns + self.fetch_took).min(GIVEN_MAX);
             self.given = Some(Given { until, are_known });
         }
     }
 
-    /// When it is our turn again, where it is others'.
+    /// Returns when the turn of others ends, if they have one.
     pub(super) fn comes_at(&self) -> Option<Instant> {
         self.given.map(|given| given.until)
     }
 
-    /// Whether others who are known to be there have had their turn; once.
+    /// Returns, once, whether others that are known to push have had their turn.
     pub(super) fn is_over(&mut self, now: Instant) -> bool {
         self.given.take_if(|given| now >= given.until).is_some_and(|given| given.are_known)
     }

@@ -1,4 +1,4 @@
-//! Mode `local`: what was answered already is pushed behind, in order, by a thread of its own.
+//! Mode `local`: pushes commits whose writes were already answered, in order, on a background thread.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver};
@@ -11,21 +11,21 @@ use crate::store::remote::link::Link;
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
-/// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
+/// The number of refusals before one is believed: another push may have stood in the way of the first.
 pub(crate) const REFUSALS_MAX: u32 = 2;
 
-/// What is to be pushed.
+/// A pending background push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outbox {
-    /// Where the remote has to be.
+    /// The head that the remote must have.
     pub(crate) lease: Option<Revision>,
-    /// Where it is to come to.
+    /// The head that the remote is to get.
     pub(crate) tip: Revision,
-    /// How many commits it gets.
+    /// The number of commits between the two.
     pub(crate) commits: usize,
 }
 
-/// What is to be pushed, if anything is, and when that is tried again.
+/// The pending background push, if any, and when it is tried again.
 #[derive(Default)]
 pub(crate) struct Posted {
     pub(crate) outbox: Option<Outbox>,
@@ -33,7 +33,7 @@ pub(crate) struct Posted {
 }
 
 impl Link {
-    /// Has these commits pushed behind, instead of what was to be pushed.
+    /// Schedules a background push in place of the pending one; `None` cancels it.
     pub(crate) fn post(&self, outbox: Option<Outbox>) {
         let mut known = self.known();
         known.ahead = outbox.map_or(0, |outbox| outbox.commits);
@@ -41,7 +41,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Has these commits pushed behind, which were made on top of what is to be pushed, or of what the remote has.
+    /// Schedules a background push of commits on top of the pending ones, or of `base`, the remote's head.
     pub(crate) fn post_more(&self, base: Option<Revision>, tip: Revision, commits: usize) {
         let mut known = self.known();
         let (lease, waiting) = known.posted.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
@@ -50,8 +50,8 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Waits until there is something to be pushed behind and may be, or the end; `None` then. What may be pushed when it
-    /// ends still is.
+    /// Waits until a background push may start; `None` when the link ends first. A push that may start at that moment
+    /// is still returned.
     pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
         let mut known = self.known();
         loop {
@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Notes that the remote has what was pushed behind; more may have come since.
+    /// Records that the remote has a background push; more commits may have been scheduled since.
     pub(crate) fn landed(&self, landed: Outbox) {
         let mut known = self.known();
         known.posted.outbox = known.posted.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
@@ -87,7 +87,7 @@ impl Link {
         self.note_well();
     }
 
-    /// Notes that somebody else was faster than a push behind: the writer has to merge first.
+    /// Records that another instance won the race against a background push: the writer has to merge first.
     pub(crate) fn lost_behind(&self, lost: Outbox) {
         let mut known = self.known();
         known.posted.outbox = known.posted.outbox.filter(|outbox| outbox.lease != lost.lease);
@@ -95,14 +95,14 @@ impl Link {
         self.lost_a_race();
     }
 
-    /// Has a push behind tried again later.
+    /// Delays the next background push.
     fn push_later(&self, wait: Duration) {
         self.known().posted.again_at = Some(Instant::now() + wait);
     }
 }
 
-/// Starts the thread; it ends with the link, and what it answers with it. `changed` is called when the writer has to
-/// look at what was seen.
+/// Starts the thread, which ends with the link; the returned receiver is disconnected then. `changed` is called when
+/// the writer has to act on what was seen.
 pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io::Result<Receiver<()>> {
     let thread = thread::Builder::new().name("push".into());
     let (until_the_end, ended) = mpsc::channel();
@@ -117,7 +117,7 @@ pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io:
     Ok(ended)
 }
 
-/// One push, and what became of it, judged by the ids of commits.
+/// Pushes once and judges the outcome by commit ids.
 fn push(link: &Link, outbox: Outbox, refusals: &mut u32) {
     let until = link.deadline();
     let pushed = link.push(outbox.tip, outbox.lease, until);
@@ -132,7 +132,7 @@ fn push(link: &Link, outbox: Outbox, refusals: &mut u32) {
             link.landed(outbox);
             link.tell(outbox.tip);
         }
-        // The writer merges, and posts what comes of it.
+        // The writer merges and schedules a push of the result.
         (Ok(head), _) if head != outbox.lease => link.lost_behind(outbox),
         (Ok(_), Pushed::Answered(why)) => {
             *refusals += 1;

@@ -1,31 +1,31 @@
-//! How often what has happened with a remote.
+//! Counters of the exchanges with a remote.
 
 use std::time::Duration;
 
 use crate::store::remote::transport::pushed::Pushed;
 use crate::telemetry::metrics::{Counter, Gauge, Histogram};
 
-/// How often what has happened, for whoever counts it.
+/// Counters and timings, for metrics.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Pushes that lost a race.
     pub races: Counter,
-    /// How often the remote was rewritten.
+    /// Rewrites of the remote that were followed.
     pub rewrites: Counter,
-    /// What both sides of a merge had changed in different ways.
+    /// Conflicts that merges have recorded.
     pub conflicts: Counter,
-    /// When the remote was asked last, in seconds since 1970.
+    /// When the last push or fetch began, in seconds since 1970.
     pub attempted_at: Gauge,
-    /// How long pushes took: those that were accepted, lost a race, were refused, and had no answer.
+    /// How long pushes took, by outcome: accepted, lost a race, refused, without an answer.
     pub pushes: [Histogram; 4],
     /// How long fetches took.
     pub fetches: Histogram,
-    /// How long others' commits took to come here, from when they were made.
+    /// How long others' commits took to arrive here, measured from their commit time.
     pub propagation: Histogram,
 }
 
 impl Counters {
-    /// The names of what became of pushes, as they are counted.
+    /// The labels of the push outcomes, in the order of `pushes`.
     pub const PUSHED: [&str; 4] = ["ok", "lost", "refused", "unknown"];
 
     pub(super) fn note_push(&self, pushed: &Pushed, took: Duration) {

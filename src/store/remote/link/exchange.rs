@@ -1,4 +1,4 @@
-//! Pushes and looks: what is said to a remote, and what of the answers is believed.
+//! Pushes and fetches: what is sent to a remote, and which of its answers are believed.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -12,12 +12,12 @@ use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
 impl Link {
-    /// Whether it was asked for after all pushes of ours.
+    /// Returns whether the head was requested after all of our pushes had ended.
     pub(crate) fn is_current(&self, seen: SeenHead) -> bool {
         self.known().sightings.is_current(seen)
     }
 
-    /// When something may be pushed next, where it may not now.
+    /// Returns when the next push may start, if it must wait.
     pub(crate) fn push_at(&self) -> Option<Instant> {
         self.push_at_of(&self.known())
     }
@@ -27,7 +27,7 @@ impl Link {
         (at > Instant::now() && !known.wishes.is_hurried).then_some(at)
     }
 
-    /// Pushes now, or when the push is answered that is under way: what two of them leave could not be told apart.
+    /// Pushes, once a push under way has been answered: the outcomes of concurrent pushes could not be told apart.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
         let _alone = self.pushing.lock().unwrap_or_else(PoisonError::into_inner);
         let push = self.known().sightings.begin_push();
@@ -51,22 +51,22 @@ impl Link {
         pushed
     }
 
-    /// Notes that the remote has what the branch here is about to contain.
+    /// Records durably that the remote has the head which the branch here is about to contain.
     pub(crate) fn note_coming(&self, head: Revision) {
         if let Err(error) = self.git.note_coming(head) {
             tracing::warn!(%error, "up to where the remote is known could not be noted");
         }
     }
 
-    /// Has siblings told what the remote has got from here.
+    /// Notifies the siblings of a push.
     pub(crate) fn tell(&self, tip: Revision) {
         for sibling in &self.settings.told {
-            // Nobody listens while the service ends.
+            // There are no receivers during shutdown.
             let _told = sibling.send(tip);
         }
     }
 
-    /// Fetches and notes what was seen.
+    /// Fetches, and records the head that was seen.
     pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
         let look = self.known().sightings.begin_look();
         self.counters.attempted_at.set(self.now().timestamp());
@@ -97,7 +97,7 @@ impl Link {
         Ok(head)
     }
 
-    /// Whether a head goes on from what was seen before.
+    /// Returns whether a head reaches the one that was seen before.
     fn goes_on(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
         let Some(before) = self.known_head(before) else { return true };
         head == Some(before)
@@ -108,7 +108,7 @@ impl Link {
         before.and_then(|seen| seen.head).or_else(|| self.git.noted(Note::Base))
     }
 
-    /// Whether the side of the remote that takes pushes has it as well: a replica may lag behind.
+    /// Returns whether the side of the remote that takes pushes has the same head: a replica may lag behind.
     fn is_on_writing_side(
         &self,
         before: Option<SeenHead>,
@@ -117,21 +117,21 @@ impl Link {
     ) -> Result<bool, RemoteError> {
         let Some(before) = self.known_head(before) else { return Ok(true) };
         match self.git.ask_writing_side(before, until) {
-            // Who may not push is asked to look again.
+            // An instance without push rights asks the remote again instead.
             Err(_) if self.settings.is_follower => Ok(self.git.ask(until)? == head),
             found => Ok(found? == head),
         }
     }
 
-    /// Whether the branch of a remote that is a folder is not where it was seen, which costs next to nothing to find
-    /// out.
+    /// Returns whether the branch of a folder remote has moved since it was last seen, which costs next to nothing to
+    /// find out.
     pub(crate) fn is_elsewhere(&self) -> bool {
         let Some(path) = self.branch_files().into_iter().next() else { return false };
         let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
         found.is_some() && found != self.known().sightings.head()
     }
 
-    /// What git writes when the branch of a remote moves that is a folder, the branch itself first.
+    /// Returns the files that git writes when the branch of a folder remote moves, the branch's own ref first.
     #[must_use]
     pub fn branch_files(&self) -> Vec<PathBuf> {
         let Some(folder) = self.git.url().folder() else { return Vec::new() };
@@ -141,7 +141,7 @@ impl Link {
     }
 }
 
-/// Where the refs are of a remote that is a folder: itself, or its `.git`, which may be a file that names another.
+/// Returns the git directory of a folder remote: itself, or its `.git`, which may be a file that names another.
 fn git_dir_of(folder: &Path) -> PathBuf {
     let inner = folder.join(".git");
     if inner.is_dir() {
@@ -150,7 +150,7 @@ fn git_dir_of(folder: &Path) -> PathBuf {
     let named = std::fs::read_to_string(inner).ok();
     let named = named.as_deref().and_then(|text| text.strip_prefix("gitdir: ")).map(str::trim_end);
     let git_dir = named.map_or_else(|| folder.to_owned(), |named| folder.join(named));
-    // That of a linked work tree shares them with the others.
+    // The git directory of a linked work tree shares the refs of the others.
     match std::fs::read_to_string(git_dir.join("commondir")) {
         Ok(common) => git_dir.join(common.trim_end()),
         Err(_) => git_dir,

@@ -1,4 +1,4 @@
-//! What is known of the remote, by whoever has asked it last.
+//! The link to the remote: what is known of it, shared by all threads that talk to it.
 
 pub(crate) mod behind;
 mod counters;
@@ -29,47 +29,47 @@ pub use crate::store::remote::link::standing::{LinkState, LinkStatus};
 use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::pushed::Pushed;
 
-/// How long a service with nothing to serve waits for the remote before it says that it is not ready.
+/// How long a service with nothing to serve waits for the remote before it reports that it is not ready.
 const FIRST_LOOK_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Commits of which nobody knows whether the remote has taken them.
+/// Commits whose push has an unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
     pub(crate) lease: Option<Revision>,
     pub(crate) tip: Revision,
-    /// What came of pushing them once more.
+    /// The outcome of pushing them once more.
     pub(crate) pushed: Option<Pushed>,
 }
 
-/// Who waits for a look that begins after they asked, and is told what was seen.
+/// A caller waiting for a poll that starts after its request, and for that poll's result.
 pub type Waiter = Box<dyn FnOnce(Result<Option<Revision>, RemoteError>) + Send>;
 
-/// Who is told what became of a decision: where the branch is then.
+/// A callback for the outcome of a decision: where the branch is then.
 pub type Decided = Box<dyn FnOnce(Result<Revision, RemoteError>) + Send>;
 
-/// What is wanted of the thread that looks, and of the writer.
+/// Requests to the polling thread and to the writer.
 #[derive(Default)]
 pub(crate) struct Wishes {
-    /// Who waits for a look; the next one is for all of them.
+    /// Callers waiting for a poll; the next one serves all of them.
     pub(crate) waiters: Vec<Waiter>,
-    /// What the operator has decided and the writer is to carry out, and who is told.
+    /// The operator's decision that the writer is to carry out, and the callback for its outcome.
     pub(crate) decision: Option<(Decision, Decided)>,
-    /// Whether a look is wanted now, though nobody waits for it.
+    /// Whether a poll is wanted now, though no caller waits for it.
     pub(crate) is_wanted: bool,
-    /// Whether the link ends: nothing is waited for any more.
+    /// Whether the link is ending: nothing is waited for any more.
     pub(crate) is_over: bool,
-    /// Whether the end is near: what waits for its turn is pushed now.
+    /// Whether the end is near: delayed pushes start now.
     pub(crate) is_hurried: bool,
 }
 
-/// What is known; everything in it is replaced as a whole under one lock.
+/// What is known of the remote, all under one lock.
 #[derive(Default)]
 pub(crate) struct KnownRemote {
     standing: Standing,
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
     pub(crate) sightings: Sightings,
-    /// What the remote has where it does not have the branch.
+    /// The remote's other branches, if it does not have the shared one.
     pub(crate) other_branches: Vec<String>,
     pub(crate) pending: Option<Pending>,
     pub(crate) posted: Posted,
@@ -77,23 +77,23 @@ pub(crate) struct KnownRemote {
     pushed_at: Option<Instant>,
 }
 
-/// The link between this instance and the remote, shared by the writer, the thread that polls, and whoever
-/// shows it.
+/// The link between this instance and the remote, shared by the writer, the polling thread and the code that reports
+/// its status.
 pub struct Link {
     pub(crate) git: Git,
-    /// Knows how commits follow one another.
+    /// Decides whether one commit reaches another.
     archive: Arc<dyn Archive>,
     pub(crate) settings: RemoteSettings,
-    /// What has happened how often.
+    /// Counters and timings of the exchanges.
     pub counters: Counters,
     known: Mutex<KnownRemote>,
     changed: Condvar,
-    /// Held by who pushes.
+    /// Held during a push.
     pushing: Mutex<()>,
     clock: Clock,
 }
 
-/// Tells the time.
+/// Returns the current time.
 pub type Clock = Box<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 impl std::fmt::Debug for Link {
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    /// A link that nothing is known of yet.
+    /// Creates a link to a remote that has not been contacted yet.
     #[must_use]
     pub fn new(git: Git, archive: Arc<dyn Archive>, settings: RemoteSettings, clock: Clock) -> Self {
         let (counters, known) = (Counters::default(), Mutex::default());
@@ -115,7 +115,7 @@ impl Link {
         (self.clock)()
     }
 
-    /// What is known of the remote now.
+    /// Returns the current status of the remote.
     #[must_use]
     pub fn status(&self) -> LinkStatus {
         let known = self.known();
@@ -130,7 +130,7 @@ impl Link {
         }
     }
 
-    /// Has the remote looked at soon, because somebody says that it has changed.
+    /// Requests a poll soon, because of a notice that the remote has changed.
     pub fn look(&self) {
         self.want_look(&mut self.known());
     }
@@ -140,7 +140,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Has the remote looked at, and tells what was seen.
+    /// Requests a poll, and passes its result to `waiter`.
     pub fn look_and_tell(&self, waiter: Waiter) {
         let mut known = self.known();
         if known.wishes.is_over {
@@ -151,26 +151,27 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Now, as far as looks at the remote are concerned.
+    /// Returns the current position in the order of the exchanges with the remote.
     #[must_use]
     pub fn since_now(&self) -> Since {
         self.known().sightings.now()
     }
 
-    /// Whether the remote was seen at a revision by a look that began since then.
+    /// Returns whether an exchange that began after `since` has shown the remote at `revision`.
     #[must_use]
     pub fn has_been_at(&self, revision: Revision, since: Since) -> bool {
         self.known().sightings.has_been_at(revision, since)
     }
 
-    /// Whether something else was seen since, and may be newer: a look that a push of our own has overtaken says nothing
-    /// about what is served now.
+    /// Returns whether the last head seen is another one, which may be newer: a fetch that one of our own pushes has
+    /// overtaken says nothing about what is served now.
     #[must_use]
     pub fn has_gone_on_from(&self, head: Revision) -> bool {
         self.known().sightings.head() != Some(head)
     }
 
-    /// Has the writer do what an operator has decided, and tells what became of it. Of two at once the second counts.
+    /// Hands an operator's decision to the writer, and its outcome to `tell`. The second of two at once replaces the
+    /// first.
     pub fn decide(&self, decision: Decision, tell: Decided) {
         let mut known = self.known();
         known.wishes.decision = Some((decision, tell));
@@ -189,7 +190,7 @@ impl Link {
         Instant::now() + self.settings.timeout
     }
 
-    /// Waits until the remote was seen or could not be, the first time, a moment at most: it may be long in coming.
+    /// Waits until the remote was seen or has failed for the first time, but not for long: it may take its time.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
         let is_early = |known: &mut KnownRemote| {
@@ -199,7 +200,7 @@ impl Link {
         drop(self.changed.wait_timeout_while(known, wait_max, is_early));
     }
 
-    /// Waits until it is time to look, or the end; `false` then.
+    /// Waits until the next poll is due; returns `false` when the link ends.
     pub(crate) fn wait_for_next_look(&self) -> bool {
         let mut known = self.known();
         let poll = self.settings.poll.map(|poll| poll.mul_f64(0.8 + 0.4 * random()));
@@ -229,18 +230,18 @@ impl Link {
         }
     }
 
-    /// Has pushed what only waits because the last push was not long ago.
+    /// Lets pushes start at once that only wait for the push interval.
     pub(crate) fn hurry(&self) {
         self.known().wishes.is_hurried = true;
         self.changed.notify_all();
     }
 
-    /// Whether nothing waits for its turn any more.
+    /// Returns whether pushes no longer wait for their turn.
     pub(crate) fn is_hurried(&self) -> bool {
         self.known().wishes.is_hurried
     }
 
-    /// Ends what waits.
+    /// Ends all waiting.
     pub(crate) fn finish(&self) {
         let mut known = self.known();
         known.wishes.is_over = true;
@@ -249,7 +250,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Ends what waits and what is under way.
+    /// Ends all waiting and all running exchanges.
     pub(crate) fn end(&self) {
         self.finish();
         self.git.processes.end();
@@ -257,18 +258,18 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Whether nothing is exchanged with the remote any more.
+    /// Returns whether exchanges with the remote have ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.git.processes.is_over()
     }
 
-    /// Whether writes are answered before the remote has them.
+    /// Returns whether writes are answered before the remote has them.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         matches!(self.settings.ack, Ack::Local { .. })
     }
 
-    /// How many commits here are not on the remote yet.
+    /// Returns the number of local commits that the remote does not have yet.
     #[must_use]
     pub fn ahead(&self) -> usize {
         self.known().ahead
@@ -279,12 +280,12 @@ impl Link {
     }
 }
 
-/// A number from 0 to 1.
+/// Returns a random number from 0 to 1.
 pub(crate) fn random() -> f64 {
     f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
 
-/// The shortest and the longest pause between two tries, before chance shortens them.
+/// The shortest and the longest pause between two attempts, before jitter shortens them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pauses {
     pub(crate) least: Duration,
@@ -292,8 +293,8 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Waits for a random time that grows with each try, so that those who met once do not meet again; not beyond
-    /// `until`.
+    /// Sleeps for a random time that grows with each attempt, so that instances that collided once do not collide
+    /// again; never beyond `until`.
     pub(crate) fn pause(self, tries: u32, until: Instant) {
         let scale = self.least.saturating_mul(1 << tries.min(8)).min(self.most);
         let left = until.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! The thread that asks the remote when nobody else does, and when somebody wants to know.
+//! The thread that polls the remote, at intervals and on request.
 
 use std::io;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::store::remote::link::Link;
 use crate::store::remote::link::behind;
 use crate::store::remote::transport::notes::Note;
 
-/// The thread, and the one that pushes behind; they end when this is dropped, and with them whatever they have started.
+/// The polling thread and the background push thread. Dropping this ends both, and all processes they have started.
 #[derive(Debug)]
 pub struct Poll {
     link: Arc<Link>,
-    /// Ends with the thread that pushes behind.
+    /// Disconnected when the background push thread ends.
     pushes: Option<Receiver<()>>,
 }
 
 impl Poll {
-    /// Begins to ask; `changed` is called whenever something was seen that the writer may have to act on.
+    /// Starts polling; `changed` is called whenever something was seen that the writer may have to act on.
     ///
     /// # Errors
     ///
-    /// Fails when the system gives no thread.
+    /// Fails when no thread can be started.
     pub fn start(link: Arc<Link>, changed: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let (polled, changed) = (Arc::clone(&link), Arc::new(changed));
         let mut pushes = None;
@@ -39,19 +39,19 @@ impl Poll {
         Ok(Self { link, pushes })
     }
 
-    /// Has pushed what only waits for its turn: the service is about to end.
+    /// Starts delayed pushes now, because the service is about to end.
     pub fn hurry(&self) {
         self.link.hurry();
     }
 
-    /// Ends all exchanges with the remote, when it is called: whoever waits for one is told so.
+    /// Returns a function that ends all exchanges with the remote, and all waiting for them.
     pub fn ender(&self) -> impl FnOnce() + Send + 'static {
         let link = Arc::clone(&self.link);
         move || link.end()
     }
 
-    /// Waits until what was posted is pushed behind, or can't be, at most until then. What is left is pushed by the next
-    /// start.
+    /// Waits until the pending background push has succeeded or can't, but at most until `until`. What is left is
+    /// pushed after the next start.
     pub fn finish(&self, until: Instant) {
         self.link.finish();
         if let Some(pushes) = &self.pushes {
@@ -66,7 +66,7 @@ impl Drop for Poll {
     }
 }
 
-/// One look, for all who wait for one that begins now.
+/// Polls once, for all callers that are waiting now.
 fn look(link: &Link, changed: &impl Fn()) {
     let (waiters, pending, before) = {
         let mut known = link.known();

@@ -1,4 +1,4 @@
-//! How to deal with a remote.
+//! The settings of a remote.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::store::remote::merger::Merger;
 /// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// When it is durable here and on the remote.
+    /// Once it is durable here and on the remote.
     Pushed,
-    /// When it is durable here; it is pushed right after.
+    /// Once it is durable here; it is pushed right after.
     Local {
         /// How many commits may wait to be pushed.
         ahead_max: usize,
@@ -30,15 +30,15 @@ impl Ack {
     }
 }
 
-/// How to deal with the remote; see the flags of `collectory serve`.
+/// The settings of a remote; see the flags of `collectory serve`.
 pub struct RemoteSettings {
     /// When a write is answered.
     pub ack: Ack,
     /// The collections folder, as a path inside the repository.
     pub folder: String,
-    /// Knows what collections mean that both sides have changed.
+    /// Merges collections that both sides have changed.
     pub merger: Box<dyn Merger>,
-    /// How often the remote is asked when nobody tells of a change; `None` is never.
+    /// How often to poll the remote when no notice of a change arrives; `None` is never.
     pub poll: Option<Duration>,
     /// How long one exchange may take.
     pub timeout: Duration,
@@ -46,16 +46,16 @@ pub struct RemoteSettings {
     pub push_interval: Duration,
     /// Whether a remote that was rewritten is followed.
     pub follow_rewrites: bool,
-    /// Who merges.
+    /// The author of merge commits.
     pub committer: Actor,
-    /// Whether nothing is ever pushed.
+    /// Whether this instance is a follower, which never pushes.
     pub is_follower: bool,
-    /// Siblings, which are told what was pushed.
+    /// The siblings that are notified of each push.
     pub told: Vec<Sender<Revision>>,
 }
 
 impl RemoteSettings {
-    /// The name of a file inside the collections folder, if it is one that may be a collection.
+    /// Returns the file's name inside the collections folder, if it may be a collection file.
     pub(crate) fn collection_name(&self, path: &[u8]) -> Option<String> {
         let name = name_in(&self.folder, std::str::from_utf8(path).ok()?)?;
         (!name.contains('/') && is_collection_file(name)).then(|| name.to_owned())

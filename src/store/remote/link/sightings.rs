@@ -1,33 +1,33 @@
-//! Which heads of the remote were seen, and in which order they were asked for.
+//! The heads of the remote that were seen, in the order of the requests that showed them.
 
 use std::collections::VecDeque;
 
 use crate::domain::Revision;
 
-/// How many of the heads that were seen last are remembered.
+/// The number of heads that are remembered.
 const SEEN_MAX: usize = 64;
 
-/// A head of the remote that somebody has seen.
+/// A head of the remote, as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SeenHead {
     pub(crate) head: Option<Revision>,
-    /// When it was asked for, or when the push that made it was answered.
+    /// The logical time when it was requested, or when the push that made it was answered.
     at: u64,
 }
 
-/// A moment between two exchanges with the remote.
+/// A logical time between two exchanges with the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Since(u64);
 
-/// What was seen, by looks and pushes that may overlap.
+/// The heads seen by fetches and pushes, which may overlap.
 #[derive(Debug, Default)]
 pub(crate) struct Sightings {
     newest: Option<SeenHead>,
-    /// The heads that were seen last, each with the moment since which the remote has had it at some time.
+    /// The last heads seen, each with a logical time after which the remote had it at some point.
     recent: VecDeque<(u64, Revision)>,
-    /// Goes on by one with each look that begins and each push that begins or ends.
+    /// The logical clock: advances by one when a fetch begins and when a push begins or ends.
     clock: u64,
-    /// When a push began or ended last.
+    /// When a push last began or ended.
     pushed_at: u64,
 }
 
@@ -36,12 +36,12 @@ impl Sightings {
         self.newest
     }
 
-    /// The head that was seen last, if there was one.
+    /// The head that was seen last, if the branch exists there.
     pub(crate) fn head(&self) -> Option<Revision> {
         self.newest.and_then(|newest| newest.head)
     }
 
-    /// Whether it was asked for after all pushes of ours: what is seen while one is under way may be what was before it.
+    /// Returns whether the head was requested after all our pushes: one seen during a push may be from before it.
     pub(crate) const fn is_current(&self, seen: SeenHead) -> bool {
         seen.at >= self.pushed_at
     }
@@ -50,7 +50,7 @@ impl Sightings {
         Since(self.clock)
     }
 
-    /// Whether the remote has had a head at some time since then.
+    /// Returns whether the remote was at `head` at some point after `since`.
     pub(crate) fn has_been_at(&self, head: Revision, since: Since) -> bool {
         self.recent.iter().any(|(at, seen)| *at > since.0 && *seen == head)
     }
@@ -60,13 +60,12 @@ impl Sightings {
         self.clock
     }
 
-    /// Whether something newer was seen since a look began.
     pub(crate) fn is_overtaken(&self, look: u64) -> bool {
         self.newest.is_some_and(|newest| newest.at > look)
     }
 
-    /// Notes what a look has seen that goes on from `before`, the newest until then. What was asked for before and
-    /// arrives after something newer says nothing; `false` then.
+    /// Records what a fetch has seen, which follows from `before`, the newest head until then. A result that arrives
+    /// after something newer was seen proves nothing; returns `false` then.
     pub(crate) fn saw(&mut self, look: u64, head: Option<Revision>, before: Option<SeenHead>) -> bool {
         let has_moved = self.newest != before;
         if has_moved && self.head() != head {
@@ -84,8 +83,8 @@ impl Sightings {
         self.clock
     }
 
-    /// Notes that a push is answered, and by which head if it was accepted; `false` when a look has seen something
-    /// else meanwhile, which may be newer.
+    /// Records that a push was answered, and its commit if it was accepted. Returns `false` when a fetch has seen
+    /// something else in the meantime, which may be newer.
     pub(crate) fn end_push(&mut self, push: u64, accepted: Option<Revision>) -> bool {
         self.clock += 1;
         self.pushed_at = self.clock;

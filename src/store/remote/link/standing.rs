@@ -1,5 +1,4 @@
-//! How it stands with a remote: whether it is reached and takes what is pushed, and what is asked of it when it is or
-//! does not.
+//! The state of the link: whether the remote is reachable and accepts pushes, and which writes may be tried.
 
 use std::time::{Duration, Instant};
 
@@ -10,29 +9,29 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::settings::Ack;
 use crate::store::remote::link::{Link, Pending};
 
-/// How long it takes at least until a remote that was away is asked again.
+/// The shortest wait before an unreachable remote is tried again.
 const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
 
-/// How long at most, where nothing else says how often the remote is asked.
+/// The longest wait, if no poll interval is set.
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How it stands with the remote.
+/// The state of the link to the remote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// It has not been reached yet.
+    /// The remote has not been reached yet.
     #[default]
     Starting,
-    /// It was reached the last time.
+    /// The last attempt reached the remote.
     Up,
-    /// It was not reached the last time.
+    /// The last attempt did not reach the remote.
     Down,
-    /// It does not take what is pushed.
+    /// The remote refuses pushes.
     Refused,
-    /// It has not said what became of a push.
+    /// The outcome of a push is unknown.
     Unknown,
-    /// It was rewritten in a way that is never followed.
+    /// The remote was rewritten in a way that is never followed.
     Rewritten,
-    /// It was rewritten, and somebody has to decide what that means.
+    /// The branch can't be followed until an operator or a commit on the remote resolves it.
     Stopped,
 }
 
@@ -52,34 +51,34 @@ impl LinkState {
     }
 }
 
-/// What is told of the remote.
+/// The reported status of the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// Where it is, without secrets.
+    /// The URL, without secrets.
     pub url: String,
     /// When a write is answered.
     pub ack: Ack,
-    /// How it stands.
+    /// The state of the link.
     pub state: LinkState,
-    /// How many commits here are not there yet.
+    /// The number of local commits that the remote does not have yet.
     pub ahead: usize,
-    /// How many commits there are not served here yet.
+    /// The number of the remote's commits that are not served here yet.
     pub behind: usize,
-    /// When it answered last.
+    /// When the remote last answered.
     pub last_contact: Option<DateTime<Utc>>,
-    /// What went wrong last, while it does.
+    /// The current error, if any.
     pub last_error: Option<String>,
 }
 
-/// How it stands, since when and why.
+/// The state of the link, since when, and why.
 #[derive(Default)]
 pub(super) struct Standing {
     pub(super) state: LinkState,
     pub(super) last_contact: Option<DateTime<Utc>>,
     last_error: Option<RemoteError>,
-    /// When the state became what it is.
+    /// When the state was set, or a write last tried the remote or asked for a poll in it.
     since: Option<Instant>,
-    /// How often the remote was not reached in a row.
+    /// The number of consecutive failures to reach the remote.
     pub(super) failures: u32,
 }
 
@@ -90,13 +89,12 @@ impl Standing {
         self.since = Some(Instant::now());
     }
 
-    /// What went wrong last, while it does.
     fn error(&self) -> RemoteError {
         let unheard = || RemoteError::Unreachable("it has not answered yet".to_owned());
         self.last_error.clone().unwrap_or_else(unheard)
     }
 
-    /// What went wrong last in words for people, beside the state.
+    /// Returns the current error as text to be shown beside the state.
     pub(super) fn told(&self) -> Option<String> {
         self.last_error.as_ref().map(|error| match error {
             RemoteError::Refused(why) | RemoteError::Stopped(why) => why.clone(),
@@ -115,23 +113,22 @@ impl Link {
         DOWN_WAIT_MIN.saturating_mul(1 << failures.min(10)).min(most)
     }
 
-    /// How long writes fail at once after the remote has refused one.
+    /// Returns how long writes fail immediately after the remote has refused one.
     pub(super) fn refused_wait(&self) -> Duration {
         self.settings.poll.unwrap_or(DOWN_WAIT_MAX).max(self.settings.push_interval)
     }
 
-    /// Whether the remote may be asked where it is now, for an answer with nothing to be pushed: it can be given while
-    /// pushes are refused, and says nothing about the next of them.
+    /// Checks whether the remote may be asked for its head, for an answer that needs no push. Such an answer can be
+    /// given while pushes are refused, and says nothing about the next push.
     pub(crate) fn check_reachable(&self) -> Result<(), RemoteError> {
         if self.known().standing.state == LinkState::Refused { Ok(()) } else { self.check_writable() }
     }
 
-    /// Why the remote has not been seen yet.
     pub(crate) fn last_error(&self) -> RemoteError {
         self.known().standing.error()
     }
 
-    /// Whether a write may be tried now.
+    /// Checks whether a write may be tried now.
     pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
         let mut known = self.known();
         let error = known.standing.error();
@@ -140,7 +137,7 @@ impl Link {
             LinkState::Starting | LinkState::Up => Ok(()),
             LinkState::Refused if elapsed < self.refused_wait() => Err(error),
             LinkState::Refused => {
-                // One that may show that it is over; the others go on failing at once.
+                // This write tests whether the refusal has ended; the others keep failing immediately.
                 known.standing.since = Some(Instant::now());
                 Ok(())
             }
@@ -155,7 +152,7 @@ impl Link {
         }
     }
 
-    /// Notes that the remote has answered.
+    /// Records that the remote has answered.
     pub(super) fn note_contact(&self) {
         let mut known = self.known();
         known.standing.last_contact = Some(self.now());
@@ -169,11 +166,11 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Notes that the remote was not reached.
+    /// Records a failure to reach the remote.
     pub(crate) fn missed(&self, error: &RemoteError) {
         let mut known = self.known();
         known.standing.failures = known.standing.failures.saturating_add(1);
-        // It is there and takes pushes, or it is us who have ended.
+        // A lagging remote is reachable and takes pushes, and a failure during shutdown is our own doing.
         let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
         let what = match error {
             RemoteError::Unsound(_) => "what the remote has is not taken",
@@ -197,7 +194,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Notes that all is well with the branch.
+    /// Records that the branch is in order.
     pub(crate) fn note_well(&self) {
         let mut known = self.known();
         (known.standing.failures, known.behind) = (0, 0);
@@ -211,14 +208,14 @@ impl Link {
         }
     }
 
-    /// Notes that the branch can be followed, if it could not be before.
+    /// Records that the branch can be followed, if it could not be before.
     pub(crate) fn note_followable(&self) {
         if self.is_stopped() {
             self.note_well();
         }
     }
 
-    /// Notes that the remote does not take what is pushed.
+    /// Records that the remote refuses pushes.
     pub(crate) fn refused(&self, why: &str) {
         let mut known = self.known();
         if known.standing.state != LinkState::Refused {
@@ -227,7 +224,7 @@ impl Link {
         known.standing.set(LinkState::Refused, Some(RemoteError::Refused(why.to_owned())));
     }
 
-    /// Notes that the branch can't be followed.
+    /// Records that the branch can't be followed.
     pub(crate) fn stop(&self, state: LinkState, why: String) {
         let mut known = self.known();
         let error = RemoteError::Stopped(why);
@@ -237,12 +234,12 @@ impl Link {
         }
     }
 
-    /// Whether the branch can't be followed.
+    /// Returns whether the branch can't be followed.
     pub(crate) fn is_stopped(&self) -> bool {
         self.known().standing.is_stopped()
     }
 
-    /// Notes commits of which nobody knows whether they were taken.
+    /// Records commits whose push has an unknown outcome.
     pub(crate) fn pend(&self, lease: Option<Revision>, tip: Revision) {
         let mut known = self.known();
         tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
@@ -251,14 +248,13 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Notes that it is known now what became of them.
+    /// Records that the outcome of the pending push is known.
     pub(crate) fn settled(&self) {
         let mut known = self.known();
         known.pending = None;
         known.standing.set(LinkState::Up, None);
     }
 
-    /// Whether it was reached the last time.
     pub(crate) fn is_up(&self) -> bool {
         self.known().standing.state == LinkState::Up
     }

@@ -1,4 +1,4 @@
-//! How this instance identifies itself to the remote, without a secret in an argument, a variable or a log.
+//! How this instance authenticates to the remote, without a secret in an argument, an environment variable or a log.
 
 use std::fs;
 use std::io;
@@ -11,31 +11,31 @@ use crate::store::git_command::quoted;
 use crate::store::remote::transport::url::{RemoteUrl, Transport, origin_of};
 use crate::store::remote::transport::words::without_userinfo;
 
-/// The user where the URL names none, as git hosts take it beside a token.
+/// The user if the URL has none, as git hosts accept it with a token.
 const USER_DEFAULT: &str = "x-access-token";
 
-/// The length from which on a user of a URL may be a token, as git hosts take it, and is shown nowhere.
+/// The length from which the user of a URL may be a token, which git hosts also accept there, and is never shown.
 const TOKEN_LEN_MIN: usize = 16;
 
-/// Names the file with the token to the program that git asks for a password, which is our own.
+/// The variable that gives the file of the token to the program that git asks for a password: our own binary.
 const TOKEN_FILE: &str = "COLLECTORY_ASKPASS_TOKEN_FILE";
 
-/// Names the user to it.
+/// The variable that gives it the user.
 const USER: &str = "COLLECTORY_ASKPASS_USER";
 
-/// Names the scheme, host and port to it that the token is for; a remote may send git on to another one.
+/// The variable that gives it the scheme, host and port that the token is for; a remote may redirect git to another.
 const ORIGIN: &str = "COLLECTORY_ASKPASS_ORIGIN";
 
 /// The longest path of a folder in which ssh can have its socket: the 107 bytes of `sun_path` (unix(7)), less `/ssh-`,
-/// the 40 of `%C`, and the 17 that ssh adds while it makes it.
+/// the 40 of `%C`, and the 17 that ssh adds while it creates it.
 const SOCKET_PATH_BYTES_MAX: usize = 107 - 5 - 40 - 17;
 
-/// Where the secrets are. The files are read again for each use.
+/// The files with the secrets, which are read again for each use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoteSecrets {
     /// The private key for ssh.
     pub key: Option<PathBuf>,
-    /// The hosts that ssh may trust.
+    /// The host keys that ssh may trust.
     pub known_hosts: Option<PathBuf>,
     /// The token for https.
     pub token_file: Option<PathBuf>,
@@ -46,15 +46,15 @@ impl RemoteSecrets {
         self.token_file.is_some()
     }
 
-    /// Gives a git command what it needs to identify itself; connections are kept in a folder of ours only.
+    /// Configures how a git command authenticates. Connections are kept only if there is a `folder` of ours for them.
     pub(crate) fn lend(&self, command: &mut Command, url: &RemoteUrl, folder: Option<&Path>) {
         if url.transport() != Transport::Http {
-            // Nobody is led from https to what can be read on the way (git-config(1), `protocol.allow`).
+            // No redirect leads from https to what can be read on the way (git-config(1), `protocol.allow`).
             command.args(["-c", "protocol.http.allow=user"]);
         }
         command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never").env_remove("GIT_ASKPASS");
         if let (Some(file), Ok(program)) = (&self.token_file, std::env::current_exe()) {
-            // The operator's helpers would be asked first.
+            // Otherwise the operator's credential helpers would be asked first.
             command.args(["-c", "credential.helper="]);
             command.env("GIT_ASKPASS", program).env(TOKEN_FILE, file);
             command.env(USER, url.user().unwrap_or(USER_DEFAULT)).env(ORIGIN, url.origin());
@@ -92,7 +92,7 @@ impl RemoteSecrets {
         std::iter::once("ssh".to_owned()).chain(options).collect()
     }
 
-    /// Lets go connections that are kept for the next command, after one that hung.
+    /// Drops the connections that are kept for the next command, after one that hung.
     pub(crate) fn forget_connections(&self, folder: &Path) {
         let Ok(entries) = fs::read_dir(folder) else { return };
         let sockets =
@@ -100,7 +100,7 @@ impl RemoteSecrets {
         sockets.for_each(|entry| drop(fs::remove_file(entry.path())));
     }
 
-    /// What was said by git or the remote, which may repeat what it was told, without the token and who asks.
+    /// Removes the token and the user from a message of git or the remote, which may repeat them.
     pub(crate) fn without_secrets(&self, said: &str, url: &RemoteUrl) -> String {
         let token = self.token_file.as_deref().and_then(|file| token(file).ok());
         let user = url.user().filter(|user| user.len() >= TOKEN_LEN_MIN).map(str::to_owned);
@@ -116,12 +116,12 @@ fn token(file: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(file)?.trim().to_owned())
 }
 
-/// What to answer when git has started us to be told a user or a password; `None` when it has not. Another host than
-/// the remote's hears an empty one, and git says that it was not let in there.
+/// Returns the answer if git has started this program to ask for a user or a password; `None` if it has not. For
+/// another host than the remote's the answer is empty, and git reports that the authentication failed there.
 ///
 /// # Errors
 ///
-/// Names the file of the token when it can't be read.
+/// Fails with the file of the token when it can't be read.
 #[must_use]
 pub fn askpass(arguments: &[String]) -> Option<Result<String, String>> {
     let file = std::env::var_os(TOKEN_FILE)?;
@@ -137,7 +137,7 @@ pub fn askpass(arguments: &[String]) -> Option<Result<String, String>> {
     Some(token(file).map_err(|error| format!("{} cannot be read: {error}", file.display())))
 }
 
-/// Which scheme, host and port a password is asked for: `Password for 'https://user@host:443/path': `.
+/// Returns the scheme, host and port that a password is asked for: `Password for 'https://user@host:443/path': `.
 fn asks_for(prompt: &str) -> Option<String> {
     let (_, quoted) = prompt.split_once('\'')?;
     let (url, _) = quoted.rsplit_once('\'')?;

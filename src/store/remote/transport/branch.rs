@@ -1,5 +1,5 @@
-//! What the branch of the remote is called: as somebody has said, or as the remote's own `HEAD` says where nobody has.
-//! A remote that could not be asked when the repository was made is asked when it is there.
+//! The name of the remote's branch: the one that the operator has given, or else the one that the remote's `HEAD`
+//! names. A remote that could not be asked when the repository was made is asked when it can be reached.
 
 use std::fs;
 use std::path::Path;
@@ -15,29 +15,29 @@ use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::process::{Ended, Processes};
 use crate::store::remote::transport::url::RemoteUrl;
 
-/// Where the name is noted that the remote has told; empty until it has.
+/// The file for the name that the remote reports; empty until it has.
 pub(crate) const BRANCH: &str = "branch";
 
-/// What the branch is called.
+/// The name of the branch.
 #[derive(Debug)]
 pub(crate) struct BranchName {
-    /// Here, and there unless the remote has another one.
+    /// The given name, which holds unless the remote reports its own.
     named: String,
-    /// By the remote.
+    /// The name that the remote reports.
     told: OnceLock<String>,
-    /// Whether the remote is to tell it.
+    /// Whether the remote is to be asked for the name.
     is_asked_for: bool,
 }
 
 impl BranchName {
-    /// A branch that somebody has named.
+    /// A branch named by the operator.
     pub(crate) fn of(name: &str) -> Self {
         let named = name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
         Self { named, told: OnceLock::new(), is_asked_for: false }
     }
 
-    /// A branch with this name, unless the remote has told its own; where a note in the folder says so, it is to tell
-    /// it.
+    /// A branch with this name unless the remote has reported its own; a note in the folder says whether it is still
+    /// to be asked.
     pub(crate) fn asked_for(name: &str, folder: &Path) -> Self {
         let mut branch = Self::of(name);
         if let Ok(told) = fs::read_to_string(folder.join(BRANCH)) {
@@ -55,7 +55,7 @@ impl BranchName {
 }
 
 impl Git {
-    /// Notes of a repository that was just made that the remote is to tell what its branch is called.
+    /// Records, for a repository that was just made, that the remote is to be asked for the name of its branch.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Git {
         })
     }
 
-    /// Asks the remote what its branch is called, where that is not known.
+    /// Asks the remote for the name of its branch, if it is not known.
     pub(crate) fn learn_branch(&self, until: Instant) -> Result<(), RemoteError> {
         if !self.branch.is_asked_for || self.branch.told.get().is_some() {
             return Ok(());
@@ -84,7 +84,7 @@ impl Git {
     }
 }
 
-/// Which branch the remote's `HEAD` names, for a copy that is yet to be made; `None` when it names none.
+/// Returns the branch that the remote's `HEAD` names, for a clone that is yet to be made; `None` if it names none.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn default_branch(
     if ended.is_well() { Ok(head_of(&ended)) } else { Err(away("it has not answered")) }
 }
 
-/// The branch that `HEAD` names, as `git ls-remote --symref` tells it.
+/// Parses the branch that `HEAD` names from the output of `git ls-remote --symref`.
 fn head_of(ended: &Ended) -> Option<String> {
     let name = |line: &str| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD").map(str::to_owned);
     ended.output.lines().find_map(name).filter(|name| is_branch_name(name))

@@ -1,4 +1,4 @@
-//! The `GIT_DIR` of our own inside the repository.
+//! The private `GIT_DIR` inside the repository.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,13 +8,13 @@ use std::path::Path;
 use crate::store::remote::transport::branch::BRANCH;
 use crate::store::remote::transport::notes::{BEGUN, NOTES, Note};
 
-/// What `pre-push` does, which git runs when it knows what the remote has and before it sends anything: it leaves a
-/// mark if there is something to be sent.
+/// The `pre-push` hook, which git runs when it knows what the remote has and before it sends anything: it leaves a
+/// mark if there is something to send.
 const PRE_PUSH: &str = "#!/bin/sh\n\
     if read -r line && [ -n \"$COLLECTORY_PUSH_MARK\" ]; then : > \"$COLLECTORY_PUSH_MARK\"; fi\nexit 0\n";
 
-/// Makes what git wants of a `GIT_DIR`, and our hook. The repository may come from somebody else, and git would run and
-/// follow what stands here: of that only our notes are kept.
+/// Creates what git needs of a `GIT_DIR`, and our hook. The repository may come from someone else, and git would run
+/// and follow what the folder contains, so only our own refs and notes are kept of that.
 pub(crate) fn fill(folder: &Path) -> io::Result<()> {
     let is_folder = |path: &Path| fs::symlink_metadata(path).map(|there| there.is_dir());
     if is_folder(folder).is_ok_and(|is_folder| !is_folder) {
@@ -41,7 +41,7 @@ pub(crate) fn fill(folder: &Path) -> io::Result<()> {
     fs::rename(draft, folder.join("hooks/pre-push"))
 }
 
-/// Removes whatever else stands in a folder, the locks of a git that was killed among it.
+/// Removes everything else from a folder, including locks of a git that was killed.
 fn keep_only(folder: &Path, is_kept: impl Fn(&str, FileType) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
         let kind = entry.file_type()?;
@@ -52,7 +52,7 @@ fn keep_only(folder: &Path, is_kept: impl Fn(&str, FileType) -> bool) -> io::Res
     Ok(())
 }
 
-/// Removes whatever stands there; a link is not followed.
+/// Removes a file or a folder; a symbolic link is not followed.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path)?.is_dir() {
         true => fs::remove_dir_all(path),
@@ -60,7 +60,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a file of our own anew, in the place of whatever stands there.
+/// Creates a file anew in place of an existing one.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,9 +1,8 @@
-//! The `git` command, which speaks to the remote.
+//! The `git` command, which talks to the remote.
 //!
-//! It runs in a `GIT_DIR` of our own whose `GIT_OBJECT_DIRECTORY` is that of the served repository: what it
-//! fetches is there for us, and nothing that the served repository has in its configuration, its hooks or its
-//! refs has a say. The operator's own configuration has, where no flag of ours says otherwise. It never asks
-//! anybody anything.
+//! It runs in a private `GIT_DIR` whose `GIT_OBJECT_DIRECTORY` is that of the served repository: fetched objects are
+//! available here, while the configuration, hooks and refs of the served repository have no effect. The operator's own
+//! configuration applies, unless a flag of ours overrides it. It never prompts.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,9 +24,9 @@ use crate::store::remote::transport::pushed::{Pushed, status_of};
 use crate::store::remote::transport::url::RemoteUrl;
 use crate::store::remote::transport::words::{advised, sentence, unsound};
 
-/// What holds for every command, over what the operator has configured.
+/// Settings of every command, which override the operator's configuration.
 const SETTINGS: [&str; 12] = [
-    // A repository whose objects ours borrows is not asked for its refs.
+    // Don't ask a repository whose objects ours borrows for its refs.
     "core.alternateRefsCommand=true",
     "core.fsync=all",
     "core.fsmonitor=false",
@@ -42,19 +41,19 @@ const SETTINGS: [&str; 12] = [
     "submodule.recurse=false",
 ];
 
-/// How many branches are told where the one that is wanted is not there.
+/// The number of branches named in the message when the wanted one is missing.
 const BRANCHES_TOLD_MAX: usize = 5;
 
-/// Who says what the branch of the remote is called.
+/// What names the branch of the remote.
 #[derive(Debug, Clone, Copy)]
 pub enum NamedBy<'a> {
-    /// Somebody has.
+    /// The operator.
     BySomebody(&'a str),
-    /// The remote, where the repository was made without it; until then it is called as here.
+    /// The remote, if it could not be asked when the repository was made; until it is, the local name is used.
     ByRemote(&'a str),
 }
 
-/// The branch of a remote, as the `git` command reaches it.
+/// A branch of a remote, reached by the `git` command.
 #[derive(Debug)]
 pub struct Git {
     folder: PathBuf,
@@ -62,19 +61,19 @@ pub struct Git {
     url: RemoteUrl,
     pub(super) branch: BranchName,
     access: RemoteSecrets,
-    /// Why the `git` command can't be used, where it can't.
+    /// Why the `git` command can't be used, if so.
     unfit: Option<String>,
-    /// Whether a mark was ever left: where nothing can be executed in our folder its absence means nothing.
+    /// Whether a mark was ever left: if nothing can be executed in our folder, a missing mark means nothing.
     leaves_marks: AtomicBool,
     pub(crate) processes: Processes,
 }
 
 impl Git {
-    /// Prepares our own `GIT_DIR` inside a repository.
+    /// Prepares the private `GIT_DIR` inside a repository.
     ///
     /// # Errors
     ///
-    /// Fails when it can't be written. Where git is missing or too old, the remote can't be reached.
+    /// Fails when it can't be written. If git is missing or too old, every later exchange fails as unreachable.
     pub fn open(
         common_dir: &Path,
         url: RemoteUrl,
@@ -107,17 +106,17 @@ impl Git {
         })
     }
 
-    /// Where the remote is.
+    /// The URL of the remote.
     pub const fn url(&self) -> &RemoteUrl {
         &self.url
     }
 
-    /// Its branch, as people call it.
+    /// The short name of its branch.
     pub fn branch(&self) -> &str {
         self.branch.as_str()
     }
 
-    /// The head of the branch, asked for without fetching it; `None` when there is no such branch.
+    /// Asks for the head of the branch without fetching it; `None` if there is no such branch.
     pub(crate) fn ask(&self, until: Instant) -> Result<Option<Revision>, RemoteError> {
         let full = format!("refs/heads/{}", self.branch());
         let ended = self.talk(&["ls-remote", "--quiet", "--", &self.address(), &full], until)?;
@@ -132,7 +131,7 @@ impl Git {
         }
     }
 
-    /// Fetches the branch and answers its head; `None` when there is no such branch.
+    /// Fetches the branch and returns its head; `None` if there is no such branch.
     pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
         self.learn_branch(until)?;
         let refspec = format!("+refs/heads/{}:{}", self.branch(), note.name());
@@ -153,7 +152,7 @@ impl Git {
         let told = if is_first { self.fetch_all(&arguments, until) } else { self.talk(&arguments, until) };
         match told {
             Ok(_) => Ok(self.noted(note)),
-            // Whether there is no such branch, git says in words only; there may be one since.
+            // Only git's message says that there is no such branch, and it may have been created since.
             Err(error) => match self.ask_after_failure(note, until) {
                 Ok(None) => Ok(None),
                 Ok(Some(_)) => self.talk(&arguments, until).map(|_| self.noted(note)),
@@ -162,15 +161,16 @@ impl Git {
         }
     }
 
-    /// What a git that was ended with force, or a power cut, can leave would keep every other git from the remote: a
-    /// lock, and notes that say nothing. Each note is fetched by one thread, so the lock is nobody else's.
+    /// Asks for the head after a failed fetch, having removed what would make every later fetch fail, too, and is left
+    /// by a killed git or a power cut: a lock, and unreadable refs. Only one thread fetches each ref, so the lock is
+    /// stale.
     fn ask_after_failure(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
         drop(fs::remove_file(self.folder.join(note.name()).with_extension("lock")));
         self.remove_unreadable_notes();
         self.ask(until)
     }
 
-    /// The first fetch, of the whole history: it may take long, as long as it goes on.
+    /// The first fetch, of the whole history: it may take as long as it makes progress.
     fn fetch_all(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
         let arguments: Vec<&str> =
             arguments.iter().map(|it| if *it == "--quiet" { "--progress" } else { it }).collect();
@@ -181,7 +181,7 @@ impl Git {
         self.answer(not_run(self.processes.run_speaking(self.command(&arguments), quiet_max, &tell))?)
     }
 
-    /// The head of the branch as the side that takes pushes has it, for one that reads from elsewhere.
+    /// Asks the side that takes pushes for the head of the branch, for a remote that is read from a replica.
     pub(crate) fn ask_writing_side(
         &self,
         tip: Revision,
@@ -198,7 +198,7 @@ impl Git {
         })
     }
 
-    /// Asks the remote to let its branch go on from `lease` to `tip`.
+    /// Asks the remote to move its branch from `lease` to `tip`.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
         let lease = lease.map_or_else(String::new, |lease| lease.to_string());
         let lease = format!("--force-with-lease=refs/heads/{}:{lease}", self.branch());
@@ -234,7 +234,7 @@ impl Git {
         Pushed::of(&Ended { output, ..ended }, self.branch(), is_sent, said)
     }
 
-    /// Whether our hook can be executed, where git has not done it yet.
+    /// Returns whether our hook can be executed, for when git has not run it yet.
     fn can_leave_marks(&self, mark: &Path) -> bool {
         let run = || {
             let mut hook = Command::new(self.folder.join("hooks/pre-push"));
@@ -248,7 +248,7 @@ impl Git {
         run().is_ok() && fs::remove_file(mark).is_ok()
     }
 
-    /// Whether two commits have a common past.
+    /// Returns whether two commits have a common ancestor.
     pub(crate) fn are_related(
         &self,
         one: Revision,
@@ -258,7 +258,6 @@ impl Git {
         self.merge_base(one, other, until).map(|base| base.is_some())
     }
 
-    /// Our own folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -267,7 +266,7 @@ impl Git {
         self.url.for_git(!self.access.has_token())
     }
 
-    /// Runs a command that only asks.
+    /// Runs a command that changes nothing on the remote.
     pub(super) fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
         self.answer(self.run(self.command(arguments), until)?)
     }
@@ -281,7 +280,7 @@ impl Git {
         self.unfit.clone().map_or(Ok(()), |why| Err(RemoteError::Unreachable(why)))
     }
 
-    /// What came of a command that only asks.
+    /// Returns the result of such a command, or why it failed.
     fn answer(&self, ended: Ended) -> Result<Ended, RemoteError> {
         if ended.status.is_none() {
             self.access.forget_connections(&self.folder);
@@ -296,19 +295,19 @@ impl Git {
         }
     }
 
-    /// The branches that the remote has, a few of them.
+    /// Returns the names of some branches of the remote.
     pub(crate) fn branches(&self, until: Instant) -> Result<Vec<String>, RemoteError> {
         let ended = self.talk(&["ls-remote", "--quiet", "--heads", "--", &self.address()], until)?;
         let name = |line: &str| Some(self.shown(line.split_once("\trefs/heads/")?.1));
         Ok(ended.output.lines().filter_map(name).take(BRANCHES_TOLD_MAX).collect())
     }
 
-    /// What was said, fit to be shown.
+    /// Returns the error output, fit to be shown.
     pub(crate) fn discreet(&self, ended: &Ended) -> String {
         self.shown(&ended.error)
     }
 
-    /// Any words of git or the remote, fit to be shown; a secret is found before it is cut off in the middle.
+    /// Makes output of git or the remote fit to be shown; secrets go first, before shortening can cut one in two.
     fn shown(&self, said: &str) -> String {
         sentence(&self.access.without_secrets(said, &self.url))
     }
@@ -335,11 +334,11 @@ pub(super) fn not_run<T>(ended: io::Result<T>) -> Result<T, RemoteError> {
     ended.map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))
 }
 
-/// Whether the `git` command is there and new enough.
+/// Checks that the `git` command is installed and recent enough.
 ///
 /// # Errors
 ///
-/// Says what is to be installed.
+/// Fails with what has to be installed.
 pub fn check_version() -> Result<(), RemoteError> {
     let wanted = format!("{}.{} or newer has to be installed", VERSION_MIN.0, VERSION_MIN.1);
     let said = git_command::git().arg("version").output();

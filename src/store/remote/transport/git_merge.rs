@@ -1,4 +1,4 @@
-//! What the `git` command does for a merge: the base, the differences, files that are no collections, the tree.
+//! What the `git` command does for a merge: the merge base, the differences, files that are not collections, the tree.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,35 +13,35 @@ use crate::store::remote::transport::git::{Git, not_run};
 use crate::store::remote::transport::process::Ended;
 use crate::store::{BlobId, TreeId};
 
-/// The tree without an entry, which git knows without having it.
+/// The empty tree, which git knows without having the object.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// What a tree has under a path.
+/// A tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MergedEntry {
     mode: u32,
-    /// Wrapped as what it is of a file.
+    /// Of a blob, or of another object wrapped as one.
     id: BlobId,
 }
 
 impl MergedEntry {
-    /// The content of a regular file.
+    /// The content, if it is a regular file.
     pub(crate) fn file(self) -> Option<BlobId> {
         matches!(self.mode, 0o100_644 | 0o100_755).then_some(self.id)
     }
 }
 
-/// What became of a path between two revisions.
+/// The change of a path between two revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawChange {
     pub(crate) before: Option<MergedEntry>,
     pub(crate) after: Option<MergedEntry>,
 }
 
-/// What became of paths, by their bytes.
+/// Changes by path, as bytes.
 pub(crate) type Changes = BTreeMap<Vec<u8>, RawChange>;
 
-/// Two commits that have gone on from a third, if they have anything in common.
+/// Two commits to be merged, and their merge base if they have one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parted {
     pub(crate) base: Option<Revision>,
@@ -49,19 +49,19 @@ pub(crate) struct Parted {
     pub(crate) theirs: Revision,
 }
 
-/// What became of files that are no collections.
+/// The result of merging the files that are not collections.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// The tree that git has made of the two sides, if that was needed.
+    /// The tree that git has merged, if that was needed.
     pub(crate) tree: Option<TreeId>,
-    /// What is to be put into it.
+    /// The entries to be put into it.
     pub(crate) taken: Vec<(Vec<u8>, Option<MergedEntry>)>,
-    /// The paths of which the remote's version stays.
+    /// The paths whose remote version stays.
     pub(crate) conflicts: Vec<String>,
 }
 
 impl Git {
-    /// Where two commits have parted; `None` when they have nothing in common.
+    /// Returns the merge base of two commits; `None` if they have none.
     pub(crate) fn merge_base(
         &self,
         one: Revision,
@@ -76,7 +76,7 @@ impl Git {
         }
     }
 
-    /// What differs between two commits, file by file.
+    /// Returns the differences between two commits, file by file.
     pub(crate) fn diff(
         &self,
         from: Option<Revision>,
@@ -89,8 +89,8 @@ impl Git {
         Ok(changes(&self.well(&arguments, None, until)?))
     }
 
-    /// Puts together what both sides did to files that are no collections: `here` is what we did to such files, and
-    /// `there` all that they did.
+    /// Merges what both sides did to files that are not collections: `here` has our changes to such files, `there` all
+    /// changes of the remote.
     pub(crate) fn merge_others(
         &self,
         parted: Parted,
@@ -103,7 +103,7 @@ impl Git {
             return Ok(Others::default());
         }
         if there.keys().all(|path| is_collection(path)) {
-            // A file of ours below a collection of theirs would take its place.
+            // A file of ours below a collection of theirs would replace it.
             let (below, beside): (Vec<_>, Vec<_>) =
                 here.iter().partition(|(path, change)| change.after.is_some() && is_below(path, there));
             let taken = beside.into_iter().map(|(path, change)| (path.clone(), change.after)).collect();
@@ -119,7 +119,7 @@ impl Git {
         let tree = words.next().and_then(|word| id(std::str::from_utf8(word).ok()?));
         let is_merged = matches!(ended.status.and_then(|status| status.code()), Some(0 | 1));
         let Some(tree) = tree.filter(|_| is_merged) else {
-            // This git can't, or not these two: what the remote has stays.
+            // This git can't merge trees, or not these two: the remote's version stays.
             tracing::warn!(
                 error = self.failure(&ended).to_string(),
                 "files that are no collections could not be merged"
@@ -138,7 +138,7 @@ impl Git {
                     others.taken.push((path.to_vec(), entry));
                     others.conflicts.push(shown(path));
                 }
-                // Where one side has a folder git puts the other's file beside it, under a name of its own.
+                // If one side has a folder there, git puts the other's file beside it under a name of its own.
                 None => {
                     others.taken.push((path.to_vec(), None));
                     let end = path.iter().rposition(|byte| *byte == b'~').unwrap_or(path.len());
@@ -150,7 +150,7 @@ impl Git {
         Ok(others)
     }
 
-    /// The tree of a commit or another tree with other entries in it; `None` takes one out.
+    /// Writes the tree of a commit, or another tree, with some entries replaced; `None` removes one.
     pub(crate) fn tree_with(
         &self,
         start: &str,
@@ -181,7 +181,7 @@ impl Git {
         if ended.is_well() { Ok(bytes) } else { Err(self.failure(&ended)) }
     }
 
-    /// Runs a command that speaks to nobody, with an index of our own; answers all that it says.
+    /// Runs a command that uses no network, with a private index; returns its whole output.
     fn work(
         &self,
         arguments: &[&str],
@@ -209,7 +209,7 @@ impl Git {
     }
 }
 
-/// Whether a side has a file where this path has a folder.
+/// Returns whether a side has a file where this path has a folder.
 fn is_below(path: &[u8], changes: &Changes) -> bool {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut folders = ends.filter_map(|end| changes.get(&path[..end]));
@@ -220,7 +220,7 @@ fn first_line(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default().lines().next().unwrap_or_default()
 }
 
-/// The bytes of the id of an object of whatever kind.
+/// Parses the id of an object of any type.
 fn id(text: &str) -> Option<[u8; 20]> {
     text.parse::<Revision>().ok().map(|id| *id.as_bytes())
 }
@@ -229,7 +229,7 @@ fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// Reads `:MODE MODE ID ID LETTER`, and the path behind it.
+/// Parses `:MODE MODE ID ID LETTER` and the path after it.
 fn changes(bytes: &[u8]) -> Changes {
     let mut words = bytes.split(|byte| *byte == 0);
     let mut found = Changes::new();

@@ -1,6 +1,6 @@
-//! The `git` command: how it is run, what it is told to let it in, and what it says.
+//! The `git` command: how it is run, how it authenticates, and how its output is read.
 //!
-//! Nothing here knows what a commit means to anybody: it asks, fetches and pushes what it is told, and answers ids.
+//! Nothing here knows what a commit means: this module asks, fetches and pushes as it is told, and returns ids.
 
 pub(crate) mod access;
 pub(crate) mod branch;

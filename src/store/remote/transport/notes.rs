@@ -1,4 +1,4 @@
-//! What is noted of the remote, for the next start and for git: refs of ours, which no remote has.
+//! Private refs that record the state of the remote, for the next start and for git. No remote has them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,24 +9,24 @@ use crate::store::git::open_own;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::Git;
 
-/// Stands there from when neither side had a commit of the branch until the remote has one.
+/// Exists from when neither side had a commit of the branch until the remote has one.
 pub(crate) const BEGUN: &str = "begun";
 
-/// Where the refs stand.
+/// The namespace of the refs.
 pub(crate) const NOTES: &str = "refs/collectory/";
 
-/// A ref of ours, which no remote has.
+/// A private ref, which no remote has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// The head of the remote that the branch here contains.
+    /// The head of the remote that the local branch contains.
     Base,
-    /// The head of the remote that the branch here is about to contain; once it does, the same as the base.
+    /// The head of the remote that the local branch is about to contain; once it does, the same as the base.
     Coming,
-    /// What a poll has seen.
+    /// The head that a poll fetched.
     Polled,
-    /// What was seen after a push.
+    /// The head that the writer fetched, after a push for instance.
     Judged,
-    /// What was seen after a push behind.
+    /// The head that was fetched after a background push.
     Behind,
 }
 
@@ -45,20 +45,20 @@ impl Note {
 }
 
 impl Git {
-    /// What was noted.
+    /// Reads a ref.
     pub(crate) fn noted(&self, note: Note) -> Option<Revision> {
         fs::read_to_string(self.folder().join(note.name())).ok()?.trim().parse().ok()
     }
 
-    /// Removes the notes from which nothing can be read, as a power cut leaves files that were being written.
+    /// Removes the refs that can't be read: a power cut leaves such files if they were being written.
     pub(super) fn remove_unreadable_notes(&self) {
         for note in Note::ALL.into_iter().filter(|note| self.noted(*note).is_none()) {
             drop(fs::remove_file(self.folder().join(note.name())));
         }
     }
 
-    /// Notes, durably, that the remote has what the branch here is about to contain. Without that, commits which the
-    /// remote has lost since would be taken for some that it never had, after a kill or a power cut in between.
+    /// Records durably that the remote has the head which the local branch is about to contain. Otherwise, after a
+    /// kill or a power cut at that point, commits that the remote loses later would be taken for ones it never had.
     pub(crate) fn note_coming(&self, head: Revision) -> io::Result<()> {
         if self.noted(Note::Coming) == Some(head) {
             return Ok(());
@@ -68,16 +68,16 @@ impl Git {
         if is_new { File::open(self.folder().join(NOTES))?.sync_all() } else { Ok(()) }
     }
 
-    /// Notes up to where the branch here contains the remote's.
+    /// Records the head of the remote that the local branch contains.
     pub(crate) fn note_base(&self, base: Revision) -> io::Result<()> {
         self.note_coming(base)?;
-        // Not flushed: what is coming says the same, and is there for good.
+        // Not flushed, because `Note::Coming` has the same head and is durable.
         self.write(Note::Base, base)?;
         drop(fs::remove_file(self.folder().join(BEGUN)));
         Ok(())
     }
 
-    /// Writes a note over what it was; says whether that had another length, as it has the first time only.
+    /// Overwrites a ref; returns whether its length changed, as it does only the first time.
     fn write(&self, note: Note, head: Revision) -> io::Result<(File, bool)> {
         let path = self.folder().join(note.name());
         let text = format!("{head}\n");
@@ -90,13 +90,13 @@ impl Git {
         Ok((file, is_new))
     }
 
-    /// Whether the branch begins with what is committed here: no remote was seen with a commit of it.
+    /// Returns whether the branch begins with local commits: no remote was seen with a commit of it.
     pub(crate) fn is_begun_here(&self) -> bool {
         self.folder().join(BEGUN).exists()
     }
 
-    /// Notes, durably, that nobody has a commit of the branch yet. Without that, one that is made here would be taken for
-    /// what the remote has lost.
+    /// Records durably that neither side has a commit of the branch yet. Otherwise a commit that is made here would be
+    /// taken for one that the remote has lost.
     pub(crate) fn note_begun(&self) -> io::Result<()> {
         if self.is_begun_here() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A process that ends in time, with all that it has started.
+//! Child processes that end in time, together with all processes they have started.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How many bytes of what a process says are kept, from the beginning of each of its two outputs.
+/// The number of bytes kept of a process's output, from the beginning of each of its two streams.
 const SAID_BYTES_MAX: usize = 256 * 1024;
 
-/// How long a process that was asked to end may take to remove what it was making.
+/// How long a process that was asked to end may take to remove unfinished files.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long its outputs are read on when it has ended: somebody whom it left behind may hold them open, as ssh
-/// does that serves several connections.
+/// How long the output is still read after the process has ended: a process that it left behind may hold the pipes
+/// open, as an ssh does that serves several connections.
 const TAIL_WAIT: Duration = Duration::from_millis(100);
 
-/// How often it is told what a process says that may take long.
+/// How often the output of a process that may take long is reported.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
-/// How a process ended, and what it said.
+/// The exit status and output of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` when its time was over and it was ended.
+    /// `None` if it was ended because its time was over.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) output: String,
     pub(crate) error: String,
@@ -40,15 +40,15 @@ impl Ended {
     }
 }
 
-/// What is heard of a process.
+/// A message to the thread that waits for a process.
 #[derive(Debug)]
 enum Heard {
     Ended(io::Result<ExitStatus>),
-    /// It is to end now.
+    /// The process has to end now.
     End,
 }
 
-/// The processes that run, each in a group of its own.
+/// The running processes, each in a process group of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     running: Mutex<Running>,
@@ -58,12 +58,12 @@ pub(crate) struct Processes {
 #[derive(Debug, Default)]
 struct Running {
     is_over: bool,
-    /// Who waits for each of them.
+    /// The channels to the threads that wait for them.
     ends: BTreeMap<u64, Sender<Heard>>,
     started: u64,
 }
 
-/// A process that runs.
+/// A running process.
 struct Process<'a> {
     group: Pid,
     heard: Receiver<Heard>,
@@ -79,7 +79,7 @@ impl Drop for Process<'_> {
 }
 
 impl Process<'_> {
-    /// Ends the group, with force if it takes too long.
+    /// Ends the group, with `SIGKILL` if it takes too long.
     fn stop(&self) {
         end(self.group, Signal::TERM);
         let until = Instant::now() + GRACE;
@@ -93,7 +93,7 @@ impl Process<'_> {
 }
 
 impl Processes {
-    /// Runs a process, and ends its group when the time has come.
+    /// Runs a process, and ends its group at `until`.
     ///
     /// # Errors
     ///
@@ -102,8 +102,7 @@ impl Processes {
         self.run_with(command, Stdio::null(), None, until)
     }
 
-    /// Runs a process with this input, and with all of its output in a file if there is one; ends its group when the
-    /// time has come.
+    /// Runs a process with this input, and with its whole output in a file if one is given; ends its group at `until`.
     ///
     /// # Errors
     ///
@@ -127,8 +126,8 @@ impl Processes {
         Ok(Ended { status, output: output.said(), error: error.said() })
     }
 
-    /// Runs a process that may take as long as it likes while it says something, which is told; ends its group when it
-    /// has been silent for longer than `quiet_max`.
+    /// Runs a process that may take as long as it keeps writing to its error stream, whose last line is passed to
+    /// `tell`; ends its group when it has been silent for longer than `quiet_max`.
     ///
     /// # Errors
     ///
@@ -162,16 +161,16 @@ impl Processes {
         Ok(Ended { status, output: output.said(), error: error.said() })
     }
 
-    /// Whether no more are started.
+    /// Returns whether no more processes are started.
     pub(crate) fn is_over(&self) -> bool {
         self.running().is_over
     }
 
-    /// Ends all that run, and starts no more; done when they have ended.
+    /// Ends all running processes and starts no more; returns when they have ended.
     pub(crate) fn end(&self) {
         let mut running = self.running();
         running.is_over = true;
-        // One that ends by itself has nobody who waits any more.
+        // A process that ends by itself has no receiver any more.
         running.ends.values().for_each(|end| drop(end.send(Heard::End)));
         drop(self.one_ended.wait_while(running, |running| !running.ends.is_empty()));
     }
@@ -198,23 +197,23 @@ impl Processes {
     }
 }
 
-/// Signals a group; that nobody is left in it is no failure.
+/// Signals a process group; it is no failure if the group is empty.
 fn end(group: Pid, signal: Signal) {
     let _gone = kill_process_group(group, signal);
 }
 
-/// What a process has said so far.
+/// The output of a process so far.
 #[derive(Default)]
 struct Said {
-    /// The beginning of it.
+    /// Its beginning.
     kept: Vec<u8>,
-    /// The end of it, as it was read.
+    /// Its last piece, as it was read.
     last: Vec<u8>,
-    /// How many bytes it is, kept or not.
+    /// Its length in bytes, kept or not.
     len: usize,
 }
 
-/// Takes down what a process says.
+/// Collects the output of a process.
 struct Listener {
     said: Arc<Mutex<Said>>,
     done: Receiver<()>,
@@ -238,7 +237,7 @@ impl Listener {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last line that was said, as far as it came in one piece.
+    /// Returns the last line of the last piece.
     fn last_line(&self) -> String {
         let said = self.said_so_far();
         let text = String::from_utf8_lossy(&said.last);
@@ -246,7 +245,7 @@ impl Listener {
     }
 
     fn said(self) -> String {
-        // The other end is dropped, with nothing sent, when all is read.
+        // The sender is dropped, without a message, when all is read.
         let _ended = self.done.recv_timeout(TAIL_WAIT);
         String::from_utf8_lossy(&self.said_so_far().kept).into_owned()
     }
@@ -289,7 +288,7 @@ mod tests {
         let began = Instant::now();
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("pid");
-        // The inner one would hold the outputs open for a minute.
+        // The inner process would hold the pipes open for a minute.
         let script = format!("sleep 60 & echo $! > {}; wait", mark.display());
         let ended = Processes::default().run(shell(&script), began + Duration::from_millis(300)).unwrap();
         assert!(ended.status.is_none() && began.elapsed() < Duration::from_secs(30));
@@ -312,7 +311,7 @@ mod tests {
         all.run(shell("true"), Instant::now() + Duration::from_secs(60)).unwrap_err();
     }
 
-    /// Waits for the end of a process, which has been told to end and takes a moment.
+    /// Waits for the end of a process that was told to end, which takes a moment.
     fn is_gone(mark: &std::path::Path) {
         let began = Instant::now();
         let inner: u32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();

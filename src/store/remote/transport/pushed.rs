@@ -1,26 +1,26 @@
-//! What became of a push, as far as git can tell.
+//! The outcome of a push, as far as git can tell.
 
 use crate::store::remote::transport::process::Ended;
 use crate::store::remote::transport::words::visible;
 
-/// How many characters are shown of the word that a remote gives for a push which it does not take.
+/// The maximum number of characters shown of the short reason that a remote gives for refusing a push.
 const WORD_CHARS_MAX: usize = 200;
 
-/// What became of a push. What it means for the commits only the remote's head can tell, but of the first.
+/// The outcome of a push. Except for `Accepted`, only the remote's head can tell what it means for the commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// The remote has taken it.
+    /// The remote accepted the push.
     Accepted,
-    /// The remote has said that it did not, and why.
+    /// The remote refused the push, and why.
     Answered(String),
-    /// Nothing was sent: the remote was not reached, or its branch was not where it should be.
+    /// Nothing was sent: the remote was not reached, or its branch was not at the lease.
     NotSent(String),
-    /// Something was sent, and no answer came.
+    /// Something was sent, and no answer arrived.
     NoAnswer(String),
 }
 
 impl Pushed {
-    /// Reads what `git push --porcelain` tells; `said` is what it complained about.
+    /// Parses the output of `git push --porcelain`; `said` is its error output.
     pub(crate) fn of(ended: &Ended, branch: &str, is_sent: bool, said: String) -> Self {
         match status_of(&ended.output, branch) {
             Some(('!', summary)) if summary.starts_with("[remote rejected]") => {
@@ -34,7 +34,7 @@ impl Pushed {
     }
 }
 
-/// What the remote said at length, or the word that it gave.
+/// Returns the remote's messages and its short reason, or only the latter if there are none.
 fn said_or(said: String, summary: &str) -> String {
     let word = summary.trim_start_matches("[remote rejected]").trim();
     let word: String = visible(word).chars().take(WORD_CHARS_MAX).collect();
@@ -46,7 +46,7 @@ fn said_or(said: String, summary: &str) -> String {
     }
 }
 
-/// The flag and the summary of the branch's line.
+/// Returns the flag and the summary on the branch's line.
 pub(crate) fn status_of(output: &str, branch: &str) -> Option<(char, String)> {
     output.lines().find_map(|line| {
         let mut fields = line.splitn(3, '\t');

@@ -1,4 +1,4 @@
-//! Where a remote is, as git takes it, and how it may be shown.
+//! The URL of a remote, as git takes it and as it may be shown.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,57 +9,57 @@ use percent_encoding::percent_decode_str;
 /// How a remote is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// A folder that this machine sees.
+    /// A folder on this machine.
     Folder,
     /// `https://`.
     Https,
-    /// `http://`: what is sent can be read and changed on the way.
+    /// `http://`: traffic can be read and changed on the way.
     Http,
     /// `ssh://host/path` or `host:path`.
     Ssh,
-    /// `git://`: what is sent can be read and changed on the way.
+    /// `git://`: traffic can be read and changed on the way.
     Git,
 }
 
-/// Where a remote is. Shown, it has neither a password nor, of http, a user, which may be a token.
+/// The URL of a remote. When shown, it has no password and, for http, no user, which may be a token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteUrl {
     transport: Transport,
-    /// What git is given, without what is before the `@` of http.
+    /// The URL for git, without the user part of http.
     text: String,
     user: Option<String>,
 }
 
 impl RemoteUrl {
-    /// How it is reached.
+    /// The transport.
     #[must_use]
     pub const fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// Whether what is sent can be read and changed on the way.
+    /// Returns whether traffic can be read and changed on the way.
     #[must_use]
     pub const fn is_insecure(&self) -> bool {
         matches!(self.transport, Transport::Http | Transport::Git)
     }
 
-    /// The folder, of a remote that is one.
+    /// The folder, if the remote is one.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         (self.transport == Transport::Folder).then(|| Path::new(&self.text))
     }
 
-    /// The user that the URL names, of http.
+    /// The user in an http URL.
     pub(crate) fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// The scheme, host and port, of http.
+    /// The scheme, host and port of an http URL.
     pub(crate) fn origin(&self) -> &str {
         origin_of(&self.text)
     }
 
-    /// What git is given; with the user, of http, where git has to ask somebody else for the password.
+    /// The URL for git; `with_user` keeps the user of http, for when git has to get the password elsewhere.
     pub(crate) fn for_git(&self, with_user: bool) -> String {
         match &self.user {
             Some(user) if with_user => self.text.replacen("://", &format!("://{user}@"), 1),
@@ -113,20 +113,20 @@ impl RemoteUrl {
     }
 }
 
-/// What stands before the path of a URL.
+/// Returns the part of a URL before its path.
 pub(crate) fn origin_of(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     url[host..].find('/').map_or(url, |path| &url[..host + path])
 }
 
-/// Whether git would run a program of its own for it, as for `ext::COMMAND`.
+/// Returns whether git would run a remote helper program for it, as for `ext::COMMAND`.
 fn names_helper(text: &str) -> bool {
     text.split_once("::").is_some_and(|(name, _)| {
         !name.contains(|it: char| !it.is_ascii_alphanumeric() && !matches!(it, '+' | '-' | '.'))
     })
 }
 
-/// The path of what stands behind `file://`, as git reads it.
+/// Returns the path in what follows `file://`, as git reads it.
 fn path_of(rest: &str) -> Result<String, String> {
     let path = rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest);
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| "the path is not UTF-8".to_owned())?;
@@ -137,7 +137,7 @@ fn path_of(rest: &str) -> Result<String, String> {
     }
 }
 
-/// A folder by its whole path: git runs elsewhere.
+/// Returns a folder as an absolute path, because git runs in another directory.
 fn folder(text: &str) -> Result<RemoteUrl, String> {
     let path: PathBuf = std::path::absolute(text).map_err(|error| error.to_string())?;
     let text = path.into_os_string().into_string().map_err(|_| "the path is not UTF-8".to_owned())?;

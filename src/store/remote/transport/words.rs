@@ -1,11 +1,11 @@
-//! What git and the remote say, made fit to be shown: one line, nothing that a terminal would obey, not endless.
+//! Messages of git and the remote, made fit to be shown: one line, of limited length, without control characters.
 
 use crate::store::remote::error::RemoteError;
 
-/// How many characters of what was said are shown.
+/// The maximum number of characters shown.
 const SENTENCE_CHARS_MAX: usize = 400;
 
-/// The lines that tell something, in one.
+/// Joins the lines with content into one.
 pub(crate) fn sentence(said: &str) -> String {
     let lines = said.split(['\n', '\r']).map(str::trim_end);
     let lines = lines.map(|line| line.strip_prefix("remote: ").unwrap_or(line));
@@ -18,7 +18,7 @@ pub(crate) fn sentence(said: &str) -> String {
     }
 }
 
-/// A text without what stands before the `@` of a URL in it: a user, who may be a token, and a password.
+/// Removes the part before the `@` of each URL in a text: a user, which may be a token, and a password.
 pub(crate) fn without_userinfo(said: &str) -> String {
     let mut shown = String::with_capacity(said.len());
     let mut rest = said;
@@ -32,7 +32,7 @@ pub(crate) fn without_userinfo(said: &str) -> String {
     shown + rest
 }
 
-/// What git and ssh say, by a part of it, and what is to be done then.
+/// Parts of messages of git and ssh, each with advice for the operator.
 const ADVICE: [(&str, &str); 9] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -58,7 +58,7 @@ const ADVICE: [(&str, &str); 9] = [
     ("does not appear to be a git repository", "look at the URL, or make one there with `git init --bare`"),
 ];
 
-/// What git said as a sentence, with what is to be done about it where that is known.
+/// Returns git's message as one line, with advice where there is some.
 pub(crate) fn advised(said: &str) -> String {
     match ADVICE.iter().find(|(part, _)| said.contains(part)) {
         Some((_, advice)) => format!("{} ({advice})", sentence(said)),
@@ -66,7 +66,7 @@ pub(crate) fn advised(said: &str) -> String {
     }
 }
 
-/// What git's check of objects refuses, with the setting that lets it in; `None` where it was something else.
+/// Returns what git's check of objects rejects, with the setting that accepts it; `None` for any other failure.
 pub(crate) fn unsound(said: &str) -> Option<RemoteError> {
     let checked = |line: &str| Some(line.split_once("error: object ")?.1.split_once(": ")?.1.to_owned());
     let fault = said.lines().find_map(checked)?;
@@ -77,12 +77,12 @@ pub(crate) fn unsound(said: &str) -> Option<RemoteError> {
     Some(RemoteError::Unsound(format!("{} ({advice})", sentence(said))))
 }
 
-/// A line without the `@` that ssh puts around warnings.
+/// Removes the frame of `@` that ssh puts around warnings.
 fn without_frame(line: &str) -> &str {
     if line.starts_with('@') && line.ends_with('@') { line.trim_matches('@') } else { line }
 }
 
-/// What git adds for people at a terminal.
+/// Returns whether a line is a hint of git's for people at a terminal.
 fn is_noise(line: &str) -> bool {
     line == "remote:"
         || ["hint:", "To ", "Please make sure", "and the repository exists"]
@@ -90,12 +90,12 @@ fn is_noise(line: &str) -> bool {
             .any(|it| line.starts_with(it))
 }
 
-/// Without what is no character to look at.
+/// Replaces control characters and those that change the direction of text.
 pub(crate) fn visible(line: &str) -> String {
     line.chars().map(|it| if it.is_control() || is_direction(it) { '\u{fffd}' } else { it }).collect()
 }
 
-/// Characters that turn text around (Unicode's bidirectional controls).
+/// Returns whether a character changes the direction of text (Unicode's bidirectional controls).
 const fn is_direction(it: char) -> bool {
     matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
