@@ -1,7 +1,7 @@
-//! What a notice of the system means.
+//! What a notification of the file system means.
 //!
-//! It is found out on the thread that the system tells, so that the many notices that mean nothing,
-//! those of git's lock files and of our own drafts, wake nobody.
+//! This is decided on the thread that delivers notifications, so that the many irrelevant ones, those of git's lock
+//! files and of our own drafts, do not wake the watcher's thread.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::domain::file_name::is_collection_file;
 use crate::watch::Places;
 use crate::watch::settle::Touch;
 
-/// What an event means.
+/// The meaning of a notification.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// A file of the collections folder was touched.
     File(String, Touch),
-    /// The branch may have moved, or another one may be checked out.
+    /// The branch may have moved, or another may be checked out.
     Branch,
-    /// The folders themselves changed: watch and read everything anew.
+    /// The folders themselves changed: everything has to be watched and read anew.
     Folders,
 }
 
-/// Knows what to look for.
+/// Decides what a notification means.
 #[derive(Debug)]
 pub(crate) struct Meanings {
     places: Places,
@@ -40,12 +40,12 @@ impl Meanings {
         Self { places, folders }
     }
 
-    /// Every folder worth watching, there or not.
+    /// Returns every folder to be watched, whether it exists or not.
     pub(crate) const fn folders(&self) -> &BTreeSet<PathBuf> {
         &self.folders
     }
 
-    /// What a notice means, if anything.
+    /// Returns what a notification means, if anything.
     pub(crate) fn of(&self, notice: notify::Result<Event>) -> Vec<Meaning> {
         match notice {
             Ok(event) if event.need_rescan() => {
@@ -72,14 +72,14 @@ impl Meanings {
             return Some(Meaning::Folders);
         }
         let (_, folder) = self.places.work_tree.as_ref()?;
-        // A name that is not UTF-8 is told as the journal shows it.
+        // A name that is not UTF-8 is reported as the journal shows it.
         let name = path.file_name()?.to_string_lossy();
         (path.parent() == Some(folder) && is_collection_file(&name))
             .then(|| Meaning::File(name.into_owned(), touch))
     }
 }
 
-/// Whether git locks `file` by making `path`.
+/// Returns whether `path` is the lock file that git creates for `file`.
 fn is_lock_of(path: &Path, file: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "lock") && path.with_extension("") == file
 }

@@ -1,8 +1,7 @@
-//! The watcher: turns notices of the file system into hints for the engine.
+//! The watcher: turns notifications of the file system into hints for the engine.
 //!
-//! A hint is never the truth. Whatever is lost here (an overflown queue, a folder that was
-//! replaced, a file system without notices) costs at most one slow tick, at which the engine is
-//! asked to compare everything.
+//! A hint is never the truth. A lost notification (a queue overflow, a replaced folder, a file system without
+//! notifications) costs at most one slow tick, at which the engine compares everything.
 //!
 //! ```text
 //! notify ──▶ meaning ──▶ settle ──▶ Signal::Changed(Files | Branch | Everything)
@@ -10,12 +9,11 @@
 //!    └─ re-arm ──┘          slow tick ──────┘
 //! ```
 //!
-//! Folders are watched one by one and not recursively: a recursive watch loses files that are
-//! written right after their folder was made, and follows what git does with its objects. When a
-//! folder on the way to the collections appears, goes or is replaced, everything is watched
-//! anew and read anew.
+//! Folders are watched one by one and not recursively: a recursive watch loses files that are written right after
+//! their folder was created, and reports git's changes to its objects. When a folder on the path to the collections is
+//! created, removed or replaced, everything is watched and read anew.
 //!
-//! What is not here: the contents of files.
+//! This module never reads the contents of files.
 
 mod meaning;
 mod settle;
@@ -36,39 +34,38 @@ use crate::engine::{Hint, Signal};
 use crate::watch::meaning::{Meaning, Meanings};
 use crate::watch::settle::Settle;
 
-/// Where changes are to be noticed.
+/// The paths to be watched.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// The root of the work tree and the collections folder in it, if there is a work tree.
     pub work_tree: Option<(PathBuf, PathBuf)>,
-    /// The files that git writes when a branch moves or another one is checked out: `HEAD`, the
-    /// index, the ref of the branch, `packed-refs`, and the signs of a merge, a rebase and the like.
-    /// A lock of one of them that goes is told too.
+    /// The files that git writes when a branch moves or another is checked out: `HEAD`, the index, the ref of the
+    /// branch, `packed-refs`, and the state files of a merge, a rebase and the like. The removal of a lock file of one
+    /// of them is reported too.
     pub branch_files: Vec<PathBuf>,
 }
 
-/// How patient the watcher is.
+/// The timing of the watcher.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long a file that is written in place is left alone where the system does not tell
-    /// when it is closed.
+    /// How long a file that is written in place is left alone if the system does not report when it is closed.
     pub quiet: Duration,
-    /// How long a file that is written in place is left alone where the system does tell when it is closed, and has not
-    /// told it.
+    /// How long a file that is written in place is left alone if the system does report when it is closed, and has not
+    /// done so.
     pub quiet_unclosed: Duration,
-    /// How often everything is compared, notices or not.
+    /// How often everything is compared, with or without notifications.
     pub tick: Duration,
-    /// Whether the system's notices are asked for; without them the tick finds every change.
+    /// Whether to ask the system for notifications; without them the tick finds every change.
     pub notices: bool,
 }
 
-/// A running watcher; it stops when this is dropped, without being waited for.
+/// A running watcher. Dropping it stops the watcher without waiting for that.
 #[derive(Debug)]
 pub struct Watch {
     notices: Sender<Notice>,
-    /// Taken when it is waited for.
+    /// Taken by [`join`](Self::join).
     thread: Option<thread::JoinHandle<()>>,
-    /// Nothing is sent here; it closes when the thread has ended, in whatever way.
+    /// Nothing is sent here; it closes when the thread has ended, even by a panic.
     running: watch::Receiver<()>,
 }
 
@@ -77,13 +74,13 @@ enum Notice {
     Stop,
 }
 
-/// Starts watching; what happens after it has returned is noticed.
+/// Starts watching; any change after this returns is noticed.
 ///
-/// A watcher that can't be started is a warning and no failure: the tick carries the load.
+/// If the system's watcher can't be started, that is a warning and no error: the tick finds the changes.
 ///
 /// # Errors
 ///
-/// Fails when the system gives no thread.
+/// Fails when no thread can be started.
 pub fn start(places: Places, options: Options, signals: mpsc::Sender<Signal>) -> std::io::Result<Watch> {
     let make: Option<Make> = options.notices.then_some(system_watcher);
     start_with(make, places, options, signals)
@@ -111,7 +108,7 @@ fn start_with(
     Ok(Watch { notices, thread: Some(thread), running })
 }
 
-/// Linux tells when a file is closed (`IN_CLOSE_WRITE`); elsewhere only quiet can tell.
+/// Linux reports when a file is closed (`IN_CLOSE_WRITE`); elsewhere only silence shows that.
 const fn quiet(options: &Options) -> Duration {
     if cfg!(target_os = "linux") { options.quiet_unclosed } else { options.quiet }
 }
@@ -119,11 +116,11 @@ const fn quiet(options: &Options) -> Duration {
 impl Watch {
     /// Asks the watcher to stop.
     pub fn stop(&self) {
-        // The thread is gone already if this can't be sent.
+        // If this can't be sent, the thread has already ended.
         drop(self.notices.send(Notice::Stop));
     }
 
-    /// Waits until the watcher has ended, in whatever way.
+    /// Waits until the watcher has ended, even by a panic.
     pub async fn ended(&self) {
         let mut running = self.running.clone();
         while running.changed().await.is_ok() {}
@@ -146,13 +143,13 @@ impl Drop for Watch {
     }
 }
 
-/// Makes a watcher that sends its notices here.
+/// Creates a watcher that sends its notifications to a channel.
 type Make = fn(Arc<Meanings>, Sender<Notice>) -> notify::Result<RecommendedWatcher>;
 
 fn system_watcher(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
     notify::recommended_watcher(move |notice| {
         for meaning in meanings.of(notice) {
-            // Nobody listens any more when the watcher ends.
+            // There is no receiver any more when the watcher ends.
             drop(notices.send(Notice::Happened(meaning)));
         }
     })
@@ -160,14 +157,14 @@ fn system_watcher(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::R
 
 /// The system's watcher and what it watches.
 struct ActiveWatch {
-    /// How a watcher is made; `None` when none is wanted.
+    /// Creates the watcher; `None` if none is wanted.
     make: Option<Make>,
     watcher: Option<RecommendedWatcher>,
     meanings: Arc<Meanings>,
     notices: Sender<Notice>,
-    /// The folders that are watched.
+    /// The folders being watched.
     folders: BTreeSet<PathBuf>,
-    /// What can't be watched, as it was told.
+    /// The warnings logged for what can't be watched.
     trouble: BTreeSet<String>,
 }
 
@@ -183,10 +180,9 @@ impl ActiveWatch {
         }
     }
 
-    /// Watches every folder that is there, with a watcher of its own making: a folder that was
-    /// replaced keeps its name but not its watch. What can't be watched is told once, and tried
-    /// again at every tick. Of a folder that comes before the one above it is watched nobody tells, so what is
-    /// there is looked at until nothing is new.
+    /// Watches every existing folder with a new watcher, because a folder that was replaced keeps its name but not its
+    /// watch. A folder that can't be watched is logged once, and tried again at every tick. A folder that is created
+    /// before its parent is watched causes no notification, so the loop looks for existing folders until none is new.
     fn renew(&mut self) {
         let Some(make) = self.make else { return };
         let mut trouble = BTreeSet::new();
@@ -217,7 +213,7 @@ impl ActiveWatch {
         self.trouble = trouble;
     }
 
-    /// Whether everything that can be is watched.
+    /// Returns whether everything that can be watched is.
     fn is_complete(&self) -> bool {
         self.make.is_none() || (self.watcher.is_some() && self.folders == self.present())
     }

@@ -1,4 +1,4 @@
-//! When a file that is being written is worth reading: the rule, without a file system.
+//! When a file that is being written is worth reading: the rule, independent of the file system.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,18 +6,17 @@ use std::time::{Duration, Instant};
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// It is whole: renamed into place, closed after writing, or gone.
+    /// The file is complete: renamed into place, closed after writing, or removed.
     Done,
-    /// Somebody writes to it and may not be finished.
+    /// A process writes to the file and may not have finished.
     Writing,
 }
 
-/// Gathers touched files until each is worth reading.
+/// Collects touched files until each is worth reading.
 ///
-/// A file that was renamed into place or closed is read at once. One that is written in place is
-/// read when it has been left alone for `quiet`: short where the system tells nothing of closing,
-/// long where it does, so that a writer that pauses between two pieces shows no half value.
-/// Whether what is read then is believed is the engine's business.
+/// A file that was renamed into place or closed is read immediately. One that is written in place is read when it has
+/// been left alone for `quiet`: short if the system does not report closing, long if it does, so that a writer that
+/// pauses between two pieces exposes no partial value. Whether the content is believed is up to the engine.
 #[derive(Debug)]
 pub(crate) struct Settle {
     quiet: Duration,
@@ -29,7 +28,7 @@ impl Settle {
         Self { quiet, due: HashMap::new() }
     }
 
-    /// Notes that a file was touched.
+    /// Records that a file was touched.
     pub(crate) fn note(&mut self, name: String, touch: Touch, now: Instant) {
         let due = match touch {
             Touch::Done => now,
@@ -38,7 +37,7 @@ impl Settle {
         self.due.insert(name, due);
     }
 
-    /// When the next file is worth reading.
+    /// Returns when the next file is worth reading.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }

@@ -1,13 +1,13 @@
-//! What notices mean, and what becomes of those that never come.
+//! Tests of the watcher, and of notifications that never arrive.
 
 use std::path::Path;
 
 use crate::watch::*;
 
-/// After this time a test gives up on whatever should have become true.
+/// How long a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What comes next, waited for.
+/// Waits for the next hint.
 fn next(signals: &mut mpsc::Receiver<Signal>) -> Hint {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let next = runtime.block_on(async { tokio::time::timeout(DEADLINE, signals.recv()).await });
@@ -21,7 +21,7 @@ fn options(tick: Duration) -> Options {
     Options { quiet: Duration::ZERO, quiet_unclosed: Duration::ZERO, tick, notices: true }
 }
 
-/// A work tree with a collections folder.
+/// Creates a work tree with a collections folder.
 fn places(root: &Path) -> Places {
     let folder = root.join("collections");
     std::fs::create_dir_all(&folder).unwrap();
@@ -61,7 +61,7 @@ fn a_folder_that_comes_later_is_watched_then() {
 
 #[test]
 fn a_folder_that_comes_while_others_are_being_watched_is_watched_too() {
-    /// Makes every folder on the way when what is there has been looked at.
+    /// Creates all folders after the existing ones were listed.
     fn late(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
         meanings.folders().iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
         system_watcher(meanings, notices)
