@@ -1,4 +1,4 @@
-//! One try to deliver one message.
+//! One attempt to deliver one message.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use crate::webhooks::Options;
 use crate::webhooks::message::Message;
 use crate::webhooks::public::PublicOnly;
 
-/// How long a receiver may take for all of its answer.
+/// The time a receiver has for its whole answer.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// How much of an answer is read, so that the connection can be used again; nobody wants to know it.
+/// How much of an answer is read, so that the connection can be reused; the content is ignored.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 /// The first pause after a failure; each further one is twice as long, up to the longest.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 
-/// What came of a try.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The receiver has it.
+    /// The receiver accepted the message.
     Delivered,
-    /// The receiver wants nothing any more (410).
+    /// The receiver wants no more messages (410).
     Gone,
-    /// It has to be tried again; why.
+    /// The message has to be sent again, and why.
     Failed(String),
 }
 
-/// What delivers; clones share their connections.
+/// Sends messages; clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Sender {
     agent: Agent,
@@ -60,7 +60,7 @@ impl Sender {
         Self { agent, retry_max: options.retry_max }
     }
 
-    /// Tries once; waits for the receiver.
+    /// Sends once, and waits for the answer.
     pub(crate) fn post(&self, receiver: &Receiver, message: &Message) -> Outcome {
         let now = Clock::system().now().timestamp().to_string();
         let signature = standard_signature(&receiver.secret.0, &message.id, &now, message.body.as_bytes());
@@ -73,12 +73,12 @@ impl Sender {
             .header("webhook-signature", signature);
         let mut response = match request.send(&message.body) {
             Ok(response) => response,
-            // What is ours to say stands in it.
+            // An error of our own is inside.
             Err(ureq::Error::Other(error)) => return Outcome::Failed(error.to_string()),
             Err(error) => return Outcome::Failed(error.to_string()),
         };
         let status = response.status().as_u16();
-        // What it says is of no interest, and neither is that it can't be read.
+        // The content is ignored, and so is a failure to read it.
         drop(response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec());
         match status {
             200..300 => Outcome::Delivered,
@@ -88,10 +88,10 @@ impl Sender {
         }
     }
 
-    /// How long to wait after this many failures in a row: growing, and never the same for all who failed at once.
+    /// Returns the pause after this many consecutive failures: it grows, with jitter against simultaneous retries.
     pub(crate) fn pause(&self, failures: u32) -> Duration {
         let most = RETRY_MIN.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(self.retry_max);
-        // Without chance the pause is the shortest.
+        // Without a random number the pause is the shortest.
         let chance = getrandom::u32().unwrap_or_default();
         let half = most / 2;
         half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))

@@ -1,4 +1,4 @@
-//! What is delivered.
+//! The messages to receivers.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::json;
@@ -7,17 +7,17 @@ use crate::domain::Revision;
 use crate::engine::history::EventRecord;
 use crate::http::{Allowed, resources};
 
-/// One delivery: whoever gets it twice knows it by its id.
+/// One delivery; a receiver recognizes a repeated one by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The id, which stays the same however often it is sent.
+    /// The id, the same for every attempt.
     pub(crate) id: String,
-    /// JSON.
+    /// The JSON body.
     pub(crate) body: String,
 }
 
 impl Message {
-    /// An event, as far as a receiver is told of its keys.
+    /// Creates the message of an event, limited to the keys that the receiver may see.
     pub(crate) fn event(event: &EventRecord, allowed: &Allowed) -> Self {
         let resource = resources::event(event, allowed);
         let (action, at) = (event.action.as_str(), written(event.commit.at));
@@ -26,8 +26,8 @@ impl Message {
         Self { id: event.id.to_string(), body }
     }
 
-    /// The branch was rewritten: what was delivered up to a revision is not its past any more, and what comes
-    /// next comes after the other.
+    /// Creates the message of a rewritten branch: what was delivered up to `from` is no longer part of its history,
+    /// and the next events follow `to`.
     pub(crate) fn reset(from: &str, to: Option<Revision>, now: DateTime<Utc>) -> Self {
         let to = to.map(|revision| revision.to_string());
         let id = format!("{from}-{}", to.as_deref().unwrap_or_default());

@@ -2,17 +2,16 @@
 //!
 //! ```text
 //! history ──Subscription──▶ receiver (a task each) ──▶ delivery ──POST──▶ the receiver
-//!                              │ after a 2xx                    └─ not so: pause, the same again
-//!                              └──▶ how far it is, a note beside the repository
+//!                              │ after a 2xx                    └─ otherwise: pause, the same again
+//!                              └──▶ its position, a note beside the repository
 //! ```
 //!
-//! There is no queue that could be lost: a receiver's place is a commit, and what comes after it is read from
-//! the history. So a restart, a crash or a day without the receiver loses nothing, and a receiver that is down
-//! holds up neither a write nor another receiver. What may happen is that an event is delivered again, with the
-//! same `webhook-id`. Deliveries are those of Standard Webhooks
-//! (<https://github.com/standard-webhooks/standard-webhooks>).
+//! There is no queue that could be lost: a receiver's position is a commit, and the events after it are read from the
+//! history. So a restart, a crash or a day without the receiver loses nothing, and a receiver that is down delays
+//! neither a write nor another receiver. An event may be delivered again, with the same `webhook-id`. Deliveries
+//! follow Standard Webhooks (<https://github.com/standard-webhooks/standard-webhooks>).
 //!
-//! What is never done here: nothing of the repository changes but the notes, and no request is answered.
+//! This module never changes anything in the repository but its notes, and never answers a request.
 
 mod delivery;
 mod message;
@@ -34,17 +33,17 @@ use crate::telemetry::metrics::Counter;
 use crate::webhooks::delivery::Sender;
 use crate::webhooks::receiver::{Following, ReceiverState};
 
-/// Reads the list of receivers, now; what is wrong with it is told with its place.
+/// Reads the current list of receivers; an error names its place in the list.
 pub type ReadReceivers = Box<dyn Fn() -> Result<Vec<Receiver>, String> + Send + Sync>;
 
-/// What became of deliveries, for whoever looks at it.
+/// Counters of deliveries, for metrics.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// Those that a receiver has taken.
+    /// Deliveries that a receiver accepted.
     pub delivered: Counter,
-    /// Those that it has not; each is tried again.
+    /// Deliveries that failed; each is tried again.
     pub failed: Counter,
-    /// Those that it answered with 410, after which it is told nothing more.
+    /// Deliveries answered with 410, after which the receiver gets no more.
     pub gone: Counter,
 }
 
@@ -53,7 +52,7 @@ pub struct Metrics {
 pub struct Options {
     /// Whether receivers may be at addresses that are not public.
     pub allow_private: bool,
-    /// The longest pause between two tries.
+    /// The longest pause between two attempts.
     pub retry_max: Duration,
 }
 
@@ -68,7 +67,7 @@ pub struct Webhooks {
     metrics: Arc<Metrics>,
 }
 
-/// A receiver that events are delivered to.
+/// A receiver with its running task.
 #[derive(Clone)]
 struct Running {
     receiver: Receiver,
@@ -83,7 +82,7 @@ impl fmt::Debug for Webhooks {
 }
 
 impl Webhooks {
-    /// Nobody is told anything yet; nor when the shutdown has begun. `read` reads the list again.
+    /// Creates webhooks that deliver nothing yet, and nothing once the shutdown has begun; `read` reads the list.
     #[must_use]
     pub fn new(
         history: History,
@@ -96,13 +95,13 @@ impl Webhooks {
         Self { history, archive, sender, read, shutdown, running, metrics: Arc::default() }
     }
 
-    /// What became of deliveries so far.
+    /// Returns the counters of deliveries.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Reads the list again; where it can't be used the last good one stays.
+    /// Reads the list again; if that fails, the last good one stays.
     pub fn reload(&self) {
         match (self.read)() {
             Ok(receivers) => {
@@ -113,17 +112,17 @@ impl Webhooks {
         }
     }
 
-    /// How far each receiver is.
+    /// Returns the status of each receiver.
     #[must_use]
     pub fn receivers(&self) -> Vec<Webhook> {
-        // Nobody is kept waiting for the counting.
+        // The lock is not held while events are counted.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let view = self.history.so_far();
         let status = |running: &Running| receiver::status(&running.receiver, &running.state, view.as_ref());
         running.iter().map(status).collect()
     }
 
-    /// Delivers to these from now on, and to nobody else; who stays as it was goes on undisturbed.
+    /// Delivers to these receivers only from now on; those that are unchanged continue undisturbed.
     pub fn deliver_to(&self, receivers: Vec<Receiver>) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let mut old = std::mem::take(&mut *running);
@@ -156,11 +155,11 @@ impl Webhooks {
     }
 }
 
-/// Whether the actions that receivers are to be told of are some.
+/// Checks that all actions that receivers ask for exist.
 ///
 /// # Errors
 ///
-/// Names one that is none.
+/// Fails with an unknown action.
 pub fn checked(receivers: &[Receiver]) -> Result<(), String> {
     for receiver in receivers {
         if let Some(unknown) = receiver.actions.iter().find(|action| Action::parse(action).is_none()) {

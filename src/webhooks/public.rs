@@ -1,8 +1,8 @@
-//! Which addresses are public: whoever may write the list of receivers must not reach into the network that
-//! the service stands in.
+//! Which addresses are public: the author of the list of receivers must not reach into the network that the service
+//! runs in.
 //!
-//! The addresses are looked at where the name is resolved for the connection itself, so that a name can't lead
-//! elsewhere between a check and its use.
+//! Addresses are checked where the name is resolved for the connection itself, so that a name can't resolve to another
+//! address between the check and its use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ use ureq::unversioned::transport::NextTimeout;
 #[derive(Debug, Default)]
 pub(crate) struct PublicOnly(DefaultResolver);
 
-/// What is said of a name that leads to no public address.
+/// The error for a name without a public address.
 #[derive(Debug, thiserror::Error)]
 #[error("the address is private, which --webhook-allow-private would allow")]
 pub(crate) struct Private;
@@ -36,7 +36,7 @@ impl Resolver for PublicOnly {
     }
 }
 
-/// Whether an address is one of the internet (the registries of IANA for special-purpose addresses).
+/// Returns whether an address is on the public internet (IANA's registries of special-purpose addresses).
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -56,7 +56,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
-    // Addresses that carry one of IPv4: of NAT64, and of 6to4.
+    // Addresses that embed an IPv4 address: NAT64 and 6to4.
     let carried = match segments {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some((high, low)),
         _ => None,

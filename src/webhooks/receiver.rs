@@ -1,4 +1,4 @@
-//! One receiver: it follows the history from the place that it noted, and notes each place after it is told.
+//! One receiver: follows the history from its recorded position, and records each position after its delivery.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,26 +15,26 @@ use crate::webhooks::Metrics;
 use crate::webhooks::delivery::{Outcome, Sender};
 use crate::webhooks::message::Message;
 
-/// What a note says of a receiver that begins before the first commit.
+/// The note of a receiver that starts before the first commit.
 const BEGINNING: &str = "beginning";
 
-/// How long to wait before the repository is read again where that failed.
+/// How long to wait before a failed read of the repository is repeated.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is known of a receiver.
+/// The state of a receiver.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiverState {
-    /// The place up to which it was told.
+    /// The position up to which events were delivered.
     position: Option<Position>,
-    /// Whether that is known yet.
+    /// Whether the position is known yet.
     is_begun: bool,
-    /// What went wrong last, and when, since something was delivered.
+    /// The last failure since something was delivered, and when it was.
     failure: Option<(DateTime<Utc>, String)>,
-    /// Whether it wants nothing any more.
+    /// Whether the receiver wants no more messages.
     ended: bool,
 }
 
-/// What a receiver needs to be told.
+/// What the task of a receiver needs.
 pub(crate) struct Following {
     pub(crate) receiver: Receiver,
     pub(crate) history: History,
@@ -44,7 +44,7 @@ pub(crate) struct Following {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// How far a receiver is in a history, for the API.
+/// Returns the status of a receiver, for the API.
 pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Option<&View>) -> Webhook {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let view = view.filter(|_| state.is_begun);
@@ -58,7 +58,7 @@ pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Op
     }
 }
 
-/// Which events a receiver is told of.
+/// Selects the events that a receiver asks for.
 fn filter(receiver: &Receiver) -> Filter {
     Filter {
         actions: receiver.actions.iter().filter_map(|action| Action::parse(action)).collect(),
@@ -67,7 +67,7 @@ fn filter(receiver: &Receiver) -> Filter {
     }
 }
 
-/// What a receiver is told of keys that it did not ask for: nothing.
+/// Hides the keys that a receiver did not ask for.
 fn allowed(receiver: &Receiver) -> Allowed {
     let keys = receiver.keys.clone();
     match keys.is_empty() {
@@ -77,7 +77,7 @@ fn allowed(receiver: &Receiver) -> Allowed {
 }
 
 impl Following {
-    /// Delivers what there is and what comes; ends when the receiver wants nothing any more, or the engine.
+    /// Delivers past and future events; ends when the receiver wants no more, or with the engine.
     pub(crate) async fn run(self) {
         let mut subscription = loop {
             match self.subscribe().await {
@@ -89,7 +89,7 @@ impl Following {
         loop {
             let mut followed = subscription.next().await;
             if let Ok(Some(Followed::Reset(_))) = followed {
-                // It may have passed over what is nothing to the receiver; what counts is the noted place.
+                // The subscription may be past events that do not concern the receiver; the recorded position counts.
                 let noted = self.position();
                 subscription = self.follow_after(noted);
                 followed = match subscription.next_known().await {
@@ -124,7 +124,7 @@ impl Following {
         }
     }
 
-    /// Follows from the noted place; who has none begins at `since`, or at now.
+    /// Follows from the recorded position. A receiver without one starts at `since`, or now.
     async fn subscribe(&self) -> Result<Subscription, String> {
         let view = self.history.ready().await.map_err(|error| chain(&error))?;
         let position = match (self.noted().await?, &self.receiver.since) {
@@ -152,7 +152,7 @@ impl Following {
         subscription.however_slow()
     }
 
-    /// Tries until the receiver has it; `false` when it wants nothing any more.
+    /// Sends until the receiver accepts; `false` if it wants no more.
     async fn deliver(&self, message: Message) -> bool {
         let mut failures = 0;
         loop {
@@ -196,7 +196,7 @@ impl Following {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The place up to which the receiver was told.
+    /// The position up to which events were delivered.
     fn position(&self) -> Option<Position> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).position
     }
@@ -208,8 +208,8 @@ impl Following {
         Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
 
-    /// Notes how far the receiver is; where that fails it is told again after the next start. It is shown once it is
-    /// noted, so that no kill takes back what somebody has seen.
+    /// Records the position; if that fails, events are delivered again after the next start. It is shown only once it
+    /// is recorded, so that a kill takes back nothing that was visible.
     async fn note(&self, position: Option<Position>) {
         let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
@@ -226,7 +226,7 @@ impl Following {
         self.change(|state| (state.position, state.is_begun, state.failure) = (position, true, None));
     }
 
-    /// A name may hold anything, and a file's may not.
+    /// A receiver's name may contain any character, and a file's may not.
     fn note_name(&self) -> String {
         format!("webhook-{:.16x}", Sha256::digest(&self.receiver.name))
     }
