@@ -1,6 +1,6 @@
-//! What reads anything that comes from outside, for a fuzzer: each target takes any bytes, and panics only where the
-//! service has a fault. `tests/fuzz` has a corpus for each, and runs them for long; the tests here run them over the
-//! corpus, and over a bounded number of inputs made from it.
+//! Fuzz targets for all code that reads input from outside: each takes any bytes, and panics only if the service has a
+//! fault. `tests/fuzz` has a corpus for each, and runs them for long; the tests here run them on the corpus, and on a
+//! bounded number of inputs derived from it.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::store::git::fuzz as git;
 use crate::store::signature::{AllowedSigners, Checker, Signature};
 use crate::store::{Commit, RawSignature};
 
-/// A target: its name and what it does with an input.
+/// A target: its name, and the function that takes an input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     ("yaml_reading", yaml_reading),
     ("yaml_editing", yaml_editing),
@@ -36,11 +36,11 @@ pub const TARGETS: &[Target] = &[
     ("signatures", signatures),
 ];
 
-/// Gives an input to the target of this name.
+/// Runs the target of this name on an input.
 ///
 /// # Panics
 ///
-/// Where there is a fault, and where there is no such target.
+/// Panics on a fault, and if there is no such target.
 pub fn run(name: &str, bytes: &[u8]) {
     let (_, target) = TARGETS.iter().find(|(its, _)| *its == name).expect("a target has this name");
     target(bytes);
@@ -50,7 +50,7 @@ fn key() -> Key {
     Key::parse("posts").expect("it is one")
 }
 
-/// What is read is written so that the same is read.
+/// Checks that a collection survives being written and read again.
 fn yaml_reading(bytes: &[u8]) {
     if let Ok(collection) = format::read(&key(), bytes) {
         let written = format::write(&collection);
@@ -59,7 +59,7 @@ fn yaml_reading(bytes: &[u8]) {
     }
 }
 
-/// The first line of the input, up to 40 bytes of it, is the new name; the rest is the file.
+/// Checks edits of a file: the first line of the input, up to 40 bytes of it, is the new name, the rest is the file.
 fn yaml_editing(bytes: &[u8]) {
     let (name, file) = bytes
         .iter()
@@ -87,7 +87,7 @@ fn policy(bytes: &[u8]) {
     drop(format::policy::read(bytes));
 }
 
-/// Any message is read; no reason of a caller becomes a trailer or an event.
+/// Checks that any message can be parsed, and that no reason of a caller becomes a trailer or an event.
 fn messages(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     drop(message::parse(&text));
@@ -100,7 +100,7 @@ fn messages(bytes: &[u8]) {
     assert!(told.origin.is_none() && told.reverses.is_none());
 }
 
-/// What is offered can be kept, whatever the source was.
+/// Checks that every import candidate can be written and read again, whatever its source.
 fn imports(bytes: &[u8]) {
     let options =
         exchange::ImportOptions { keep_files: true, media_key: key(), schemas: exchange::Schemas::default() };
@@ -116,7 +116,7 @@ fn webhooks(bytes: &[u8]) {
     drop(format::webhooks::read(bytes));
 }
 
-/// A list of allowed signers, and an armoured signature of nothing.
+/// Uses the input as allowed signers, as revoked keys, and as the armored signature of an empty text.
 fn signatures(bytes: &[u8]) {
     let (allowed, _) = AllowedSigners::parse(bytes);
     let mut checker = Checker::new(Some(allowed));
@@ -141,10 +141,10 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    /// How many inputs are made for each target, unless `COLLECTORY_FUZZ_INPUTS` says it.
+    /// The number of inputs made for each target, unless `COLLECTORY_FUZZ_INPUTS` gives it.
     const INPUTS: usize = 2_000;
 
-    /// No input is larger than the largest file that is read, and a little.
+    /// The maximum length of an input: slightly more than the largest file that is read.
     const LEN_MAX: usize = 70_000;
 
     fn said(name: &str) -> Option<usize> {
@@ -172,7 +172,7 @@ mod tests {
     #[expect(clippy::print_stdout, reason = "how to try it again")]
     fn inputs_that_nobody_thought_of_are_read_without_a_fault() {
         let inputs = said("COLLECTORY_FUZZ_INPUTS").unwrap_or(INPUTS);
-        // The same in every run: a change is judged by what it changes. A long run takes another one.
+        // The same in every run, so that results depend on the change alone. A long run takes a random seed.
         let seed =
             said("COLLECTORY_FUZZ_SEED").unwrap_or(if inputs == INPUTS { 1 } else { fastrand::usize(..) });
         println!("COLLECTORY_FUZZ_SEED={seed}");
@@ -182,7 +182,7 @@ mod tests {
             let mut at = 0;
             while at < inputs {
                 let mut input = corpus[random.usize(..corpus.len())].clone();
-                // A few changes one after the other, each tried by itself.
+                // Several changes in sequence, with a run after each.
                 for _ in 0..random.usize(1..16) {
                     mutate(&mut input, &corpus, &mut random);
                     if let Err(fault) = catch_unwind(|| target(&input)) {
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Changes an input as fuzzers do: bits, bytes, parts that go, come twice, or come from another.
+    /// Mutates an input as fuzzers do: flips bits, replaces bytes, and removes, repeats or imports parts.
     fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut fastrand::Rng) {
         const TELLING: &[u8] = b"\0\n\r\t \"'#%&*+,-./09:;<=>?@[\\]^_`az{|}~\x7f\x80\xff";
         let len = input.len();

@@ -22,7 +22,7 @@ mod telemetry;
 mod watch;
 mod webhooks;
 
-// What a program needs that embeds the service. Everything else is the service's own to change.
+// The API for programs that embed the service. Everything else may change at any time.
 pub use crate::domain::{
     Actor, Attribute, Collection, Directory, Expiry, Extension, Grant, Key, KeyError, KeyPattern, Kind,
     MediaType, Number, Patch, Refusal, Right, SecretHash, Shorthand, Token, Value, Violation,
@@ -36,13 +36,13 @@ pub use crate::service::{Guarded, Service, ServiceBuilder, StartError, StopError
 pub use crate::store::StoreError;
 pub use crate::store::signature::SigningKeyError;
 
-/// What the binary is made of.
+/// The parts of the binary.
 #[doc(hidden)]
 pub mod binary {
     pub use crate::cli::{Cli, askpass, report};
 }
 
-/// What `cargo bench` measures without a service around it; promised to nobody.
+/// What `cargo bench` measures without a service around it; not a stable API.
 #[doc(hidden)]
 pub mod benched {
     pub use crate::store::git::{GitJournal, Options};

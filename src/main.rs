@@ -12,7 +12,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    // Git has started us to be told a password.
+    // Git has started this program to ask for a password.
     if let Some(answer) = askpass() {
         return answer;
     }

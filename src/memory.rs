@@ -1,9 +1,9 @@
-//! The memory of the process: what the binary allocates with, which is no matter of the library.
+//! The allocator of the process, which only the binary chooses.
 //!
-//! mimalloc gives memory back a moment after it was freed, when the thread that freed it allocates again. A
-//! thread that has read much and then rests for long would keep what it took for a moment.
+//! mimalloc returns memory to the system a while after it was freed, when the thread that freed it allocates again. A
+//! thread that rests after reading much would keep memory that it needed only briefly.
 
-/// Gives back what the calling thread has freed, after work that took much.
+/// Returns to the system what the calling thread has freed, after work that took much memory.
 pub(crate) fn give_back() {
     const AT_ONCE: bool = true;
     // SAFETY: `mi_collect` may be called at any time, and by any thread.

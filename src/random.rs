@@ -1,11 +1,10 @@
-//! How many random cases the property tests try.
+//! The number of random cases in property tests.
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// `usual` cases, the same in every run: a change is judged by what it changes, not by luck.
+/// Configures `usual` cases, the same in every run, so that results depend on the change alone.
 ///
-/// `COLLECTORY_CASES=100` tries a hundred times as many, others in each run; `PROPTEST_RNG_SEED` then
-/// replays one.
+/// `COLLECTORY_CASES=100` runs a hundred times as many, different in each run; `PROPTEST_RNG_SEED` replays one.
 pub(crate) fn cases(usual: u32) -> Config {
     let usual = Config { failure_persistence: None, ..Config::with_cases(usual) };
     #[expect(clippy::disallowed_methods, reason = "how long a run is, is the tester's to say")]

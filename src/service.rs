@@ -1,4 +1,4 @@
-//! The service put together: the only place where the parts meet, and it decides nothing.
+//! The assembled service: the only place where the parts meet. It makes no decisions.
 
 mod builder;
 mod metrics;
@@ -35,8 +35,7 @@ use crate::webhooks::Webhooks;
 
 /// A running service.
 ///
-/// Dropping it begins the shutdown without waiting for its end; [`shutdown`](Self::shutdown)
-/// waits.
+/// Dropping it begins the shutdown without waiting for the end; [`shutdown`](Self::shutdown) waits.
 #[derive(Debug)]
 #[must_use = "a service that is dropped stops"]
 pub struct Service {
@@ -56,39 +55,39 @@ pub enum StartError {
     /// The repository can't be served.
     #[error("cannot open the repository")]
     Repository(#[from] StoreError),
-    /// There is no key to sign with where one was named.
+    /// The signing key can't be used.
     #[error(transparent)]
     SigningKey(#[from] SigningKeyError),
     /// The address can't be listened on.
     #[error(transparent)]
     Listen(#[from] BindError),
-    /// The address for whoever watches over the service can't be listened on.
+    /// The address for metrics and health checks can't be listened on.
     #[error("the admin listener can't be opened (--admin-listen)")]
     Admin(#[source] BindError),
-    /// There is no certificate to show where one was named.
+    /// The certificate can't be used.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
-    /// The receivers of events can't be told.
+    /// The list of webhook receivers can't be used.
     #[error("the list of webhooks can't be used: {0}")]
     Webhooks(String),
-    /// The system gives no thread.
+    /// No thread can be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
 }
 
 impl Service {
-    /// Begins to assemble a service on a repository, with the default of everything else.
+    /// Starts to assemble a service on a repository, with defaults for everything else.
     pub fn builder(repository: impl Into<PathBuf>) -> ServiceBuilder<Unguarded> {
         Self::configured(ServeConfig::new(repository))
     }
 
-    /// Begins to assemble a service that is configured already.
+    /// Starts to assemble a service from a complete configuration.
     pub(crate) const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
         ServiceBuilder::new(config)
     }
 
-    /// The address that the service listens on, with the real port; `0.0.0.0:0`, which is none, where it
-    /// listens on a Unix socket.
+    /// Returns the address that the service listens on, with the actual port; on a Unix socket, `0.0.0.0:0`, which is
+    /// no address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         match self.bound {
@@ -97,33 +96,33 @@ impl Service {
         }
     }
 
-    /// Where the service listens.
+    /// Returns where the service listens.
     #[must_use]
     pub(crate) const fn bound(&self) -> &Bound {
         &self.bound
     }
 
-    /// Waits until the repository has been read for the first time, or could not be: from then on
-    /// an answer of 503 means trouble and not just a start.
+    /// Waits until the repository has been read for the first time, or could not be: from then on a 503 means trouble
+    /// and not just a start.
     pub async fn ready(&self) {
         if let Some(Running { engine, .. }) = &self.running {
             engine.projection.first_reading().await;
         }
     }
 
-    /// What reads the certificate of the service again, if it has one.
+    /// Returns the certificate of the service, if it has one, to be read again.
     #[must_use]
     pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
 
-    /// What delivers events to receivers, if there are some.
+    /// Returns the webhooks, if there are any.
     #[must_use]
     pub(crate) fn webhooks(&self) -> Option<Arc<Webhooks>> {
         self.webhooks.clone()
     }
 
-    /// What the service does, in a line for whoever supervises it.
+    /// Returns the status of the service in one line, for its supervisor.
     #[must_use]
     pub(crate) fn status(&self) -> String {
         let snapshot = self.running.as_ref().and_then(|running| running.engine.projection.snapshot());
@@ -135,8 +134,8 @@ impl Service {
         format!("{} serves {collections} collections at {at}; {problems} files have problems", self.bound)
     }
 
-    /// Waits until one of the threads that keep the service going has ended, which happens only
-    /// after a panic; tells its name. What is served would grow old for ever then, so stop it.
+    /// Waits until one of the threads that the service depends on has ended, which happens only after a panic; returns
+    /// its name. What is served would be out of date forever then, so stop the service.
     pub async fn failed(&self) -> &'static str {
         match &self.running {
             Some(running) => running.failed().await,
@@ -144,13 +143,13 @@ impl Service {
         }
     }
 
-    /// Stops: accepts nothing new, finishes what is under way within the grace period, makes the
-    /// last commits durable. A first reading of the repository is not waited for to its end.
+    /// Stops the service: accepts nothing new, finishes what is under way within the grace period, and makes the last
+    /// commits durable. Does not wait for the end of a first reading of the repository.
     ///
     /// # Errors
     ///
-    /// Says what did not end in order: requests that were cut off when the grace period was over, or a
-    /// thread that had panicked. Everything that was acknowledged is durable all the same.
+    /// Fails with what did not end in order: requests that were cut off at the end of the grace period, or a thread
+    /// that had panicked. All acknowledged writes are durable all the same.
     pub async fn shutdown(mut self) -> Result<(), StopError> {
         let (began, grace) = (Instant::now(), self.shutdown_grace);
         let finished = {

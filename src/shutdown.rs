@@ -1,12 +1,12 @@
-//! Stopping in order: one token, one tracker, one grace period.
+//! Orderly shutdown: one token, one tracker, one grace period.
 //!
 //! ```text
-//! begin ──▶ begun() is true: nobody starts anything new, everybody finishes what is under way
-//!   └─ grace period ──▶ what still runs is dropped where it stands
+//! begin ──▶ begun() is true: nothing new is started, what is under way finishes
+//!   └─ grace period ──▶ what still runs is dropped at its current await point
 //! ```
 //!
-//! Every task of a service is spawned here, so nothing outlives the service and a test can run
-//! many of them in one process.
+//! Every task of a service is spawned here, so nothing outlives the service, and a test can run many services in one
+//! process.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The shutdown of one service; clones are the same shutdown.
+/// The shutdown of one service; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     begun: Mark,
@@ -26,40 +26,40 @@ pub struct Shutdown {
     tasks: TaskTracker,
 }
 
-/// Not everything finished within the grace period.
+/// Some tasks did not finish within the grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{tasks} tasks were cut off after the grace period of {} ms", grace.as_millis())]
 pub struct Unfinished {
-    /// How many tasks were cut off.
+    /// The number of tasks that were cut off.
     pub tasks: usize,
     /// The grace period that they had.
     pub grace: Duration,
 }
 
 impl Shutdown {
-    /// A shutdown that has not begun.
+    /// Creates a shutdown that has not begun.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks everybody to finish; asking again changes nothing.
+    /// Asks all tasks to finish; asking again changes nothing.
     pub fn begin(&self) {
         self.begun.set();
     }
 
-    /// Whether it has begun.
+    /// Returns whether the shutdown has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun.is_set()
     }
 
-    /// Waits until it begins.
+    /// Waits until the shutdown begins.
     pub async fn begun(&self) {
         self.begun.wait().await;
     }
 
-    /// Runs a task that the shutdown waits for, and that is dropped when the grace period is over.
+    /// Spawns a task that the shutdown waits for, and that is dropped at the end of the grace period.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let cut = self.cut.clone();
         drop(self.tasks.spawn(async move {
@@ -71,12 +71,12 @@ impl Shutdown {
         }));
     }
 
-    /// Begins, if nobody has, and waits for every task.
+    /// Begins, unless it has begun, and waits for every task.
     ///
     /// # Errors
     ///
-    /// Says how many tasks had to be cut off because the grace period was over; they are gone
-    /// when this returns.
+    /// Fails with the number of tasks that were cut off at the end of the grace period; they are gone when this
+    /// returns.
     pub async fn finish(&self, grace: Duration) -> Result<(), Unfinished> {
         self.begin();
         self.tasks.close();
@@ -90,10 +90,10 @@ impl Shutdown {
     }
 }
 
-/// Something that happens once; clones are the same.
+/// An event that happens once; clones share it.
 ///
-/// A connection waits for it at every request, so waiting costs one look at a flag, where a token
-/// alone would cost two locks that all connections share.
+/// A connection waits for it at every request, so waiting costs one check of a flag; a token alone would cost two
+/// locks that all connections share.
 #[derive(Debug, Clone, Default)]
 struct Mark {
     flag: Arc<AtomicBool>,
@@ -102,7 +102,7 @@ struct Mark {
 
 impl Mark {
     fn set(&self) {
-        // The flag first: whoever is woken looks at it.
+        // The flag first, because woken tasks check it.
         self.flag.store(true, Ordering::Release);
         self.token.cancel();
     }

@@ -1,4 +1,4 @@
-//! A service is assembled here, and started.
+//! Assembles a service, and starts it.
 
 use std::future::ready;
 use std::iter;
@@ -26,8 +26,8 @@ use crate::watch::{self, Places};
 
 /// Assembles a service; see [`Service::builder`].
 ///
-/// The guard is part of the type. Until [`authorizer`](Self::authorizer) has been called there is
-/// no `start`, so a service nobody thought about guarding is a program that does not compile:
+/// The guard is part of the type. There is no `start` before [`authorizer`](Self::authorizer) has been called, so a
+/// service without a decision about access does not compile:
 ///
 /// ```compile_fail
 /// # use collectory::{AllowAll, Service};
@@ -36,7 +36,7 @@ use crate::watch::{self, Places};
 /// # }
 /// ```
 ///
-/// An open service is fine too, it just has to be said:
+/// An open service is possible, but has to be explicit:
 ///
 /// ```no_run
 /// # use collectory::{AllowAll, Service};
@@ -54,41 +54,41 @@ pub struct ServiceBuilder<G> {
     guard: G,
 }
 
-/// Nobody has said yet who may use the service.
+/// It is not yet decided who may use the service.
 #[derive(Debug)]
 pub struct Unguarded;
 
-/// It is said who may use the service.
+/// It is decided who may use the service.
 #[derive(Debug)]
 pub struct Guarded(Guard);
 
 impl<G> ServiceBuilder<G> {
-    /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
+    /// Sets the address to listen on; `127.0.0.1:8080` by default. Port 0 takes a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.config.listen.address = address.into();
         self
     }
 
-    /// Where `/metrics` and the full `/readyz` are; nowhere unless it is said.
+    /// Sets the address of `/metrics` and the full `/readyz`; by default they are not served.
     pub fn admin_listen(mut self, address: SocketAddr) -> Self {
         self.config.listen.admin = Some(address.into());
         self
     }
 
-    /// Where each request has a line; nowhere unless it is said.
+    /// Sets the log that gets a line for each request; none by default.
     pub(crate) fn access_log(mut self, log: Option<AccessLog>) -> Self {
         self.access_log = log;
         self
     }
 
-    /// A socket to listen on in place of an address, as a supervisor passes on.
+    /// Sets a socket to listen on in place of an address, as passed on by a supervisor.
     pub(crate) fn socket(mut self, socket: Option<Socket>) -> Self {
         self.socket = socket;
         self
     }
 
-    /// What threads call that have read much and will rest: an allocator may keep what they have freed until they
-    /// allocate again. Nothing unless it is said.
+    /// Sets a function that threads call after reading much and before resting: an allocator may keep what they have
+    /// freed until they allocate again. By default it does nothing.
     pub fn give_back(mut self, give_back: fn()) -> Self {
         self.give_back = give_back;
         self
@@ -100,26 +100,26 @@ impl<G> ServiceBuilder<G> {
         self
     }
 
-    /// The origins whose web pages may use the service; by default none.
+    /// Sets the origins whose web pages may use the service; none by default.
     pub fn cors_origins(mut self, origins: impl IntoIterator<Item = Origin>) -> Self {
         self.config.http.cors_origins = origins.into_iter().collect();
         self
     }
 
-    /// The host names by which an open service on a loopback address may be reached, beside those of the
+    /// Sets the host names by which an open service on a loopback address may be reached, in addition to those of the
     /// loopback interface itself.
     pub fn allow_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.config.http.allow_hosts = hosts.into_iter().collect();
         self
     }
 
-    /// Sends the whole list compressed to clients that take it so.
+    /// Sends the whole list compressed to clients that accept that.
     pub const fn compress(mut self, compress: bool) -> Self {
         self.config.http.compress = compress;
         self
     }
 
-    /// Whether the web pages are served below `/ui/`; they are unless it is said.
+    /// Sets whether the web pages are served below `/ui/`; by default they are.
     pub const fn ui(mut self, served: bool) -> Self {
         self.config.http.ui = if served { WebPages::On } else { WebPages::Off };
         self
@@ -131,7 +131,7 @@ impl<G> ServiceBuilder<G> {
         self
     }
 
-    /// The limits.
+    /// Sets the limits.
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.config.limits = limits;
         self
@@ -143,12 +143,12 @@ impl ServiceBuilder<Unguarded> {
         Self { config, socket: None, access_log: None, give_back: || {}, guard: Unguarded }
     }
 
-    /// Who is asked before every action.
+    /// Sets the authorizer that is asked before every action.
     pub fn authorizer(self, authorizer: impl Authorizer) -> ServiceBuilder<Guarded> {
         self.guarded(Guard::with(authorizer))
     }
 
-    /// The variant without authentication, and without the OpenAPI documents.
+    /// Chooses the variant without authentication, and without the OpenAPI documents.
     pub fn without_authorization(self) -> ServiceBuilder<Guarded> {
         self.guarded(Guard::Without)
     }
@@ -162,16 +162,15 @@ impl ServiceBuilder<Unguarded> {
 impl ServiceBuilder<Guarded> {
     /// Opens the repository, listens and starts to serve.
     ///
-    /// The repository is made when its folder is absent or empty. It is read while the service
-    /// listens already: until that is done every request is answered 503, never with an empty
-    /// list.
+    /// The repository is created if its folder is absent or empty. It is read while the service already listens: until
+    /// that is done every request is answered 503, never with an empty list.
     ///
     /// # Errors
     ///
-    /// Says what kept it from starting; nothing runs then.
+    /// Fails with the reason; nothing runs then.
     pub async fn start(self) -> Result<Service, StartError> {
         let Self { config, socket, access_log, give_back, guard: Guarded(guard) } = self;
-        // First, so that neither a slip of the pen nor an address that is taken makes a repository.
+        // First, so that neither a typing error nor an address in use creates a repository.
         let url = remote::url(&config.remote)?;
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
@@ -255,7 +254,7 @@ impl ServiceBuilder<Guarded> {
             });
             answer(admin, ready(()), Admin::new(&routes, exposition), &config.limits, &reached, &shutdown);
         }
-        // Connections wait in a socket that stays open over a restart, so nobody need be told that it is one.
+        // Connections wait in a socket that stays open over a restart, so clients need not notice the restart.
         let projection = is_passed_on.then(|| engine.projection.clone());
         let begin = async move {
             if let Some(projection) = projection {
@@ -275,7 +274,7 @@ impl ServiceBuilder<Guarded> {
     }
 }
 
-/// Listens for those who ask, and for whoever watches over the service, if anybody does.
+/// Opens the listener of the service and, if configured, the one for metrics and health checks.
 async fn listen(
     config: &ListenConfig,
     socket: Option<Socket>,
@@ -292,7 +291,7 @@ async fn listen(
     Ok((server.secured(tls), admin))
 }
 
-/// Has a server answer, once it is to begin, until the shutdown begins.
+/// Lets a server answer, once `begin` is done, until the shutdown begins.
 fn answer(
     server: Server,
     begin: impl Future<Output = ()> + Send + 'static,
@@ -311,10 +310,10 @@ fn answer(
     });
 }
 
-/// Asks the remote from now on, and tells the writer what is new there.
+/// Starts to poll the remote, and notifies the writer of changes there.
 fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
     let signals = engine.signals.clone();
-    // Where the queue is full the writer is about to look anyway.
+    // If the queue is full, the writer is about to look anyway.
     Poll::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
 }
 
@@ -325,7 +324,7 @@ fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
     Ok(Some(Arc::new(Tls::open(certificate, key)?)))
 }
 
-/// Says so where whoever reaches this machine can do, or overhear, what was perhaps meant for fewer.
+/// Warns if more people than intended may be able to use the service or to intercept its traffic.
 fn warn_of_strangers(guard: &Guard, bound: &Bound) {
     if bound.is_local() {
         return;
@@ -337,8 +336,8 @@ fn warn_of_strangers(guard: &Guard, bound: &Bound) {
     }
 }
 
-/// By which names browsers may reach the service: what only this machine reaches is meant for pages of
-/// this machine only.
+/// Returns the names by which browsers may reach the service: one that only this machine can reach is meant for pages
+/// of this machine only.
 fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     match bound {
         Bound::Tcp(address) | Bound::Tls(address) if bound.is_local() => {
@@ -379,8 +378,8 @@ fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, 
     Ok(journal)
 }
 
-/// What the watcher has to keep an eye on: the collection files, and what git writes when a branch
-/// moves or another one is checked out.
+/// Returns what has to be watched: the collection files, and what git writes when a branch moves or another one is
+/// checked out.
 fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
     let theirs = link.map(Link::branch_files).unwrap_or_default();
     Places {

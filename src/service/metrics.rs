@@ -1,4 +1,4 @@
-//! Which number is shown by which name; see the table in the README.
+//! The names of the metrics; see the table in the README.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::telemetry::metrics::{Exposition, Scrape, show_process};
 use crate::telemetry::{Limit, Reached};
 use crate::webhooks::Webhooks;
 
-/// What this program was made of, if whoever built it has said so.
+/// The revision this program was built from, if the build gave it.
 const REVISION: &str = match option_env!("COLLECTORY_BUILD_REVISION") {
     Some(revision) => revision,
     None => "unknown",
 };
 
-/// The parts of a running service that count.
+/// The parts of a running service that have metrics.
 pub(super) struct MetricSources {
     pub(super) http: Arc<http::Metrics>,
     pub(super) engine: Arc<engine::Metrics>,
@@ -30,13 +30,13 @@ pub(super) struct MetricSources {
     pub(super) signals: mpsc::WeakSender<Signal>,
     pub(super) projection: Projection,
     pub(super) history: History,
-    /// Where the objects of the repository are.
+    /// The object directory of the repository.
     pub(super) objects: PathBuf,
     pub(super) webhooks: Option<Arc<Webhooks>>,
     pub(super) link: Option<Arc<Link>>,
 }
 
-/// Shows all of it.
+/// Exposes all metrics.
 pub(super) fn exposition(sources: MetricSources) -> Exposition {
     Exposition::new(move |page| {
         requests(page, &sources.http);

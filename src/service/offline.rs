@@ -1,4 +1,4 @@
-//! The engine and the history of a repository without a server: for a command that changes it.
+//! The engine and the history of a repository without a server, for a command that changes it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,29 +13,29 @@ use crate::store::Journal as _;
 use crate::store::git::GitJournal;
 use crate::telemetry::Reached;
 
-/// A repository that is open for one change; no service serves it meanwhile.
+/// A repository that is open for one change; no service serves it in the meantime.
 pub(crate) struct Offline {
     engine: Engine,
-    /// What the change may be about.
+    /// The history that the change may refer to.
     pub(crate) history: History,
     follower: JoinHandle<()>,
-    /// Who git says commits by hand.
+    /// The person whom git is configured to commit as.
     person: Actor,
-    /// What of the history is not here, in one sentence.
+    /// A sentence about which part of the history is missing here, if any is.
     pub(crate) incomplete: Option<&'static str>,
 }
 
 impl Offline {
-    /// Opens a repository that is there already, and reads it.
+    /// Opens an existing repository, and reads it.
     ///
     /// # Errors
     ///
-    /// Says why it can't be changed; one that is served is among the reasons.
+    /// Fails with the reason why it can't be changed; for example, a service serves it.
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(journal_options(config)?)?;
         let (archive, person, incomplete) = (journal.archive(), journal.person(), journal.incomplete()?);
         let mut options = engine_options(config, journal.branch(), &Reached::default());
-        // Nobody else waits for the writer.
+        // No other caller waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;
         let engine = engine::start(Box::new(journal), options).map_err(StartError::Thread)?;
         let history_options = history_options(config, engine.projection.clone());
@@ -46,12 +46,12 @@ impl Offline {
         Ok(Self { engine, history, follower, person, incomplete })
     }
 
-    /// Where changes are submitted, and read.
+    /// Returns where changes are submitted, and what is served after them.
     pub(crate) const fn engine(&self) -> (&Handle, &Projection) {
         (&self.engine.handle, &self.engine.projection)
     }
 
-    /// Changes as the person asks for them on the command line.
+    /// Returns a submission of changes that the person asks for on the command line.
     pub(crate) fn submission(&self, changes: Vec<ConditionalCommand>, reason: Option<String>) -> Submission {
         Submission {
             changes,
@@ -64,12 +64,12 @@ impl Offline {
         }
     }
 
-    /// Lets go of the repository when the last change is finished.
+    /// Closes the repository when the last change is finished.
     pub(crate) async fn close(self) {
         drop(self.engine.signals.send(Signal::Shutdown).await);
         self.engine.projection.ended().await;
         self.history.ended().await;
-        // They have ended; a panic in one of them was told.
+        // They have ended; a panic in one of them has been reported.
         drop((self.engine.writer.join(), self.follower.join()));
     }
 }

@@ -1,4 +1,4 @@
-//! What the configuration says to each part.
+//! The options of each part, from the configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::store::signature::SigningKey;
 use crate::telemetry::Reached;
 use crate::watch;
 
-/// How long to wait before trying again to read a repository that could not be read at start.
+/// How long to wait before a repository that could not be read at the start is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long git may stand in the middle of changing the work tree before we look all the same.
+/// How long a git command may be changing the work tree before the files are read all the same.
 const BUSY_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {
@@ -65,7 +65,7 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str, reached: &Reach
     }
 }
 
-/// The addresses that the service commits under: the one that it has, and the usual one, which it may have had.
+/// Returns the addresses that the service commits under: the configured one, and the default, which it may have had.
 pub(crate) fn committers(email: &str) -> Vec<String> {
     let mut committers = vec![email.to_owned(), Actor::service().email().to_owned()];
     committers.dedup();

@@ -1,4 +1,4 @@
-//! Siblings that are told after each push, so that they need not wait for their next poll; best effort, and never
+//! Notifies siblings after each push, so that they need not wait for their next poll. This is best effort, and never
 //! waited for.
 
 use std::io;
@@ -14,10 +14,10 @@ use uuid::Uuid;
 use crate::domain::Revision;
 use crate::http::{Clock, NoticeSecret};
 
-/// How long one sibling may take to be told.
+/// How long the notification of one sibling may take.
 const TOLD_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Starts a thread for each of them, so that one that hangs holds up no other; they end with the senders.
+/// Starts a thread for each sibling, so that one that hangs delays no other; they end with the senders.
 pub(crate) fn start(urls: &[String], secret: Option<NoticeSecret>) -> io::Result<Vec<Sender<Revision>>> {
     let secret = Arc::new(secret);
     let start = |url: &String| {
@@ -29,7 +29,7 @@ pub(crate) fn start(urls: &[String], secret: Option<NoticeSecret>) -> io::Result
     urls.iter().map(start).collect()
 }
 
-/// One of the siblings that are told after each push.
+/// One of the siblings to be notified.
 struct Peer {
     url: String,
     secret: Arc<Option<NoticeSecret>>,
@@ -42,7 +42,7 @@ impl Peer {
             Agent::config_builder().tls_config(tls).timeout_global(Some(TOLD_TIME_MAX)).max_redirects(0);
         let agent: Agent = config.build().into();
         while let Ok(first) = pushed.recv() {
-            // Of those that came meanwhile the last says it all.
+            // Only the last of several revisions is needed.
             let newest = pushed.try_iter().last().unwrap_or(first);
             self.tell(&agent, newest);
         }

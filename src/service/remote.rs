@@ -1,4 +1,4 @@
-//! The remote that the service shares its branch with: what the flags say, and the repository that is cloned from it.
+//! The remote that the service shares its branch with: its configuration, and the repository that is cloned from it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::store::remote::{
     check_version, default_branch,
 };
 
-/// The branch of a remote that tells no other.
+/// The branch of a remote that names none.
 const BRANCH_DEFAULT: &str = "main";
 
-/// How long a remote may take to tell its branch before anything listens; later it is asked again.
+/// How long to wait for the remote to name its branch before anything listens; it is asked again later.
 const BRANCH_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Where the remote is, if there is one.
+/// Returns the URL of the remote, if there is one.
 ///
 /// # Errors
 ///
-/// Refuses what is no remote, and one that the flags do not allow ([`StoreError::Misnamed`]).
+/// Fails if it is no remote, or one that the flags do not allow ([`StoreError::Misnamed`]).
 pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError> {
     let Some(text) = &config.url else { return Ok(None) };
     let url: RemoteUrl = text.parse().map_err(|why| StoreError::Misnamed(format!("--remote: {why}")))?;
@@ -45,7 +45,7 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
     Ok(Some(url))
 }
 
-/// Refuses flags that would mean nothing beside others: whoever gives them expects something of them.
+/// Refuses flags that have no effect beside others: an operator who gives them expects one.
 fn check_senseless(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String> {
     let is_local = config.ack == RemoteAck::Local;
     if config.follow && is_local {
@@ -74,12 +74,12 @@ fn check_senseless(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String>
     Ok(())
 }
 
-/// Makes the repository when nothing is there, with the branch that the remote has; answers whether it did.
+/// Creates the repository if there is none, with the remote's branch; returns whether it did.
 pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreError> {
     let remote = &config.remote;
     let is_there = GitJournal::is_there(&config.repository.dir);
     match check_version() {
-        // What is here is served all the same.
+        // An existing repository is served all the same.
         Err(error) if is_there => tracing::error!("{error}"),
         checked => checked?,
     }
@@ -104,7 +104,7 @@ pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreE
     }
 }
 
-/// The link to the remote at this place.
+/// Creates the link to the remote at `url`.
 pub(crate) fn link(
     config: &ServeConfig,
     journal: &GitJournal,
@@ -137,7 +137,7 @@ pub(crate) fn link(
     Ok(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now()))))
 }
 
-/// What notices are signed with.
+/// Reads the secret that notices are signed with.
 fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreError> {
     let Some(path) = &remote.siblings.notice_secret else { return Ok(None) };
     let wrong = |why: &str| StoreError::Misnamed(format!("--remote-notice-secret: {} {why}", path.display()));
@@ -146,7 +146,7 @@ fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreErr
     Ok(Some(NoticeSecret::new(&text).map_err(wrong)?))
 }
 
-/// What the link means for requests.
+/// Returns what requests need to know about the link.
 pub(crate) fn shared(config: &ServeConfig, link: Arc<Link>) -> Result<SharedBranch, StartError> {
     Ok(SharedBranch {
         remote: Remote::new(link),
@@ -156,11 +156,11 @@ pub(crate) fn shared(config: &ServeConfig, link: Arc<Link>) -> Result<SharedBran
     })
 }
 
-/// Does in the repository itself what an operator has decided; answers where the branch is then.
+/// Carries out an operator's decision in the repository itself; returns the branch's head.
 ///
 /// # Errors
 ///
-/// Says why it could not be done; a repository that is served is among the reasons.
+/// Fails with the reason; for example, a service serves the repository.
 pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revision, StartError> {
     let journal = GitJournal::open(crate::service::options::journal_options(config)?)?;
     let none = || StoreError::Misnamed("name the remote with --remote".to_owned());

@@ -9,30 +9,30 @@ use crate::shutdown::Unfinished;
 use crate::store::remote::Poll;
 use crate::watch::Watch;
 
-/// How long the threads are waited for at least, however much of the grace period is used up: the
-/// writer may be in the middle of making commits durable.
+/// The shortest time to wait for the threads, however much of the grace period is used up: the writer may be in the
+/// middle of making commits durable.
 const THREADS_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// How long before the end of the grace period exchanges with the remote are ended; of a shorter period, after half.
+/// How long before the end of the grace period the exchanges with the remote are ended; at most half of the period.
 const EXCHANGES_END_BEFORE: Duration = Duration::from_secs(1);
 
-/// How long the threads are waited for while the repository has not been read: nothing was
-/// acknowledged then, and a first reading may take long.
+/// The longest time to wait for the threads while the repository has not been read: nothing has been acknowledged
+/// then, and a first reading may take long.
 const UNREAD_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What runs on threads of its own.
+/// The parts that run on their own threads.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) engine: Engine,
     pub(crate) history: History,
-    /// Reads the history along.
+    /// Reads new history.
     pub(crate) follower: JoinHandle<()>,
     pub(crate) watch: Watch,
-    /// Asks the remote, if there is one.
+    /// Polls the remote, if there is one.
     pub(crate) poll: Option<Poll>,
 }
 
-/// Why a service did not stop in order. Everything that was acknowledged is durable all the same.
+/// Why a service did not stop in order. All acknowledged writes are durable all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StopError {
     /// Requests were cut off.
@@ -41,38 +41,38 @@ pub enum StopError {
     /// The threads did not end in time.
     #[error("the threads of the service did not end within {} ms", waited.as_millis())]
     Stuck {
-        /// How long they were waited for.
+        /// How long the service waited for them.
         waited: Duration,
     },
     /// A thread has panicked.
     #[error("BUG: the {thread} thread has panicked")]
     Panicked {
-        /// Which one.
+        /// The name of the thread.
         thread: &'static str,
     },
 }
 
 impl Running {
-    /// Has what waits for its turn pushed now, and ends the exchanges with the remote shortly before the grace period is
-    /// over: whoever waits for one is told what became of it then, and the writer is not held up.
+    /// Starts delayed pushes now, and ends the exchanges with the remote shortly before the grace period is over:
+    /// their waiters get an answer then, and the writer is not held up.
     pub(crate) async fn end_exchanges(&self, grace: Duration) {
         let Some(poll) = &self.poll else { return };
         poll.hurry();
-        // Where the queue is full the writer is about to look anyway.
+        // If the queue is full, the writer is about to look anyway.
         drop(self.engine.signals.try_send(Signal::Changed(Hint::Branch)));
         tokio::time::sleep(grace - exchanges_end_before(grace)).await;
-        // It waits for the processes; a panic there is told by whoever waits for the threads.
+        // This waits for the processes; a panic in it is reported when the threads are waited for.
         drop(tokio::task::spawn_blocking(poll.ender()).await);
     }
 
-    /// Waits until one of the threads ends, which none does before it is asked to; tells which.
+    /// Waits until one of the threads ends, which none does unasked except after a panic; returns its name.
     pub(crate) async fn failed(&self) -> &'static str {
         let thread = tokio::select! {
             () = self.engine.projection.ended() => "writer",
             () = self.history.ended() => "history",
             () = self.watch.ended() => "watch",
         };
-        // The others end with the writer, and may be seen to before it is.
+        // The others end with the writer, and may be seen to end first.
         let is_writer = *self.engine.projection.heads().borrow() == PublishedHead::Ended;
         if is_writer { "writer" } else { thread }
     }
@@ -93,11 +93,11 @@ impl Running {
         Ok(())
     }
 
-    /// Asks every thread to end; done when they have.
+    /// Asks every thread to end, and waits until they have.
     async fn end(&self) {
         self.watch.stop();
         self.poll.iter().for_each(Poll::hurry);
-        // A writer that is gone already needs no signal.
+        // A writer that has ended needs no signal.
         drop(self.engine.signals.send(Signal::Shutdown).await);
         self.engine.projection.ended().await;
         self.history.ended().await;
@@ -115,7 +115,7 @@ impl Running {
     }
 }
 
-/// How much of a time is left for what has to be done after the exchanges with the remote.
+/// Returns how much of a period is left for what follows the exchanges with the remote.
 fn exchanges_end_before(time: Duration) -> Duration {
     EXCHANGES_END_BEFORE.min(time / 2)
 }

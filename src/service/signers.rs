@@ -1,4 +1,4 @@
-//! Whose signatures are believed, as git is configured here.
+//! The signers that are trusted, as git is configured here.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::store::git::signature_files;
 use crate::store::signature::{AllowedSigners, Checker};
 
-/// What judges the signatures of commits. A list that can't be read is told in the log and believes nobody.
+/// Returns the checker of commit signatures. If a list can't be read, that is logged, and nothing in it is trusted.
 pub(super) fn checker(repository: &Path) -> Checker {
     let files = match signature_files(repository) {
         Ok(files) => files,

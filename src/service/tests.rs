@@ -1,4 +1,4 @@
-//! A service whose threads misbehave: it is noticed, and stopping takes no longer than it may.
+//! Tests of services whose threads misbehave: that is noticed, and stopping takes no longer than it may.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,10 +8,10 @@ use crate::http::AllowAll;
 use crate::service::*;
 use crate::store::git::{Failpoint, Hook};
 
-/// A test gives up after this time.
+/// How long a test waits before it fails.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A service on a new repository, and what a test does whenever its journal is asked for the head.
+/// Starts a service on a new repository, with a hook that runs whenever its journal reads the head.
 pub(crate) async fn hooked(folder: &std::path::Path, hook: impl FnMut() + Send + 'static) -> (Service, Hook) {
     hooked_with(folder, Limits::default(), hook).await
 }
@@ -37,7 +37,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, what).await.expect("it takes too long")
 }
 
-/// A channel whose receiving end blocks whoever asks for the head until the other end is gone.
+/// Returns a sender and a hook that blocks until the sender is dropped.
 fn gate() -> (Sender<()>, impl FnMut() + Send + 'static) {
     let (open, closed): (_, Receiver<()>) = channel();
     let closed = Mutex::new(closed);

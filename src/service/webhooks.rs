@@ -1,4 +1,4 @@
-//! The receivers of events: what the flags say, and the file that lists them.
+//! The webhook receivers: the configuration, and the file that lists them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::shutdown::Shutdown;
 use crate::store::Archive;
 use crate::webhooks::{Options, Webhooks, checked};
 
-/// What the file lists now.
+/// Reads the receivers that the file lists.
 ///
 /// # Errors
 ///
-/// Says what is wrong with it, and where.
+/// Fails with what is wrong in the file, and where.
 pub(super) fn receivers(config: &WebhookConfig) -> Result<Option<Vec<Receiver>>, StartError> {
     let Some(path) = &config.file else { return Ok(None) };
     read(path).map(Some).map_err(StartError::Webhooks)
 }
 
-/// Begins to deliver to them.
+/// Starts to deliver to them.
 pub(super) fn start(
     config: &WebhookConfig,
     receivers: Vec<Receiver>,
@@ -39,7 +39,7 @@ pub(super) fn start(
     Arc::new(webhooks)
 }
 
-/// Tells the API how far they are.
+/// Provides their status to the API.
 pub(super) fn for_api(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
     let webhooks = webhooks.cloned();
     http::Webhooks(
