@@ -1,14 +1,14 @@
-//! Who may do what, as the command line says it.
+//! The choice of authorization, as given on the command line.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Who may do what.
+/// The choice of authorization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Auth {
     /// No authentication and no OpenAPI routes.
     None,
-    /// The variant with authorization, opened on purpose.
+    /// Authorization that allows everything, chosen explicitly.
     AllowAll,
     /// The bearer tokens of a policy file.
     Policy(PathBuf),

@@ -1,23 +1,23 @@
-//! The path below which the API stands.
+//! The path below which the API is served.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The path below which the API stands: empty, or `/` and parts without a `/` at the end.
+/// The path below which the API is served: empty, or `/` and segments without a `/` at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BasePath(String);
 
 impl BasePath {
-    /// The most bytes a base path has.
+    /// The maximum length of a base path in bytes.
     pub const BYTES_MAX: usize = 256;
 
-    /// No base path: the API stands at `/collections`.
+    /// Returns the empty base path: the API is at `/collections`.
     #[must_use]
     pub const fn root() -> Self {
         Self(String::new())
     }
 
-    /// The path without a `/` at the end, ready to be put before `/collections`; empty for the root.
+    /// Returns the path without a `/` at the end, ready to be put before `/collections`; empty for the root.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -27,8 +27,8 @@ impl BasePath {
 impl FromStr for BasePath {
     type Err = String;
 
-    /// Takes `/`, `/api` and `/api/` alike; parts are made of unreserved characters (RFC 3986
-    /// section 2.3), so that no client, proxy or link needs to escape anything.
+    /// Accepts `/`, and `/api` and `/api/` alike. Segments consist of unreserved characters (RFC 3986 section 2.3), so
+    /// that no client, proxy or link needs to escape anything.
     fn from_str(text: &str) -> Result<Self, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~');
         let Some(rest) = text.strip_prefix('/') else {
@@ -50,7 +50,7 @@ impl FromStr for BasePath {
     }
 }
 
-/// With a `/` at the end, as in the address of the service.
+/// Writes the path with a `/` at the end, as in the URL of the service.
 impl fmt::Display for BasePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/", self.0)

@@ -1,18 +1,18 @@
-//! Where to listen, as the command line says it.
+//! The address to listen on, as given on the command line.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to listen.
+/// The address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
     /// An address and a port; port 0 takes a free one.
     Address(SocketAddr),
-    /// A port of every address of the machine.
+    /// A port on every address of the machine.
     Port(u16),
-    /// A host by its name, which is looked up at the start, and a port.
+    /// A host name, which is looked up at the start, and a port.
     Name(String, u16),
     /// A Unix socket at this path.
     Unix(PathBuf),

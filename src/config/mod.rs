@@ -1,9 +1,8 @@
-//! Everything that can be set, with its default: from flags and environment variables, and from
-//! no other source.
+//! All settings, with their defaults: from flags and environment variables, and from no other source.
 //!
-//! Programs that embed the service fill the same plain structs ([`ServeConfig`], [`Limits`]) by
-//! hand; the command line fills them with clap, where the flag `--queue-len-max` and the variable
-//! `COLLECTORY_QUEUE_LEN_MAX` set [`WriteLimits::queue_len_max`], and so on for every field.
+//! Programs that embed the service fill the same plain structs ([`ServeConfig`], [`Limits`]); the command line fills
+//! them with clap. The flag `--queue-len-max` and the variable `COLLECTORY_QUEUE_LEN_MAX` set
+//! [`WriteLimits::queue_len_max`], and so on for every field.
 
 mod auth;
 mod base_path;

@@ -1,4 +1,4 @@
-//! Files that an operator names, and that may change while the service runs.
+//! Files that an operator names in a flag, and that may change while the service runs.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens such a file. A pipe is refused: whoever opens one waits for a writer, and with it a start, or the signal
-/// to read the file again and every signal after that.
+/// Opens such a file. A pipe is refused: opening one waits for a writer, which would block the start, or the signal to
+/// read the file again and every signal after that.
 ///
 /// # Errors
 ///
-/// Fails where it can't be read, and where it is no regular file.
+/// Fails if it can't be read, or is no regular file.
 pub(crate) fn open_named(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -23,7 +23,7 @@ pub(crate) fn open_named(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// What such a file holds.
+/// Reads the content of such a file.
 ///
 /// # Errors
 ///
@@ -34,13 +34,13 @@ pub(crate) fn read_named(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What changes when a file does. Nobody can set the time of its last change back, as `cp -p` does with that of its
-/// contents.
+/// Metadata that changes whenever a file does. The change time (`ctime`) can't be set back, as `cp -p` does with the
+/// modification time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Which file of which file system it is.
+    /// The device and inode numbers.
     pub(crate) inode: (u64, u64),
-    /// When it was changed last: the seconds since 1970, and the nanoseconds after them.
+    /// The change time: seconds since 1970, and the nanoseconds after them.
     pub(crate) changed: (i64, i64),
     bytes: u64,
 }

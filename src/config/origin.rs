@@ -1,22 +1,21 @@
-//! Where web pages come from.
+//! Web origins.
 
 use std::str::FromStr;
 
-/// Where web pages come from: a scheme, a host and, unless it is the scheme's own, a port, or all
-/// of them.
+/// The origin of web pages: a scheme, a host and, unless it is the scheme's default, a port; or any origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// `*`
+    /// `*`.
     Any,
-    /// One, as browsers send it.
+    /// One origin, as browsers send it.
     One(String),
 }
 
 impl FromStr for Origin {
     type Err = String;
 
-    /// Browsers send origins in lower case and without the scheme's own port, and are compared
-    /// byte by byte, so that is what is kept.
+    /// Converts to what browsers send, because origins are compared byte by byte: lower case, without the default
+    /// port.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "*" {
             return Ok(Self::Any);

@@ -1,67 +1,67 @@
-//! Which remote is shared with others, and how.
+//! The remote to share with other services, and how.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which remote is shared with others, and how.
+/// The remote to share with other services, and how.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many machines")]
 pub struct RemoteConfig {
-    /// Share the branch of this remote with any number of other services: `https://HOST/PATH`,
-    /// `ssh://HOST/PATH`, `HOST:PATH` or a folder. A repository that is absent or empty is cloned from it.
+    /// Share the branch of this remote with any number of other services: `https://HOST/PATH`, `ssh://HOST/PATH`,
+    /// `HOST:PATH` or a folder. A repository that is absent or empty is cloned from it.
     #[arg(id = "remote", long = "remote", env = "COLLECTORY_REMOTE", value_name = "URL")]
     pub url: Option<String>,
 
-    /// The branch of the remote; by default called as the served one.
+    /// The branch of the remote; by default, its name is that of the served branch.
     #[arg(id = "remote_branch", long = "remote-branch", env = "COLLECTORY_REMOTE_BRANCH", value_name = "NAME", requires = "remote",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub branch: Option<String>,
 
-    /// When a write is answered: when it is durable here and on the remote, or when it is durable here, and then it
-    /// is pushed right after.
+    /// When a write is answered: once it is durable here and on the remote, or once it is durable here, with the push
+    /// right after.
     #[arg(id = "remote_ack", long = "remote-ack", env = "COLLECTORY_REMOTE_ACK", value_name = "WHEN", value_enum,
           default_value_t = RemoteAck::Pushed, requires = "remote")]
     pub ack: RemoteAck,
 
-    /// With --remote-ack local: how many commits may wait to be pushed; then writes are answered 503.
+    /// With --remote-ack local: how many commits may wait to be pushed; further writes are answered 503.
     #[arg(id = "ahead_commits_max", long = "ahead-commits-max", env = "COLLECTORY_AHEAD_COMMITS_MAX", value_name = "COUNT",
           hide_short_help = true, default_value_t = Self::DEFAULT.ahead_commits_max, requires = "remote",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub ahead_commits_max: usize,
 
-    /// What a remote that was rewritten means: the branch here follows it, and what went is kept and told; or
-    /// writes stop until somebody has decided.
+    /// What to do if the remote's history is rewritten: follow it, keeping and reporting the commits that it lost, or
+    /// stop writes until an operator has decided.
     #[arg(id = "remote_rewrite", long = "remote-rewrite", env = "COLLECTORY_REMOTE_REWRITE", value_name = "WHAT", value_enum,
           default_value_t = Rewrite::Follow, requires = "remote")]
     pub rewrite: Rewrite,
 
-    /// Take no writes (405): a replica for reading.
+    /// Follow the remote without taking writes (405): a read-only replica.
     #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires_if("true", "remote"),
           conflicts_with_all = ["peer", "remote_push_interval_ms"])]
     pub follow: bool,
 
-    /// Give the clone of the remote a work tree; without it it is bare.
+    /// Clone the remote with a work tree; without this flag the clone is bare.
     #[arg(long, env = "COLLECTORY_WORK_TREE", requires_if("true", "remote"))]
     pub work_tree: bool,
 
-    /// How the remote is reached, and as whom.
+    /// How the remote is reached, and how this service authenticates.
     #[command(flatten)]
     pub access: RemoteAccess,
 
-    /// How often the remote is asked, and how long it is waited for.
+    /// How often the remote is polled, and how long it may take.
     #[command(flatten)]
     pub times: RemoteTimes,
 
-    /// Who tells of changes, and who is told.
+    /// Notices of changes, incoming and outgoing.
     #[command(flatten)]
     pub siblings: SiblingConfig,
 }
 
-/// How the remote is reached, and as whom.
+/// How the remote is reached, and how this service authenticates.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many machines")]
 pub struct RemoteAccess {
-    /// Take a remote whose words anybody on the way can read and change: http:// and git://.
+    /// Allow a remote whose traffic anyone on the way can read and change: http:// and git://.
     #[arg(
         id = "remote_insecure",
         long = "remote-insecure",
@@ -70,7 +70,7 @@ pub struct RemoteAccess {
     )]
     pub insecure: bool,
 
-    /// The private key for ssh; without it the operator's own agent and keys.
+    /// The private key for ssh; by default, the operator's own agent and keys.
     #[arg(
         id = "remote_key",
         long = "remote-key",
@@ -80,7 +80,7 @@ pub struct RemoteAccess {
     )]
     pub key: Option<PathBuf>,
 
-    /// The hosts that ssh trusts, as in `known_hosts`; without it the operator's own.
+    /// The hosts that ssh trusts, in the format of `known_hosts`; by default, the operator's own.
     #[arg(
         id = "remote_known_hosts",
         long = "remote-known-hosts",
@@ -90,8 +90,8 @@ pub struct RemoteAccess {
     )]
     pub known_hosts: Option<PathBuf>,
 
-    /// The file with the token or password for https, read again for each use; the user is that of the URL,
-    /// or `x-access-token`. Without it the operator's own credential helpers.
+    /// The file with the token or password for https, read again for each use; the user is that of the URL, or
+    /// `x-access-token`. By default, the operator's own credential helpers are used.
     #[arg(
         id = "remote_token_file",
         long = "remote-token-file",
@@ -102,28 +102,28 @@ pub struct RemoteAccess {
     pub token_file: Option<PathBuf>,
 }
 
-/// How often the remote is asked, and how long it is waited for.
+/// How often the remote is polled, and how long it may take.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many machines")]
 pub struct RemoteTimes {
-    /// How often the remote is asked when nobody tells of a change, a fifth more or less; 0 is never.
+    /// How often the remote is polled when no notice of a change arrives, a fifth more or less; 0 is never.
     #[arg(id = "remote_poll_ms", long = "remote-poll-ms", env = "COLLECTORY_REMOTE_POLL_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Self::DEFAULT.poll_ms, requires = "remote")]
     pub poll_ms: u64,
 
-    /// How long one exchange with the remote may take; its processes are ended then. A write whose push has had
-    /// no answer by then is answered 503 with the code `outcome_unknown`.
+    /// How long one exchange with the remote may take before its processes are ended. A write whose push has had no
+    /// answer by then is answered 503 with the code `outcome_unknown`.
     #[arg(id = "remote_timeout_ms", long = "remote-timeout-ms", env = "COLLECTORY_REMOTE_TIMEOUT_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Self::DEFAULT.timeout_ms, requires = "remote",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout_ms: u64,
 
-    /// The least time between two pushes, for a remote that allows few; more writes share one then.
+    /// The least time between two pushes, for a remote that allows only few; more writes share a push then.
     #[arg(id = "remote_push_interval_ms", long = "remote-push-interval-ms", env = "COLLECTORY_REMOTE_PUSH_INTERVAL_MS", value_name = "MS",
           hide_short_help = true, default_value_t = Self::DEFAULT.push_interval_ms, requires = "remote")]
     pub push_interval_ms: u64,
 
-    /// The remote not seen for so long, and the service is not ready; without it reads go on for ever.
+    /// How long the remote may be out of contact while the service is ready; by default, reads continue forever.
     #[arg(
         long,
         env = "COLLECTORY_MAX_STALENESS_MS",
@@ -134,12 +134,11 @@ pub struct RemoteTimes {
     pub max_staleness_ms: Option<u64>,
 }
 
-/// Who tells of changes, and who is told.
+/// Notices of changes, incoming and outgoing.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many machines")]
 pub struct SiblingConfig {
-    /// The file with the secret that notices of changes (`POST /remote/notices`) are signed with, by git hosts and
-    /// siblings.
+    /// The file with the secret with which git hosts and siblings sign notices of changes (`POST /remote/notices`).
     #[arg(
         id = "remote_notice_secret",
         long = "remote-notice-secret",
@@ -149,7 +148,7 @@ pub struct SiblingConfig {
     )]
     pub notice_secret: Option<PathBuf>,
 
-    /// A sibling that is told after each push, as `https://HOST/`; may be given several times or as a comma list.
+    /// A sibling to notify after each push, such as `https://HOST/`; may be given several times or as a comma list.
     #[arg(
         id = "peer",
         long = "peer",
@@ -165,23 +164,23 @@ pub struct SiblingConfig {
 /// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum RemoteAck {
-    /// When it is durable here and on the remote.
+    /// Once it is durable here and on the remote.
     Pushed,
-    /// When it is durable here; it is pushed right after.
+    /// Once it is durable here; it is pushed right after.
     Local,
 }
 
-/// What a remote that was rewritten means.
+/// What to do if the remote's history is rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rewrite {
-    /// It is followed.
+    /// Follow it.
     Follow,
-    /// Writes stop until somebody has decided.
+    /// Stop writes until an operator has decided.
     Stop,
 }
 
 impl RemoteConfig {
-    /// What holds unless something else is set: no remote.
+    /// The default: no remote.
     pub const DEFAULT: Self = Self {
         url: None,
         branch: None,
@@ -197,16 +196,16 @@ impl RemoteConfig {
 }
 
 impl RemoteAccess {
-    /// What holds unless something else is set.
+    /// The default.
     pub const DEFAULT: Self = Self { insecure: false, key: None, known_hosts: None, token_file: None };
 }
 
 impl RemoteTimes {
-    /// What holds unless something else is set.
+    /// The default.
     pub const DEFAULT: Self =
         Self { poll_ms: 5_000, timeout_ms: 15_000, push_interval_ms: 0, max_staleness_ms: None };
 
-    /// [`poll_ms`](Self::poll_ms) as a duration; `None` is never.
+    /// Returns [`poll_ms`](Self::poll_ms) as a duration; `None` is never.
     #[must_use]
     pub const fn poll(&self) -> Option<Duration> {
         match self.poll_ms {
@@ -215,7 +214,7 @@ impl RemoteTimes {
         }
     }
 
-    /// [`timeout_ms`](Self::timeout_ms) as a duration.
+    /// Returns [`timeout_ms`](Self::timeout_ms) as a duration.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
@@ -223,7 +222,7 @@ impl RemoteTimes {
 }
 
 impl SiblingConfig {
-    /// What holds unless something else is set.
+    /// The default.
     pub const DEFAULT: Self = Self { notice_secret: None, peers: Vec::new() };
 }
 

@@ -20,7 +20,7 @@ pub struct ServeConfig {
     #[command(flatten)]
     pub http: HttpConfig,
 
-    /// Under which name commits are made.
+    /// The identity and key of commits.
     #[command(flatten)]
     pub commits: CommitConfig,
 
@@ -28,7 +28,7 @@ pub struct ServeConfig {
     #[command(flatten)]
     pub remote: RemoteConfig,
 
-    /// Who is told of events.
+    /// Webhook receivers.
     #[command(flatten)]
     pub webhooks: WebhookConfig,
 
@@ -40,43 +40,42 @@ pub struct ServeConfig {
 /// The repository, and how its work tree is kept.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct RepositoryConfig {
-    /// The repository: bare or with a work tree. Made when the folder is absent or empty.
+    /// The repository: bare or with a work tree. Created if the folder is absent or empty.
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
     pub dir: PathBuf,
 
-    /// The branch to serve; without it the one that HEAD names at start, or in the middle of a rebase
-    /// or a bisection the one that was served last. It stays while the
-    /// service runs, whatever is checked out. It must exist, unless the repository has no branch at
-    /// all: then the first write makes it.
+    /// The branch to serve; by default the one that HEAD names at the start or, during a rebase or a bisection, the
+    /// one that was served last. It stays the same while the service runs, whatever is checked out. It must exist,
+    /// unless the repository has no branch at all: then the first write creates it.
     #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub branch: Option<String>,
 
-    /// The folder of the collection files inside the repository; may be nested, `.cms/collections`.
+    /// The folder of the collection files inside the repository; may be nested, such as `.cms/collections`.
     #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub folder: String,
 
-    /// What becomes of saved files that are not committed: served at once, or ignored.
+    /// What to do with saved files that are not committed: serve them immediately, or ignore them.
     #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
     pub uncommitted: Uncommitted,
 
-    /// What tells of hand edits: the system, or the slow tick alone (`--tick-ms`), for file systems
-    /// that tell nothing.
+    /// How to notice hand edits: by notifications of the system, or only by the slow tick (`--tick-ms`), for file
+    /// systems without notifications.
     #[arg(long, env = "COLLECTORY_WATCH", value_name = "WHAT", value_enum, default_value_t = Watching::System)]
     pub watch: Watching,
 
-    /// Whether the repository is tidied up in the background: the small packs that writes leave are
-    /// merged, the loose objects that `git commit` leaves are packed, and git's commit-graph is kept up
-    /// for a fast `git log` on a file. Without it that is left to `git gc`.
+    /// Whether to maintain the repository in the background: to merge the small packs that writes leave, pack the
+    /// loose objects that `git commit` leaves, and keep git's commit-graph up to date for a fast `git log` on a file.
+    /// Otherwise that is left to `git gc`.
     ///
-    /// It takes a quarter of a core at most. What there is then (packs, objects, bytes, loose
-    /// objects) stands in the log, at level info, once an hour at most and at the end.
+    /// It takes a quarter of a core at most. What the repository then has (packs, objects, bytes, loose objects) is
+    /// logged at level info, once an hour at most and at the end.
     #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
     pub maintenance: Maintenance,
 
-    /// Serve a repository that belongs to another user. Without it such a one is refused, as git refuses it,
-    /// unless git's `safe.directory` names it.
+    /// Serve a repository that belongs to another user. Without this flag it is refused, as git refuses it, unless
+    /// git's `safe.directory` names it.
     #[arg(long, env = "COLLECTORY_ANY_OWNER")]
     pub any_owner: bool,
 }
@@ -90,21 +89,21 @@ pub struct ListenConfig {
           default_value_t = listen_default())]
     pub address: Listen,
 
-    /// Where to listen for whoever watches over the service: `/metrics` for Prometheus, `/livez`, and a
-    /// `/readyz` that tells everything, without TLS and to anybody who can reach it. Off unless it is said.
+    /// Where to listen for monitoring: `/metrics` for Prometheus, `/livez`, and a `/readyz` with all details, without
+    /// TLS and for anyone who can reach it. Off by default.
     ///
-    /// As --listen; 127.0.0.1:9464 is a good choice. See README, "Operate it".
+    /// Takes the same forms as --listen; 127.0.0.1:9464 is a good choice. See README, "Operate it".
     #[arg(long = "admin-listen", env = "COLLECTORY_ADMIN_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH")]
     pub admin: Option<Listen>,
 
-    /// Speak TLS (1.2 and 1.3) with this certificate, and the chain behind it, in PEM; needs --tls-key.
+    /// Serve TLS (1.2 and 1.3) with this certificate, followed by its chain, in PEM; needs --tls-key.
     ///
-    /// Both files are read again when they change and on SIGHUP; the last good pair stays where the new one
-    /// can't be used, and the log says why. A Unix socket is served without TLS.
+    /// Both files are read again when they change and on SIGHUP; the last good pair stays in use if the new one can't
+    /// be used, and the log says why. A Unix socket is served without TLS.
     #[arg(long, env = "COLLECTORY_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
-    /// The private key of the certificate, in PEM, which nobody but the service may read.
+    /// The private key of the certificate, in PEM, which only the service may be able to read.
     #[arg(long, env = "COLLECTORY_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 }
@@ -112,17 +111,16 @@ pub struct ListenConfig {
 /// How requests are answered.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct HttpConfig {
-    /// The path below which the API stands, as `/settings/v1`.
+    /// The path below which the API is served, such as `/settings/v1`.
     #[arg(long, env = "COLLECTORY_BASE_PATH", value_name = "PATH", default_value_t = BasePath::root())]
     pub base_path: BasePath,
 
-    /// Refuse updates and deletes that come without `If-Match`, with 428.
+    /// Refuse updates and deletes without `If-Match`, with 428.
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
     pub require_if_match: bool,
 
-    /// Web pages of this origin may use the service, as `https://cms.example.org`; may be given
-    /// several times or as a comma list. `*` allows every page, without credentials. Without it
-    /// no page of another origin may.
+    /// Web pages of this origin may use the service, such as `https://cms.example.org`; may be given several times or
+    /// as a comma list. `*` allows every page, without credentials. By default no page of another origin may.
     #[arg(
         long = "cors-origin",
         env = "COLLECTORY_CORS_ORIGIN",
@@ -131,27 +129,27 @@ pub struct HttpConfig {
     )]
     pub cors_origins: Vec<Origin>,
 
-    /// A host name by which an open service (`--auth none` or `allow-all`) on a loopback address may be
-    /// reached, beside `localhost` and the loopback addresses; with or without a port. May be given
-    /// several times or as a comma list. Requests for another host are answered 421.
+    /// A host name by which an open service (`--auth none` or `allow-all`) on a loopback address may be reached, in
+    /// addition to `localhost` and the loopback addresses; with or without a port. May be given several times or as a
+    /// comma list. Requests for other hosts are answered 421.
     #[arg(long = "allow-host", env = "COLLECTORY_ALLOW_HOST", value_name = "HOST", value_delimiter = ',',
           value_parser = host)]
     pub allow_hosts: Vec<String>,
 
-    /// Send the whole list compressed (gzip) to clients that take it so, if it is large enough to
-    /// pay. It is compressed once after each change.
+    /// Send the whole list compressed (gzip) to clients that accept it, if it is large enough to pay off. It is
+    /// compressed once after each change.
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
 
-    /// Whether the web pages are served, below `/ui/`, with the same rights as the API.
+    /// Whether to serve the web pages, below `/ui/`, with the same rights as the API.
     #[arg(long, env = "COLLECTORY_UI", value_name = "WHETHER", value_enum, default_value_t = WebPages::On)]
     pub ui: WebPages,
 }
 
-/// Under which name commits are made.
+/// The identity and key of commits.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct CommitConfig {
-    /// The name under which the service commits; authors are the callers.
+    /// The name under which the service commits; the authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub committer_name: String,
@@ -161,26 +159,25 @@ pub struct CommitConfig {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub committer_email: String,
 
-    /// Sign every commit with the SSH key in this file, in git's own format. A private key without
-    /// a passphrase that nobody else can read: ssh-keygen -t ed25519 -N '' -f FILE
+    /// Sign every commit with the SSH key in this file, in git's own format. It must be a private key without a
+    /// passphrase that no other user can read: ssh-keygen -t ed25519 -N '' -f FILE
     ///
-    /// Ed25519 and ECDSA on P-256; read once, at the start. A file of the service's own user that
-    /// its group or others may read is refused, as by ssh; one of another user, as a mounted secret,
-    /// only if everybody may. List the public key with the committer's e-mail address among git's
-    /// allowed signers (`gpg.ssh.allowedSignersFile`), and `git log --show-signature` and
-    /// `collectory verify` believe it.
+    /// Ed25519 and ECDSA on P-256; read once, at the start. A file of the service's own user that its group or others
+    /// may read is refused, as ssh does; a file of another user, such as a mounted secret, is refused only if everyone
+    /// may read it. If the public key is listed with the committer's e-mail address among git's allowed signers
+    /// (`gpg.ssh.allowedSignersFile`), `git log --show-signature` and `collectory verify` trust it.
     #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
     pub signing_key: Option<PathBuf>,
 }
 
-/// The repository that is meant when none is named.
+/// The repository when none is named.
 pub const REPOSITORY_DEFAULT: &str = "./settings";
 
 /// The folder of the collection files when none is named.
 pub const FOLDER_DEFAULT: &str = "collections";
 
 impl ServeConfig {
-    /// Serves this repository with the default of everything else.
+    /// Returns the configuration for this repository, with defaults for everything else.
     #[must_use]
     pub fn new(repository: impl Into<PathBuf>) -> Self {
         Self {
@@ -214,18 +211,18 @@ impl ServeConfig {
     }
 }
 
-/// Where to listen when nothing is said.
+/// The default address to listen on.
 pub(crate) fn listen_default() -> Listen {
     SocketAddr::from(([127, 0, 0, 1], 8080)).into()
 }
 
-/// What tells of hand edits.
+/// How hand edits are noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Watching {
-    /// The system's notices, and the tick for what they miss.
+    /// Notifications of the system, and the tick for what they miss.
     #[default]
     System,
-    /// Nothing but the tick.
+    /// Only the tick.
     None,
 }
 
@@ -235,31 +232,31 @@ pub enum WebPages {
     /// Below `/ui/`.
     #[default]
     On,
-    /// Not at all: every path is one of the API.
+    /// Nowhere: every path is one of the API.
     Off,
 }
 
-/// Whether the repository is looked after in the background.
+/// Whether the repository is maintained in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Maintenance {
-    /// Small packs are merged, loose objects packed, and the commit-graph is kept up.
+    /// Merge small packs, pack loose objects, and keep the commit-graph up to date.
     #[default]
     On,
-    /// Packs, loose objects and the commit-graph are left as they are.
+    /// Leave packs, loose objects and the commit-graph as they are.
     Off,
 }
 
-/// What becomes of saved files that are not committed.
+/// What to do with saved files that are not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Uncommitted {
-    /// They are live at once, over the committed version, and marked.
+    /// Serve them immediately, in place of the committed version, and mark them.
     #[default]
     Serve,
-    /// Commits only.
+    /// Serve only what is committed.
     Ignore,
 }
 
-/// A host as browsers name it: a name or an address, and a port if there is one.
+/// Parses a host as browsers name it: a name or an address, and optionally a port.
 fn host(text: &str) -> Result<String, String> {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port),
@@ -284,7 +281,7 @@ mod tests {
 
     fn parsed(args: &[&str]) -> Result<ServeConfig, clap::Error> {
         let command = ServeConfig::augment_args(Command::new("serve").no_binary_name(true));
-        // The environment of whoever runs the tests must not decide them.
+        // The environment of the test run must not affect the result.
         let command = command.mut_args(|arg| arg.env(None::<&str>));
         ServeConfig::from_arg_matches(&command.try_get_matches_from(args)?)
     }

@@ -1,22 +1,22 @@
-//! Who is told of events.
+//! Webhook receivers.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who is told of events, and how.
+/// Webhook receivers, and how events are delivered to them.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Webhooks")]
 pub struct WebhookConfig {
-    /// Deliver every event of the branch to the receivers that this YAML file lists, at least once and in
-    /// order: a list of `url` and `secret` (whsec_…), and if wanted `name`, `keys`, `actions`, `since`.
+    /// Deliver every event of the branch to the receivers that this YAML file lists, at least once and in order: a
+    /// list of `url` and `secret` (whsec_…), and optionally `name`, `keys`, `actions`, `since`.
     ///
-    /// Deliveries are those of Standard Webhooks. How far a receiver is stands beside the repository, so that
-    /// neither a restart nor a day without the receiver loses anything. SIGHUP has the file read again. Where
-    /// several services share a branch, give it to one of them.
+    /// Deliveries follow Standard Webhooks. The position of each receiver is recorded beside the repository, so that
+    /// neither a restart nor a day without the receiver loses anything. SIGHUP makes the service read the file again.
+    /// If several services share a branch, give the file to only one of them.
     #[arg(id = "webhooks", long = "webhooks", env = "COLLECTORY_WEBHOOKS", value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// Deliver to private addresses as well (of this machine, of a local network); else they are refused.
+    /// Deliver to private addresses too (of this machine, of a local network); otherwise they are refused.
     #[arg(
         id = "webhook_allow_private",
         long = "webhook-allow-private",
@@ -24,8 +24,8 @@ pub struct WebhookConfig {
     )]
     pub allow_private: bool,
 
-    /// The longest pause between two tries to deliver, in seconds (`300`) or with a unit (`500ms`, `30s`, `5m`,
-    /// `1h`). The first pause is half a second, and each further one twice as long.
+    /// The longest pause between two attempts to deliver, in seconds (`300`) or with a unit (`500ms`, `30s`, `5m`,
+    /// `1h`). The first pause is half a second, and each further one is twice as long.
     #[arg(id = "webhook_retry_max", long = "webhook-retry-max", env = "COLLECTORY_WEBHOOK_RETRY_MAX", value_name = "TIME",
           default_value = "5m", value_parser = duration)]
     pub retry_max: Duration,
