@@ -96,7 +96,6 @@ impl Service {
         }
     }
 
-    /// Returns where the service listens.
     #[must_use]
     pub(crate) const fn bound(&self) -> &Bound {
         &self.bound
@@ -135,7 +134,7 @@ impl Service {
     }
 
     /// Waits until one of the threads that the service depends on has ended, which happens only after a panic; returns
-    /// its name. What is served would be out of date forever then, so stop the service.
+    /// its name. The served collections would never be updated then, so stop the service.
     pub async fn failed(&self) -> &'static str {
         match &self.running {
             Some(running) => running.failed().await,
@@ -149,7 +148,7 @@ impl Service {
     /// # Errors
     ///
     /// Fails with what did not end in order: requests that were cut off at the end of the grace period, or a thread
-    /// that had panicked. All acknowledged writes are durable all the same.
+    /// that had panicked. All acknowledged writes are durable even then.
     pub async fn shutdown(mut self) -> Result<(), StopError> {
         let (began, grace) = (Instant::now(), self.shutdown_grace);
         let finished = {

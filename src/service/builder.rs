@@ -54,11 +54,11 @@ pub struct ServiceBuilder<G> {
     guard: G,
 }
 
-/// It is not yet decided who may use the service.
+/// No decision has been made about who may use the service.
 #[derive(Debug)]
 pub struct Unguarded;
 
-/// It is decided who may use the service.
+/// A decision has been made about who may use the service.
 #[derive(Debug)]
 pub struct Guarded(Guard);
 

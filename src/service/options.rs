@@ -17,7 +17,7 @@ use crate::watch;
 /// How long to wait before a repository that could not be read at the start is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a git command may be changing the work tree before the files are read all the same.
+/// How long a git command may be changing the work tree before the files are read anyway.
 const BUSY_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {

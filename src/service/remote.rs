@@ -79,7 +79,7 @@ pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreE
     let remote = &config.remote;
     let is_there = GitJournal::is_there(&config.repository.dir);
     match check_version() {
-        // An existing repository is served all the same.
+        // An existing repository is served anyway.
         Err(error) if is_there => tracing::error!("{error}"),
         checked => checked?,
     }

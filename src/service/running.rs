@@ -32,7 +32,7 @@ pub(crate) struct Running {
     pub(crate) poll: Option<Poll>,
 }
 
-/// Why a service did not stop in order. All acknowledged writes are durable all the same.
+/// Why a service did not stop in order. All acknowledged writes are durable even then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StopError {
     /// Requests were cut off.

@@ -28,7 +28,6 @@ impl Settle {
         Self { quiet, due: HashMap::new() }
     }
 
-    /// Records that a file was touched.
     pub(crate) fn note(&mut self, name: String, touch: Touch, now: Instant) {
         let due = match touch {
             Touch::Done => now,
@@ -37,7 +36,6 @@ impl Settle {
         self.due.insert(name, due);
     }
 
-    /// Returns when the next file is worth reading.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }

@@ -12,7 +12,6 @@ use crate::http::{Allowed, resources};
 pub(crate) struct Message {
     /// The id, the same for every attempt.
     pub(crate) id: String,
-    /// The JSON body.
     pub(crate) body: String,
 }
 

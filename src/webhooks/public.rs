@@ -1,5 +1,5 @@
-//! Which addresses are public: the author of the list of receivers must not reach into the network that the service
-//! runs in.
+//! Tells public addresses from private ones: the author of the list of receivers must not reach into the network that
+//! the service runs in.
 //!
 //! Addresses are checked where the name is resolved for the connection itself, so that a name can't resolve to another
 //! address between the check and its use.

@@ -51,7 +51,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
-    /// Returns why a head of the remote is not followed, if it is not: the branch would have to leave it again before
+    /// Returns why a head of the remote can't be followed, if so: the branch would have to leave it again before
     /// anything could be read, and a start would refuse it.
     fn unsuitable(&mut self, head: Revision) -> Result<Option<String>, StoreError> {
         match self.inner.check_folder(head) {
@@ -279,7 +279,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.link.stop(LinkState::Rewritten, why);
     }
 
-    /// Returns the head that was seen last. If nothing can be served in the meantime, the first look is waited for.
+    /// Returns the head that was seen last. If nothing can be served yet, this first waits for the first look.
     fn seen_head(&self, is_served: bool) -> Option<SeenHead> {
         if !is_served {
             self.link.wait_for_first_look();

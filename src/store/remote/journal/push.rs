@@ -55,8 +55,8 @@ impl Tries {
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Fetches from a folder remote when its branch has moved, and from any other when the instances that are known to
-    /// push have had their turn: most likely they have pushed. A write decided on the old head comes too late, so only
-    /// answers that do not rest on the remote continue until then.
+    /// push have had their turn: most likely they have pushed. A write decided on the old head would come too late;
+    /// only answers that do not rest on the remote continue in the meantime.
     pub(super) fn peek(&mut self) {
         let have_had_turn = self.turn.is_over(Instant::now()) && self.link.git.url().folder().is_none();
         if !have_had_turn && !self.link.is_elsewhere() {

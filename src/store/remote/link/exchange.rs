@@ -97,7 +97,7 @@ impl Link {
         Ok(head)
     }
 
-    /// Returns whether a head reaches the one that was seen before.
+    /// Returns whether a head is, or reaches, the one that was seen before.
     fn goes_on(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
         let Some(before) = self.known_head(before) else { return true };
         head == Some(before)

@@ -170,8 +170,8 @@ impl Link {
         self.known().sightings.head() != Some(head)
     }
 
-    /// Hands an operator's decision to the writer, and its outcome to `tell`. The second of two at once replaces the
-    /// first.
+    /// Hands an operator's decision to the writer, and its outcome to `tell`. A second one at the same time replaces
+    /// it.
     pub fn decide(&self, decision: Decision, tell: Decided) {
         let mut known = self.known();
         known.wishes.decision = Some((decision, tell));
@@ -190,7 +190,7 @@ impl Link {
         Instant::now() + self.settings.timeout
     }
 
-    /// Waits until the remote was seen or has failed for the first time, but not for long: it may take its time.
+    /// Waits until the remote was seen or has failed for the first time, but only briefly: it may take long.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
         let is_early = |known: &mut KnownRemote| {
@@ -230,7 +230,7 @@ impl Link {
         }
     }
 
-    /// Lets pushes start at once that only wait for the push interval.
+    /// Lets pushes start now that only wait for the push interval.
     pub(crate) fn hurry(&self) {
         self.known().wishes.is_hurried = true;
         self.changed.notify_all();
@@ -293,8 +293,8 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Sleeps for a random time that grows with each attempt, so that instances that collided once do not collide
-    /// again; never beyond `until`.
+    /// Sleeps for a random time that grows with each attempt, so that instances that collide do not do so again; never
+    /// beyond `until`.
     pub(crate) fn pause(self, tries: u32, until: Instant) {
         let scale = self.least.saturating_mul(1 << tries.min(8)).min(self.most);
         let left = until.saturating_duration_since(Instant::now());

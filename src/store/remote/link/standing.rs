@@ -31,7 +31,7 @@ pub enum LinkState {
     Unknown,
     /// The remote was rewritten in a way that is never followed.
     Rewritten,
-    /// The branch can't be followed until an operator or a commit on the remote resolves it.
+    /// The branch can't be followed until an operator, or a commit on the remote, resolves that.
     Stopped,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Standing {
     pub(super) state: LinkState,
     pub(super) last_contact: Option<DateTime<Utc>>,
     last_error: Option<RemoteError>,
-    /// When the state was set, or a write last tried the remote or asked for a poll in it.
+    /// When the state was set, or the last write in it tried the remote or asked for a poll.
     since: Option<Instant>,
     /// The number of consecutive failures to reach the remote.
     pub(super) failures: u32,
@@ -152,7 +152,6 @@ impl Link {
         }
     }
 
-    /// Records that the remote has answered.
     pub(super) fn note_contact(&self) {
         let mut known = self.known();
         known.standing.last_contact = Some(self.now());
@@ -234,7 +233,6 @@ impl Link {
         }
     }
 
-    /// Returns whether the branch can't be followed.
     pub(crate) fn is_stopped(&self) -> bool {
         self.known().standing.is_stopped()
     }

@@ -49,7 +49,7 @@ const BRANCHES_TOLD_MAX: usize = 5;
 pub enum NamedBy<'a> {
     /// The operator.
     BySomebody(&'a str),
-    /// The remote, if it could not be asked when the repository was made; until it is, the local name is used.
+    /// The remote, if it could not be asked when the repository was made; the local name is used until it is.
     ByRemote(&'a str),
 }
 
@@ -161,9 +161,8 @@ impl Git {
         }
     }
 
-    /// Asks for the head after a failed fetch, having removed what would make every later fetch fail, too, and is left
-    /// by a killed git or a power cut: a lock, and unreadable refs. Only one thread fetches each ref, so the lock is
-    /// stale.
+    /// Asks for the head after a failed fetch. Before that, removes what a killed git or a power cut leaves and would
+    /// make every fetch fail: a stale lock (only one thread fetches each ref) and unreadable refs.
     fn ask_after_failure(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
         drop(fs::remove_file(self.folder.join(note.name()).with_extension("lock")));
         self.remove_unreadable_notes();
@@ -234,7 +233,7 @@ impl Git {
         Pushed::of(&Ended { output, ..ended }, self.branch(), is_sent, said)
     }
 
-    /// Returns whether our hook can be executed, for when git has not run it yet.
+    /// Returns whether our hook can be executed, if git has not run it yet.
     fn can_leave_marks(&self, mark: &Path) -> bool {
         let run = || {
             let mut hook = Command::new(self.folder.join("hooks/pre-push"));
@@ -248,7 +247,6 @@ impl Git {
         run().is_ok() && fs::remove_file(mark).is_ok()
     }
 
-    /// Returns whether two commits have a common ancestor.
     pub(crate) fn are_related(
         &self,
         one: Revision,

@@ -16,7 +16,6 @@ use crate::store::{BlobId, TreeId};
 /// The empty tree, which git knows without having the object.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// A tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MergedEntry {
     mode: u32,

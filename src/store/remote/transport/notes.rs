@@ -45,7 +45,6 @@ impl Note {
 }
 
 impl Git {
-    /// Reads a ref.
     pub(crate) fn noted(&self, note: Note) -> Option<Revision> {
         fs::read_to_string(self.folder().join(note.name())).ok()?.trim().parse().ok()
     }

@@ -63,7 +63,6 @@ struct Running {
     started: u64,
 }
 
-/// A running process.
 struct Process<'a> {
     group: Pid,
     heard: Receiver<Heard>,
