@@ -16,7 +16,7 @@ pub struct Counters {
     pub conflicts: Counter,
     /// When the last push or fetch began, in seconds since 1970.
     pub attempted_at: Gauge,
-    /// How long pushes took, by outcome: accepted, lost a race, refused, without an answer.
+    /// How long pushes took, by outcome: accepted, lost a race, refused, and not sent or without an answer.
     pub pushes: [Histogram; 4],
     /// How long fetches took.
     pub fetches: Histogram,
