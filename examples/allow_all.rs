@@ -1,4 +1,4 @@
-//! A service that is open on purpose: everybody may do everything.
+//! A service that is open on purpose: every caller may do everything.
 //!
 //! ```text
 //! cargo run --example allow_all

@@ -1,4 +1,4 @@
-//! An authorization hook of one's own: everybody may read, one token may write.
+//! A custom authorization hook: every caller may read, and one token may write.
 //!
 //! ```text
 //! cargo run --example bearer_token secret
@@ -6,7 +6,7 @@
 //! curl -X DELETE -H 'Authorization: Bearer secret' http://127.0.0.1:8080/collections/posts
 //! ```
 //!
-//! For tokens in a file there is a hook ready-made: `collectory serve --auth policy.yaml`.
+//! To keep tokens in a file, use the built-in hook: `collectory serve --auth policy.yaml`.
 
 #![expect(clippy::print_stderr, reason = "an example talks to whoever runs it")]
 
@@ -22,20 +22,20 @@ struct OneWriter {
 }
 
 impl Authorizer for OneWriter {
-    /// Who it is: asked before the body of a request is read, and shown at `/capabilities`. Whoever sends
-    /// a wrong token is sent away here; without one everybody may read.
+    /// Identifies the caller. Called before the request body is read; `/capabilities` shows the result.
+    /// A wrong token is rejected here; a request without a token may read.
     fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
         let is_silent = !head.headers.contains_key("authorization");
         let writer = || self.write(head).map(|allowed| Identity::new(allowed.actor().clone(), []));
         Box::pin(ready(if is_silent { Ok(Identity::anonymous()) } else { writer() }))
     }
 
-    /// Whether they may.
+    /// Decides whether the caller may perform the action.
     fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
         Box::pin(ready(match action {
             Action::Create { .. } | Action::Update { .. } | Action::Delete { .. } => self.write(head),
             Action::List | Action::Read { .. } | Action::ReadCapabilities => Ok(Allowed::anonymous()),
-            // A hook that is asked about something it does not know should rather say no.
+            // A hook should refuse any action that it does not know.
             _ => Err(Denied::forbidden()),
         }))
     }
@@ -46,7 +46,7 @@ impl OneWriter {
         let sent =
             head.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         match sent {
-            // Of hashes, so that the time it takes tells nothing about the secret.
+            // Comparing hashes keeps the timing from revealing anything about the secret.
             Some(secret) if self.secret_hash == <[u8; 32]>::from(Sha256::digest(secret)) => {
                 // The author of the commits.
                 Ok(Allowed::by(Actor::new("The editor", "editor@example.org")))

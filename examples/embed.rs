@@ -1,5 +1,5 @@
-//! The service inside a program of one's own: on a free port, with limits of one's own, stopped
-//! when the program is done with it.
+//! Embeds the service in another program, on a free port and with custom limits, and stops it when the program is
+//! done.
 //!
 //! ```text
 //! cargo run --example embed
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "type": "document-collection", "id": "posts", "attributes": {"name": "Posts", "directory": "content/posts"}
     }});
     let http = reqwest::Client::new();
-    // The repository is read while the service listens already; until then it answers 503.
+    // The service listens before it has read the repository; until then it answers 503.
     service.ready().await;
     let created = http.post(&collections).json(&posts).send().await?;
     println!("{} {}", created.status(), created.text().await?);

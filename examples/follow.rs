@@ -1,13 +1,13 @@
-//! Keeps a copy of the collections fresh, and prints what changes in it:
+//! Keeps a copy of the collections up to date and prints each change:
 //!
 //! ```sh
 //! cargo run --example follow -- http://127.0.0.1:8080 [TOKEN]
 //! ```
 //!
-//! What is served is told as a stream, edits by hand included; each event's `id` names everything that was told up
-//! to it, and sent back as `Last-Event-ID` it is answered with what differs, over any restart of either side. Where
-//! something between does not let streams pass, the same token asks `/changes`, again and again. What was read once
-//! stays readable while the service is away.
+//! The served state, uncommitted hand edits included, arrives as a stream of events. Each event's `id` is a sync
+//! token for everything sent so far. Sent back as `Last-Event-ID`, it yields only the differences, even after either
+//! side has restarted. Where a proxy blocks streams, the example polls `/changes` with the same token. The copy stays
+//! readable while the service is down.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::Value;
 
-/// How long to wait before the next try when the service is away, and between two questions.
+/// How long to wait before retrying when the service is down, and between two polls.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// How long a stream may be silent before it counts as lost: three heartbeats of the service.
@@ -44,21 +44,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What is served, as far as it is known here.
+/// The local copy of the served collections.
 struct Copy {
     http: Client,
     url: String,
     bearer: Option<String>,
-    /// The resources, by key.
     collections: BTreeMap<String, Value>,
-    /// A listing that began anew and is not complete yet.
+    /// A new listing that is not complete yet.
     listing: Option<BTreeMap<String, Value>>,
-    /// Names everything that is known.
+    /// The sync token for everything received so far.
     token: Option<String>,
 }
 
 impl Copy {
-    /// Follows the stream until it ends; where there is none, asks once what has changed.
+    /// Follows the stream until it ends. Without a stream, polls once for changes.
     async fn follow(&mut self) -> Result<(), Box<dyn Error>> {
         let request = self.get("/collections").header("Accept", "text/event-stream");
         let request = match &self.token {
@@ -80,7 +79,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Takes over what one event tells.
+    /// Applies one event.
     fn take(&mut self, event: &str) -> Result<(), Box<dyn Error>> {
         let field = |name: &str| {
             event.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim_start()))
@@ -102,7 +101,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Asks what has changed since the last time; everything, the first time and after the past was rewritten.
+    /// Fetches what changed since the last poll, or everything the first time and after the history was rewritten.
     async fn catch_up(&mut self) -> Result<(), Box<dyn Error>> {
         let Some(since) = &self.token else { return self.read_all().await };
         let since: String = form_urlencoded::byte_serialize(since.as_bytes()).collect();
@@ -125,7 +124,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Reads everything. The token comes first, so that nothing is missed that happens between.
+    /// Reads everything. The token is read first, so that no change in between is missed.
     async fn read_all(&mut self) -> Result<(), Box<dyn Error>> {
         let token = self.ask("/sync-token").await?;
         let list = self.ask("/collections").await?;
