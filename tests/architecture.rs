@@ -1,16 +1,16 @@
-//! The arrows: which part of the crate may name which other part, and which crates one part owns.
+//! Checks which part of the crate may name which other part, and which crates belong to one part.
 //!
-//! The map is drawn in `src/ARCHITECTURE.md`. What stands in comments and strings is no use of
-//! anything, so the source is read without them.
+//! `src/ARCHITECTURE.md` draws the map. Comments and strings do not count as uses, so they are blanked out of the
+//! source first.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// For each layer, the layers that it may name, in the reading order of the diagram.
+/// The layers that each layer may name, in the reading order of the diagram.
 ///
-/// `telemetry`, `config` and `shutdown` are leaves: they name no layer, and the layers that run
-/// (rather than compute) may name them.
+/// `telemetry`, `config` and `shutdown` are leaves: they name no layer. Layers that run (rather than compute) may
+/// name them.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("format", &["domain"]),
@@ -25,10 +25,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("shutdown", &[]),
 ];
 
-/// Layers that wire the others together: they may name all of them, and none of them names these.
+/// Layers that wire the others together: they may name every layer, and no layer may name them.
 const ABOVE: &[&str] = &["service", "cli"];
 
-/// Crates that only one layer may name, by the names that they have in code.
+/// Crates that only one layer may name, as they are spelled in code.
 const OWNED: &[(&str, &str)] = &[
     ("git2", "store"),
     ("libgit2_sys", "store"),
@@ -50,19 +50,19 @@ const OWNED: &[(&str, &str)] = &[
     ("prometheus_client", "telemetry"),
 ];
 
-/// Crates that the domain, which is pure, never names.
+/// Crates that `domain` must never name, because it is pure.
 const IMPURE: &[&str] =
     &["tokio", "serde", "serde_json", "tracing", "std::fs", "std::net", "std::env", "std::process"];
 
-/// A room, and the rooms beside it that it may name.
+/// A room and the sibling rooms that it may name.
 type Room = (&'static str, &'static [&'static str]);
 
-/// A folder whose rooms have arrows of their own.
+/// A folder with rules for its own rooms.
 struct House {
     folder: &'static str,
-    /// From the lowest up.
+    /// From the lowest to the highest.
     rooms: &'static [Room],
-    /// What stands above the rooms.
+    /// Modules above the rooms, which may name every room.
     top: &'static [&'static str],
 }
 
@@ -139,7 +139,7 @@ const ENGINE_ROOMS: &[Room] = &[
     ("undo", &["handle", "history", "projection", "refuse", "submission"]),
 ];
 
-/// The pages of `ui` ask the API as a client does, and share the rules of the edge.
+/// The pages of `ui` call the API as a client does, and share the rules of the HTTP edge.
 const HTTP_ROOMS: &[Room] = &[
     ("header", &[]),
     ("authorize", &[]),
@@ -175,16 +175,16 @@ const HTTP_ROOMS: &[Room] = &[
     ("policy", &["authorize", "context", "server"]),
 ];
 
-/// How many fields a type has at most: one with more is several things.
+/// Maximum number of fields of a type: a type with more should be split.
 const FIELDS_MAX: usize = 10;
 
-/// How many files a folder has at most: one with more is several rooms.
+/// Maximum number of files in a folder: a folder with more should be split into rooms.
 const FILES_MAX: usize = 15;
 
-/// Crates that only one file of their layer may name: the rest counts in plain numbers.
+/// Crates that only one file of their layer may name: the other files use plain numbers.
 const OWNED_BY_A_FILE: &[(&str, &str)] = &[("prometheus_client", "telemetry/metrics/exposition.rs")];
 
-/// What one file may name beyond its layer's arrows, and why.
+/// Exceptions for single files: the file, the crate that it may name, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[(
     "http/routes/openapi.rs",
     "serde_yaml",
@@ -206,7 +206,7 @@ fn a_crate_of_one_file_is_named_nowhere_else() {
     }
 }
 
-/// Plants one breach of each sort in a copy of the source: a test that can't fail proves nothing.
+/// Plants one breach of each kind in a copy of the source, because a test that can't fail proves nothing.
 #[test]
 fn a_planted_breach_is_found() {
     let plants = [
@@ -358,7 +358,7 @@ fn what_is_said_in_comments_and_strings_is_no_use() {
     assert_eq!(breaches_in(copy.path()), Vec::<String>::new());
 }
 
-/// The lint denies it everywhere, and could be expected away.
+/// A lint denies `unsafe` everywhere, but `#[expect]` could override it.
 #[test]
 fn what_is_unsafe_stands_in_one_module() {
     let sources = sources(&root().join("src"));
@@ -376,12 +376,12 @@ fn every_exception_is_still_needed() {
     }
 }
 
-/// This crate.
+/// The root folder of this crate.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A crate of one file.
+/// Creates a crate with a single file.
 fn planted(file: &str, code: &str) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a temporary folder can be made");
     let file = copy.path().join(file);
@@ -391,12 +391,12 @@ fn planted(file: &str, code: &str) -> tempfile::TempDir {
 }
 
 impl House {
-    /// Every use in a room that its arrows don't allow, as `file:line: path`. Another room is named by its whole
-    /// path: neither by what the house passes on, nor by a chain of `super`.
+    /// Returns every use in a room that the rules forbid, as `file:line: path`. A room must name another room by its
+    /// whole path, not through a re-export of the house or a chain of `super`.
     fn breaches_in(&self, root: &Path) -> Vec<String> {
         let mut breaches = Vec::new();
         for Source { name, mut code } in sources(&root.join("src").join(self.folder)) {
-            // What only tests need is no part of the house.
+            // Code that only tests need is exempt.
             code.truncate(code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len()));
             let module = name.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
             let found = match self.rooms.iter().find(|(room, _)| is_in(&module, room)) {
@@ -412,14 +412,14 @@ impl House {
         breaches
     }
 
-    /// What one file of a room names against its arrows, and where.
+    /// Returns what one file of a room names against the rules, and at which offset.
     fn breaches_of_room(&self, code: &str, file: &str, (room, allowed): &Room) -> Vec<(usize, String)> {
         let house = self.folder.replace('/', "::");
         let last = house.rsplit("::").next().unwrap_or_default();
         let allowed: Vec<&str> = allowed.iter().chain([room]).copied().collect();
         let mut paths = paths_of(code, "crate::");
         paths.retain(|(at, path)| match path.strip_prefix(&house) {
-            // `pub(in crate::store::git)` names nothing.
+            // `pub(in crate::store::git)` is a visibility and names nothing.
             Some("") => !code[*at..].starts_with(&format!("{last})")),
             Some(rest) if rest.starts_with("::") => !allowed.iter().any(|room| is_in(&rest[2..], room)),
             Some(_) | None => false,
@@ -432,7 +432,7 @@ impl House {
     }
 }
 
-/// Every folder of `src` with too many files.
+/// Returns every folder of `src` with too many files.
 fn full_folders_in(root: &Path) -> Vec<String> {
     let (mut files, mut sizes) = (Vec::new(), BTreeMap::<PathBuf, usize>::new());
     collect(&root.join("src"), &mut files);
@@ -446,7 +446,7 @@ fn full_folders_in(root: &Path) -> Vec<String> {
     sizes.keys().map(name).collect()
 }
 
-/// Every type with too many fields, as `file: name`.
+/// Returns every type with too many fields, as `file: name`.
 fn wide_types_in(root: &Path) -> Vec<String> {
     let mut wide = Vec::new();
     for Source { name, code } in sources(&root.join("src")) {
@@ -459,7 +459,7 @@ fn wide_types_in(root: &Path) -> Vec<String> {
     wide
 }
 
-/// Whether a line of a type as `cargo fmt` writes it begins a field of its own.
+/// Reports whether a line of a struct, formatted by `cargo fmt`, begins a field.
 fn is_field(line: &str) -> bool {
     let rest = line.strip_prefix("    ").unwrap_or(line);
     let rest = rest.strip_prefix("pub(crate) ").or(rest.strip_prefix("pub(super) ")).unwrap_or(rest);
@@ -468,7 +468,7 @@ fn is_field(line: &str) -> bool {
     !name.is_empty() && rest[name.len()..].starts_with(':')
 }
 
-/// Every type of `store/git` with methods in several rooms.
+/// Returns every type of `store/git` that has methods in several rooms.
 fn type_breaches_in(root: &Path) -> Vec<String> {
     let mut breaches = Vec::new();
     let mut homes: BTreeMap<String, &str> = BTreeMap::new();
@@ -484,8 +484,8 @@ fn type_breaches_in(root: &Path) -> Vec<String> {
     breaches
 }
 
-/// The structs and the inherent `impl`s of code as `cargo fmt` writes it: which of them, the type's name, and
-/// what stands between the braces, without what is blank.
+/// Returns the structs and inherent `impl`s of code formatted by `cargo fmt`: the kind, the type's name, and the text
+/// between the braces without blank lines.
 fn items_of(code: &str) -> Vec<(&'static str, String, String)> {
     let mut items = Vec::new();
     let mut lines = code.lines();
@@ -513,12 +513,12 @@ fn items_of(code: &str) -> Vec<(&'static str, String, String)> {
     items
 }
 
-/// Whether a module stands in a room, or is it.
+/// Reports whether a module is the room or lies inside it.
 fn is_in(module: &str, room: &str) -> bool {
     module.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Every use in the crate at `root` that no arrow allows, as `file: use`.
+/// Returns every use in the crate at `root` that the rules forbid, as `file: use`.
 fn breaches_in(root: &Path) -> Vec<String> {
     let mut breaches = Vec::new();
     for Source { name, code } in sources(&root.join("src")) {
@@ -542,7 +542,7 @@ fn excepted(file: &str, layer: &str, code: &str) -> bool {
     })
 }
 
-/// The layers that code names through the crate's root.
+/// Returns the layers that code names through the crate's root.
 fn named_layers(code: &str) -> Vec<String> {
     let layers: Vec<_> = MAY_USE.iter().map(|(layer, _)| *layer).chain(ABOVE.iter().copied()).collect();
     let paths = ["crate::", "super::super::"].into_iter().flat_map(|root| paths_of(code, root));
@@ -554,8 +554,8 @@ fn named_layers(code: &str) -> Vec<String> {
     named
 }
 
-/// Every path that code names after `root`, the groups `{a::b, c::{d, e}}` spelled out, and where the last
-/// name of each stands.
+/// Returns every path that code names after `root`, with groups such as `{a::b, c::{d, e}}` expanded, and the offset
+/// of each path's last name.
 fn paths_of(code: &str, root: &str) -> Vec<(usize, String)> {
     let mut paths = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -566,7 +566,7 @@ fn paths_of(code: &str, root: &str) -> Vec<(usize, String)> {
     paths
 }
 
-/// Adds the paths that begin with `before` and go on at `at`; answers where they end.
+/// Adds the paths that start with `before` and continue at offset `at`. Returns the offset where they end.
 fn spell_out(code: &str, at: usize, before: &str, paths: &mut Vec<(usize, String)>) -> usize {
     let rest = &code[at..];
     if let Some(group) = rest.strip_prefix('{') {
@@ -594,14 +594,14 @@ fn spell_out(code: &str, at: usize, before: &str, paths: &mut Vec<(usize, String
     }
 }
 
-/// The crates that code names and its layer does not own.
+/// Returns the crates that code names although its layer does not own them.
 fn foreign_crates(code: &str, layer: &str) -> Vec<String> {
     let owned = OWNED.iter().filter(|(_, owner)| *owner != layer).map(|(name, _)| *name);
     let impure = IMPURE.iter().copied().filter(|_| layer == "domain");
     owned.chain(impure).filter(|name| names_crate(code, name)).map(str::to_owned).collect()
 }
 
-/// Whether code has the path `name::…`, or `name` as the whole of a use.
+/// Reports whether code contains the path `name::…`, or a `use` of `name` alone.
 fn names_crate(code: &str, name: &str) -> bool {
     let part_of_a_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name).any(|(at, _)| {
@@ -616,15 +616,14 @@ fn names_crate(code: &str, name: &str) -> bool {
     })
 }
 
-/// A source file.
 struct Source {
-    /// Its path below the folder that was looked through.
+    /// The path relative to the folder that was searched.
     name: String,
-    /// Its code, as [`code_of`] has it.
+    /// The code, as returned by [`code_of`].
     code: String,
 }
 
-/// The source files below a folder, by name.
+/// Returns the source files below a folder, sorted by name.
 fn sources(folder: &Path) -> Vec<Source> {
     let mut files = Vec::new();
     collect(folder, &mut files);
@@ -648,7 +647,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a source file: comments and the insides of strings are blanks, but for the ends of lines.
+/// Returns the code of a source file, with comments and string literals blanked out except for newlines.
 fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -669,7 +668,7 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// The length of the comment that `rest` begins with; block comments nest.
+/// Returns the length of the comment at the start of `rest`; block comments nest.
 fn comment(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -687,7 +686,7 @@ fn comment(rest: &str) -> Option<usize> {
     Some(at)
 }
 
-/// The length of the string or character that `rest` begins with, after what stands before it.
+/// Returns the length of the string or character literal at the start of `rest`, which follows `before`.
 fn literal(rest: &str, before: &str) -> Option<usize> {
     let inside_a_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
     if let Some(raw) = rest.strip_prefix('r').filter(|_| !inside_a_name || before.ends_with('b')) {
@@ -703,11 +702,11 @@ fn literal(rest: &str, before: &str) -> Option<usize> {
     }
     let mut chars = rest.strip_prefix('\'')?.chars();
     let (first, second) = (chars.next()?, chars.next());
-    // A quote that closes two characters on is a character; otherwise it begins a lifetime.
+    // A quote that closes two characters later is a character literal; otherwise it starts a lifetime.
     (first == '\\' || second == Some('\'')).then(|| closing(rest, '\''))
 }
 
-/// Where a literal that begins with a quote ends, escapes left alone.
+/// Returns the offset just past the literal's closing quote, skipping escaped characters.
 fn closing(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
