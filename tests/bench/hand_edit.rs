@@ -1,11 +1,11 @@
-//! How long a hand edit takes from `rename(2)`, or from the end of `git commit`, to the new answer
-//! over HTTP.
+//! Measures how long a hand edit takes from `rename(2)`, or from the end of `git commit`, to the new answer over
+//! HTTP.
 //!
-//! Prints the median and the 99th percentile for small and large repositories, for saved files and
-//! for commits, measured on the real program in one run (the aims are 30 ms and 100 ms).
+//! Prints the median and the 99th percentile for small and large repositories, for saved files and for commits. Both
+//! are measured on the real program in one run (the goals are 30 ms and 100 ms).
 //!
-//! `COLLECTORY_BENCH_EDITS` (200; a quarter as many commits), `COLLECTORY_BENCH_SMALL` (10) and
-//! `COLLECTORY_BENCH_LARGE` (10000) collections.
+//! Settings: `COLLECTORY_BENCH_EDITS` (200; a quarter as many commits), and the number of collections in
+//! `COLLECTORY_BENCH_SMALL` (10) and `COLLECTORY_BENCH_LARGE` (10000).
 
 use std::fs;
 use std::ops::Range;
@@ -15,20 +15,17 @@ use std::time::{Duration, Instant};
 use crate::support::{Connection, Process, file, git, key, repository, setting};
 use crate::table::{Goal, Table};
 
-/// No edit takes this long to be seen unless something is wrong.
+/// An edit that takes longer than this to become visible is an error.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The collection that is edited.
 const EDITED: usize = 5;
 
-/// What this part is called.
 pub(crate) const PART: &str = "hand-edit";
 
-/// The goals, in milliseconds.
 const MEDIAN_MS_MAX: f64 = 30.0;
 const LATE_MS_MAX: f64 = 100.0;
 
-/// Prints both, for few collections and for many.
+/// Prints both figures, for few collections and for many.
 pub(crate) async fn compare(table: &mut Table) {
     println!("{:<32}{:>10}{:>10}", "from the edit to the answer, ms", "median", "99 %");
     for count in [setting("COLLECTORY_BENCH_SMALL", 10), setting("COLLECTORY_BENCH_LARGE", 10_000)] {
@@ -65,8 +62,8 @@ async fn ready(connection: &mut Connection) {
     }
 }
 
-/// Makes an edit a round, and measures until the answer shows it: as an uncommitted one, or not
-/// before it is known to be committed.
+/// Makes one edit a round and measures the time until the answer shows it: as uncommitted if `uncommitted`, otherwise
+/// as committed.
 async fn measure(
     rounds: Range<usize>,
     uncommitted: bool,

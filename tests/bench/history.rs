@@ -1,10 +1,10 @@
-//! Questions to a long history over HTTP, beside `git log -- PATH` on the same repository; the
-//! start with it and without it; the memory that it takes.
+//! Measures queries on a long history over HTTP, beside `git log -- PATH` on the same repository; the startup with
+//! and without that history; and the memory that it takes.
 //!
-//! The repository is made by `git fast-import`: a commit with every collection, then one commit for
-//! each change, as the service writes them. `COLLECTORY_BENCH_COMMITS` (100000) and
-//! `COLLECTORY_BENCH_FILES` (1000) size it; `COLLECTORY_BENCH_REPO` keeps it in that folder and takes
-//! it from there the next time. `COLLECTORY_BENCH_ROUNDS` (5).
+//! `git fast-import` makes the repository: a commit with every collection, then one commit for each change, as the
+//! service writes them. `COLLECTORY_BENCH_COMMITS` (100000) and `COLLECTORY_BENCH_FILES` (1000) set its size.
+//! `COLLECTORY_BENCH_REPO` names a folder in which it is kept and reused by the next run. `COLLECTORY_BENCH_ROUNDS`
+//! (5) sets the number of rounds.
 //!
 //! ```sh
 //! COLLECTORY_BENCH_REPO=/tmp/history.git cargo bench -- history
@@ -18,16 +18,15 @@ use std::time::{Duration, Instant};
 use crate::support::{Connection, Process, git, median, setting};
 use crate::table::{Goal, Table};
 
-/// How many different collections, pages and revisions are asked for, each for the first time.
+/// How many different collections, pages and revisions are queried, each for the first time.
 const QUESTIONS: usize = 50;
 
-/// In seconds since 1970; each commit comes a minute after the one before.
+/// In seconds since 1970; commits are one minute apart.
 const FIRST_COMMIT_AT: usize = 1_600_000_000;
 
-/// What this part is called.
 pub(crate) const PART: &str = "history";
 
-/// Prints what each question takes.
+/// Prints the time of each query.
 pub(crate) async fn compare(table: &mut Table) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = kept().unwrap_or_else(|| folder.path().join("history.git"));
@@ -51,7 +50,7 @@ pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Asks for something and returns how long the answer took, and the answer.
+/// Sends a request; returns how long the answer took, its status and its body.
 pub(crate) async fn ask(connection: &mut Connection, target: &str) -> (Duration, u16, String) {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let started = Instant::now();
@@ -61,7 +60,7 @@ pub(crate) async fn ask(connection: &mut Connection, target: &str) -> (Duration,
     (took, status, text.split_once("\r\n\r\n").expect("an answer has a head").1.to_owned())
 }
 
-/// Asks until it is answered.
+/// Retries a request until it is answered with 200.
 pub(crate) async fn answered(connection: &mut Connection, target: &str) -> String {
     loop {
         let (_, status, body) = ask(connection, target).await;
@@ -72,7 +71,7 @@ pub(crate) async fn answered(connection: &mut Connection, target: &str) -> Strin
     }
 }
 
-/// The service on a repository, how long it took to be ready, and until its first page of events.
+/// Starts the service on a repository. Returns how long it took to be ready, and to its first page of events.
 async fn start(path: &Path) -> (Process, Connection, Duration, Duration) {
     let started = Instant::now();
     let service = Process::serve(path);
@@ -83,7 +82,7 @@ async fn start(path: &Path) -> (Process, Connection, Duration, Duration) {
     (service, connection, ready, started.elapsed())
 }
 
-/// Where the service keeps its index of the history: it may be deleted at any time.
+/// Deletes the history index of the service, which may be deleted at any time.
 fn forget(path: &Path) {
     std::fs::remove_file(path.join("collectory/history-index")).ok();
 }
@@ -104,13 +103,13 @@ fn total(body: &str) -> usize {
     usize::try_from(document["meta"]["page"]["total"].as_u64().expect("it has a total")).expect("it fits")
 }
 
-/// Where questions go, and what becomes of them.
+/// The connection that queries use, and the table that their results go to.
 struct Asked<'a> {
     connection: Connection,
     table: &'a mut Table,
 }
 
-/// The median and the worst of questions that were not asked before.
+/// Records the median and prints the worst time of queries that were not sent before.
 async fn measure(asked: &mut Asked<'_>, what: &str, goal_ms: f64, targets: &[String]) {
     let mut times = Vec::new();
     for target in targets {
@@ -156,14 +155,14 @@ async fn questions(path: &Path, table: &mut Table) {
     measure(asked, "a page that no event fits", 50.0, &none).await;
 }
 
-/// When a commit was made, as text.
+/// The time of a commit, as text.
 fn time(commit: usize) -> String {
     let at = i64::try_from(FIRST_COMMIT_AT + commit * 60).expect("it fits");
     let time = chrono::DateTime::from_timestamp(at, 0).expect("it is a time");
     time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Revisions from all over the history.
+/// Returns revisions spread over the whole history.
 fn revisions(path: &Path) -> Vec<String> {
     let log = Command::new("git").arg("-C").arg(path).args(["rev-list", "main"]).output().expect("git runs");
     let log = String::from_utf8(log.stdout).expect("ids are ASCII");
@@ -216,7 +215,7 @@ fn key(number: usize) -> String {
     format!("c{number:04}")
 }
 
-/// The same packs, and a branch of one commit with the same files.
+/// Copies the repository and replaces its branch by one commit with the same files; the packs stay the same.
 fn flattened(path: &Path, folder: &Path) -> PathBuf {
     let flat = folder.join("flat.git");
     let copied = Command::new("cp").arg("-r").arg(path).arg(&flat).status();
@@ -231,7 +230,6 @@ fn flattened(path: &Path, folder: &Path) -> PathBuf {
     flat
 }
 
-/// Makes the repository.
 pub(crate) fn make(path: &Path) {
     let (commits, files) =
         (setting("COLLECTORY_BENCH_COMMITS", 100_000), setting("COLLECTORY_BENCH_FILES", 1000));

@@ -1,8 +1,8 @@
-//! What the service does, in figures: each is measured in turn with what it is compared with, and medians
-//! count, since machines are noisy.
+//! Measures the service. Each figure is measured in turn with the one that it is compared with, and medians count,
+//! because machines are noisy.
 //!
 //! ```text
-//! cargo bench                  all parts but the last two, and one table of what has a goal
+//! cargo bench                  all parts but the last two, and one table of the figures with a goal
 //! cargo bench -- read etcd     these parts
 //!
 //! read          one collection and a list of 1,000, against bare hyper with the same bytes
@@ -14,18 +14,18 @@
 //! signing       what signatures cost
 //! reload        the start on 100,000 collections and its memory, against reading the same blobs
 //! hand-edit     from a saved file and from a commit to the answer
-//! history       questions to a long history, beside `git log`
+//! history       queries on a long history, beside `git log`
 //! operations    metrics, access log, TLS and a receiver that is down, against without
 //! pages         the web pages, beside the JSON of the same data
 //! subscribers   updates with 1,000 open streams, against none
-//! remote        updates at instances that share a remote, against the loop that people write
+//! remote        updates at instances that share a remote, against a script that retries `git push`
 //! size          bytes a commit after maintenance, against `git gc`
 //! long          whether writing slows down as the history grows
 //! ```
 //!
-//! Each part's file says how it is set. The program under test is that of this build, or the one that
-//! `COLLECTORY_BENCH_PROGRAM` names. Peers: `git` 2.40 or newer; `apt-get install etcd-server` brings etcd;
-//! without Kinto its part says how to install it.
+//! Each part's file documents its settings. The program under test is that of this build, or the one that
+//! `COLLECTORY_BENCH_PROGRAM` names. Other programs: `git` 2.40 or newer; etcd, installed by
+//! `apt-get install etcd-server`; and Kinto, whose part says how to install it.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
@@ -54,11 +54,11 @@ use support::on_one_thread;
 use table::Table;
 use writes::{etcd, journal, kinto, long, service, size};
 
-/// What can be measured.
+/// A part of the benchmark.
 struct Part {
     name: &'static str,
     run: fn(&mut Table),
-    /// Whether only who asks for it gets it.
+    /// Whether the part runs only when named on the command line.
     is_long: bool,
 }
 
@@ -92,7 +92,7 @@ const PARTS: [Part; 16] = [
 ];
 
 fn main() {
-    // `cargo bench` adds flags of its own.
+    // `cargo bench` passes a `--bench` flag.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
     if let [flag, file] = arguments.as_slice()
         && flag == read::ANSWER_WITH

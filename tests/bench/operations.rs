@@ -1,8 +1,8 @@
-//! What it costs to watch over the service: each against the same without it, in turn.
+//! Measures the cost of monitoring features: each is compared in turn with the same service without it.
 //!
-//! Reads of one collection on 64 connections, with `--admin-listen`, with `--access-log`, and over TLS with kept
-//! connections; updates by 1 and by 64 clients with a receiver of webhooks that is down. Of reads the processor time
-//! of the service is printed too: it tells more exactly than requests a second do on a machine that others use.
+//! Reads of one collection on 64 connections, with `--admin-listen`, with `--access-log`, and over TLS with
+//! keep-alive connections; updates by 1 and by 64 clients with a webhook receiver that is down. For reads, the
+//! service's processor time is printed too: on a machine that others use, it is more exact than requests per second.
 //!
 //! `COLLECTORY_BENCH_ROUNDS` (9; updates: 5), `COLLECTORY_BENCH_MS` (600 a measurement; updates: 1000),
 //! `COLLECTORY_BENCH_CONNECTIONS` (64). TLS needs `openssl`, which makes the certificate.
@@ -26,12 +26,10 @@ use crate::table::{Goal, Table, per_second};
 use crate::writes::service::updates;
 use crate::writes::{free_address, rounds, settle};
 
-/// What this part is called.
 pub(crate) const PART: &str = "operations";
 
 const CLIENTS: usize = 64;
 
-/// Prints all of it.
 pub(crate) async fn compare(table: &mut Table) {
     let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
     let (folder, path) = repository(count, true);
@@ -71,10 +69,10 @@ pub(crate) async fn compare(table: &mut Table) {
     writes(table, &telling, &plain, count).await;
 }
 
-/// What deliveries to nobody would be signed with.
+/// The webhook secret; no delivery ever reaches a receiver.
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// Compares reads of one service, on connections that `open` makes, with those of a plain one.
+/// Compares reads of one service, on connections that `open` makes, with reads of a plain service.
 async fn reads<S: Stream, O: Future<Output = Connection<S>>>(
     table: &mut Table,
     what: &str,
@@ -104,7 +102,7 @@ async fn reads<S: Stream, O: Future<Output = Connection<S>>>(
     table.compared(PART, format!("read one, {what} / without"), rates, ratio, goal);
 }
 
-/// Reads a second, and microseconds of the service's processor time for one.
+/// Returns reads per second, and microseconds of the service's processor time per read.
 async fn read<S: Stream, O: Future<Output = Connection<S>>>(
     service: &Process,
     open: impl Fn() -> O,
@@ -115,7 +113,7 @@ async fn read<S: Stream, O: Future<Output = Connection<S>>>(
     (rate, took.as_secs_f64() * 1e6 / (rate * time().as_secs_f64()))
 }
 
-/// Compares updates of a service that can't tell its receiver with those of one that has none.
+/// Compares updates of a service whose receiver is down with updates of a service without a receiver.
 async fn writes(table: &mut Table, telling: &Process, plain: &Process, collections: usize) {
     for clients in [1, CLIENTS] {
         let (mut rates, mut ratios): ([Vec<f64>; 2], _) = (Default::default(), Vec::new());
@@ -138,14 +136,14 @@ async fn writes(table: &mut Table, telling: &Process, plain: &Process, collectio
     }
 }
 
-/// A certificate and its key.
+/// The files of a certificate and its private key.
 struct Pair {
     certificate: String,
     key: String,
 }
 
 impl Pair {
-    /// Nothing where there is no `openssl`.
+    /// Makes a certificate, or returns `None` where `openssl` is not installed.
     fn made(folder: &Path) -> Option<Self> {
         let file = |ending: &str| folder.join(format!("tls.{ending}")).to_string_lossy().into_owned();
         let made = Self { certificate: file("crt"), key: file("key") };
@@ -158,7 +156,7 @@ impl Pair {
         Some(made)
     }
 
-    /// What trusts it, and nothing else.
+    /// A TLS connector that trusts this certificate and no other.
     fn connector(&self) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         let certificate = CertificateDer::from_pem_file(&self.certificate).expect("it was just made");

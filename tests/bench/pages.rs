@@ -1,8 +1,8 @@
-//! The web pages, beside the JSON of the same data: how long the server takes, and how much is sent.
+//! Compares the web pages with the JSON of the same data: how long the server takes, and how much is sent.
 //!
-//! Two repositories: 1,000 collections with a history of 100,000 events, and 100,000 collections. A page takes at
-//! most 5 ms there, a list page of 100,000 at most 20. `COLLECTORY_BENCH_ROUNDS` (9) of each, in turn with the JSON;
-//! the sizes and a kept repository are set as for `history`.
+//! Two repositories: 1,000 collections with a history of 100,000 events, and 100,000 collections. The goal is at most
+//! 5 ms for a page, and at most 20 ms for a list page of 100,000. Each is measured `COLLECTORY_BENCH_ROUNDS` (9)
+//! times, in turn with the JSON. The sizes and a kept repository are set as for `history`.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,12 @@ use crate::history::{answered, kept, make, ms};
 use crate::support::{Connection, Process, key, median, repository, setting};
 use crate::table::{Goal, Table, in_ms};
 
-/// What this part is called.
 pub(crate) const PART: &str = "pages";
 
-/// A page with its assets, as sent.
+/// The size of a page with its assets as sent, in MB.
 const BYTES_MAX: f64 = 0.06;
 
-/// Prints what each page takes, and what its JSON.
+/// Prints the time of each page and of its JSON.
 pub(crate) async fn compare(table: &mut Table) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = kept().unwrap_or_else(|| folder.path().join("history.git"));
@@ -84,7 +83,7 @@ pub(crate) async fn compare(table: &mut Table) {
         .await;
 }
 
-/// Where pages are asked for, and what becomes of them.
+/// The connection that requests use, and the table that their results go to.
 struct Pages<'a> {
     connection: Connection,
     table: &'a mut Table,
@@ -95,7 +94,7 @@ impl Pages<'_> {
     async fn measure(&mut self, what: &str, page: &str, json: &str) {
         let page = format!("/ui{page}");
         let (mut pages, mut jsons) = (Vec::new(), Vec::new());
-        // The first of each only warms up.
+        // The first request of each kind only warms up.
         for round in 0..=setting("COLLECTORY_BENCH_ROUNDS", 9) {
             for (target, times) in [(page.as_str(), &mut pages), (json, &mut jsons)] {
                 let (took, _) = sent(&mut self.connection, target).await;
@@ -117,7 +116,7 @@ impl Pages<'_> {
         );
     }
 
-    /// The first page and its assets.
+    /// Measures the size of the first page and its assets.
     async fn weigh(&mut self) {
         let html = answered(&mut self.connection, "/ui/").await;
         let started = Instant::now();
@@ -135,7 +134,7 @@ impl Pages<'_> {
     }
 }
 
-/// Asks as a browser does; how long it took, and how many bytes the answer has.
+/// Sends a request as a browser does; returns how long it took, and the size of the answer's body in bytes.
 async fn sent(connection: &mut Connection, target: &str) -> (Duration, usize) {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
     let started = Instant::now();

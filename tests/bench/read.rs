@@ -1,11 +1,11 @@
-//! Reading, against the least that any server could do: bare hyper with the same bytes.
+//! Measures reads, against the fastest possible server: bare hyper with the same bytes.
 //!
-//! Prints requests per second of reading one collection and the list of 1,000, and their ratio to
-//! a hyper server in a process of its own that answers the same bytes without looking. Both are
-//! measured in turn, several rounds, and the median of the ratios counts (the aim is 0.9).
+//! Prints requests per second for reading one collection and the list of 1,000, and their ratio to a hyper server in
+//! its own process that answers the same bytes without inspecting the request. Both are measured in turn over several
+//! rounds, and the median of the ratios counts (the goal is 0.9).
 //!
-//! `COLLECTORY_BENCH_ROUNDS` (9), `COLLECTORY_BENCH_MS` (600 a measurement),
-//! `COLLECTORY_BENCH_CONNECTIONS` (64), `COLLECTORY_BENCH_LISTED` (1000).
+//! Settings: `COLLECTORY_BENCH_ROUNDS` (9), `COLLECTORY_BENCH_MS` (600 a measurement), `COLLECTORY_BENCH_CONNECTIONS`
+//! (64), `COLLECTORY_BENCH_LISTED` (1000).
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -22,17 +22,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use crate::support::{Connection, Process, load, median, repository, setting};
 use crate::table::{Goal, Table, per_second};
 
-/// What this part is called.
 pub(crate) const PART: &str = "read";
 
-/// The flag of this program that makes it the bare server.
+/// The flag that turns this program into the bare server.
 pub(crate) const ANSWER_WITH: &str = "--answer-with";
 
 pub(crate) const ONE: &[u8] = b"GET /collections/collection-000000 HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
 const LIST: &[u8] =
     b"GET /collections HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
 
-/// Prints both.
 pub(crate) async fn compare(table: &mut Table) {
     let listed = setting("COLLECTORY_BENCH_LISTED", 1000);
     let (folder, path) = repository(listed, true);
@@ -72,12 +70,12 @@ pub(crate) fn time() -> Duration {
     Duration::from_millis(setting("COLLECTORY_BENCH_MS", 600) as u64)
 }
 
-/// How many connections read at a time.
+/// How many connections read concurrently.
 pub(crate) fn connections() -> usize {
     setting("COLLECTORY_BENCH_CONNECTIONS", 64)
 }
 
-/// Serves one recorded response to whatever is asked, with hyper and nothing else.
+/// Serves one recorded response to every request, with hyper and nothing else.
 pub(crate) fn answer_with(file: &Path) {
     let recorded = std::fs::read(file).expect("the response can be read");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -101,7 +99,7 @@ pub(crate) fn answer_with(file: &Path) {
     });
 }
 
-/// A response as it was recorded, without the headers that hyper sets itself.
+/// Parses a recorded response, without the headers that hyper sets itself.
 fn parse(recorded: &[u8]) -> Response<Full<Bytes>> {
     let split = recorded.windows(4).position(|window| window == b"\r\n\r\n").expect("a whole response");
     let head = std::str::from_utf8(&recorded[..split]).expect("a response head is ASCII");

@@ -1,14 +1,13 @@
-//! The start on a large repository, against reading the same blobs without parsing them; the memory
-//! that a collection takes; and what the first requests and an outside commit take there.
+//! Measures the startup on a large repository, against reading the same blobs without parsing them; the memory that a
+//! collection takes; and how long the first requests and an outside commit take there.
 //!
 //! `COLLECTORY_BENCH_FILES` is a list of sizes (`100000`; the long run has `10000,100000,1000000`),
-//! `COLLECTORY_BENCH_ROUNDS` (5) how often each start is measured.
+//! `COLLECTORY_BENCH_ROUNDS` (5) the number of measurements of each startup.
 //!
-//! The repositories are bare, with one commit whose blobs stand in one pack that `git fast-import`
-//! made.
+//! The repositories are bare and have one commit, whose blobs are in one pack made by `git fast-import`.
 //!
-//! On a machine that is busy with other work, compare the processor time: the wall clock then
-//! measures how long threads wait for their turn, and a start has more of them.
+//! On a busy machine, compare the processor time: the wall clock then measures how long threads wait to be scheduled,
+//! and the startup of the service has more threads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,16 +23,15 @@ const LIST: &[u8] = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const READY: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const EVENTS: &[u8] = b"GET /events?page%5Bsize%5D=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// For so many there is a goal of memory.
+/// The number of collections that the memory goal applies to.
 const MEMORY_GOAL_COUNT: usize = 100_000;
 
-/// Above this the list of everything is not asked for: nobody reads it whole.
+/// Larger lists are not requested whole, because no client reads them whole.
 const WHOLE_LIST_LEN_MAX: usize = 100_000;
 
-/// What this part is called.
 pub(crate) const PART: &str = "reload";
 
-/// Prints what each size takes.
+/// Prints the figures of each size.
 pub(crate) async fn compare(table: &mut Table) {
     for count in sizes() {
         compare_with(count, table).await;
@@ -77,7 +75,7 @@ async fn compare_with(count: usize, table: &mut Table) {
     life(count, &path).await;
 }
 
-/// Starts the service; how long it took until it was ready.
+/// Starts the service; returns how long it took to be ready.
 async fn start(path: &Path) -> (Duration, Process) {
     let started = Instant::now();
     let service = Process::serve(path);
@@ -86,7 +84,7 @@ async fn start(path: &Path) -> (Duration, Process) {
     (started.elapsed().max(service.started_in), service)
 }
 
-/// Reads every blob of the head with libgit2, as the service has to, and throws it away.
+/// Reads every blob of the head with libgit2, as the service has to, and discards it.
 fn read_blobs(path: &Path, count: usize) -> Duration {
     let started = Instant::now();
     let repository = git2::Repository::open(path).expect("the repository can be opened");
@@ -102,7 +100,7 @@ fn read_blobs(path: &Path, count: usize) -> Duration {
     started.elapsed()
 }
 
-/// What a collection takes: as loaded, with its history, and after the first list.
+/// Measures the memory of a collection: after the startup, with its history, and after the first list.
 async fn memory(count: usize, path: &Path, empty: &Path, table: &mut Table) {
     let (_, nothing) = start(empty).await;
     let (_, full) = start(path).await;
@@ -130,7 +128,7 @@ async fn memory(count: usize, path: &Path, empty: &Path, table: &mut Table) {
     }
 }
 
-/// What the first of everything takes on a service that has just started.
+/// Measures the first request of each kind on a service that has just started.
 async fn life(count: usize, path: &Path) {
     let (_, service) = start(path).await;
     let mut connection = Connection::open(service.address).await;

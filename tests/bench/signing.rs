@@ -1,11 +1,11 @@
-//! What signatures cost: to make and to check one, and what is left of the rate of writes.
+//! Measures the cost of signatures: making and checking one, and the effect on the rate of writes.
 //!
-//! Each round measures in turn, on two services of which one signs: updates by 1 client and by 64.
-//! Then `collectory verify` walks the signed history, beside `git verify-commit` of a few of its
-//! commits, where `ssh-keygen` is installed. Prints medians and the ratios.
+//! Each round measures two services in turn, one of which signs: updates by 1 client and by 64. Then
+//! `collectory verify` checks the signed history, beside `git verify-commit` of a few of its commits where
+//! `ssh-keygen` is installed. Prints medians and the ratios.
 //!
-//! `COLLECTORY_BENCH_COLLECTIONS` (1000), `COLLECTORY_BENCH_ROUNDS` (3), `COLLECTORY_BENCH_MS`
-//! (1000 a measurement).
+//! Settings: `COLLECTORY_BENCH_COLLECTIONS` (1000), `COLLECTORY_BENCH_ROUNDS` (3), `COLLECTORY_BENCH_MS` (1000 a
+//! measurement).
 
 use std::hint::black_box;
 use std::path::Path;
@@ -23,13 +23,12 @@ const CLIENTS: usize = 64;
 /// How many signatures are made and checked in a round.
 const SIGNATURES: u32 = 1_000;
 
-/// How many commits git is asked about.
+/// How many commits `git verify-commit` checks.
 const GIT_COMMITS: u32 = 10;
 
-/// What this part is called.
 pub(crate) const PART: &str = "signing";
 
-/// Prints what signing and checking takes.
+/// Prints the cost of signing and of checking.
 pub(crate) async fn compare() {
     let rounds = setting("COLLECTORY_BENCH_ROUNDS", 3);
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
@@ -64,7 +63,7 @@ pub(crate) async fn compare() {
     walk(&path, &signers);
 }
 
-/// Microseconds to make a signature of a commit and to check one.
+/// Returns the microseconds to make a signature of a commit, and to check one.
 fn signatures(signing_key: &PrivateKey) -> (f64, f64) {
     let commit = [b'x'; 600];
     let make = || signing_key.sign("git", HashAlg::Sha512, black_box(&commit)).expect("a key signs");
@@ -78,7 +77,7 @@ fn signatures(signing_key: &PrivateKey) -> (f64, f64) {
     (made, checked)
 }
 
-/// The median of many runs in microseconds: one alone is too short to be often interrupted.
+/// Returns the median of many runs in microseconds; a single run is too short to be interrupted often.
 fn each(mut run: impl FnMut()) -> f64 {
     let one = |_| {
         let started = Instant::now();
@@ -88,7 +87,7 @@ fn each(mut run: impl FnMut()) -> f64 {
     median(&(0..SIGNATURES).map(one).collect::<Vec<_>>())
 }
 
-/// Prints what it takes to check the whole history, and what git takes for a commit.
+/// Prints how long it takes to check the whole history, and how long git takes for a commit.
 fn walk(path: &Path, signers: &Path) {
     let run = |command: &mut Command| {
         let started = Instant::now();
@@ -97,7 +96,7 @@ fn walk(path: &Path, signers: &Path) {
     };
     let mut verify = Command::new(program());
     verify.arg("verify").arg("--repo").arg(path).arg("--allowed-signers").arg(signers);
-    // Once to build the index of the history.
+    // The first run builds the history index.
     run(&mut verify);
     let (took, output) = run(&mut verify);
     assert!(output.status.success(), "the history verifies");

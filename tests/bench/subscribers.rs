@@ -1,11 +1,10 @@
-//! How long writes take with many subscribers against without any: to the events, where one of them is
-//! stuck, and to what is served.
+//! Measures how long writes take with many subscribers against none: subscribers to the events, one of them stuck,
+//! and subscribers to the served collections.
 //!
-//! Two services on equal repositories; one has `COLLECTORY_BENCH_SUBSCRIBERS` (1000) open streams.
-//! Writes go one after the other, `COLLECTORY_BENCH_WRITES` (50) to one service, then as many
-//! to the other, `COLLECTORY_BENCH_ROUNDS` (7) times. The sockets of the subscribers hold what they
-//! are told until the end, so that reading it costs nothing meanwhile; then each must have been told
-//! of every event once, or of the last state.
+//! Two services run on equal repositories; one has `COLLECTORY_BENCH_SUBSCRIBERS` (1000) open streams. Writes are
+//! sequential, `COLLECTORY_BENCH_WRITES` (50) to one service, then as many to the other, `COLLECTORY_BENCH_ROUNDS`
+//! (7) times. The subscribers' sockets buffer the events until the end, so that reading them costs nothing during the
+//! measurement. At the end, each subscriber must have received every event once, or the last state.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,14 +16,12 @@ use crate::support::{Connection, Process, commit_head, fast_import, key, median,
 use crate::table::{Goal, Table, in_ms};
 use crate::writes::service::update;
 
-/// How many collections there are.
 const FILES: usize = 1000;
 
-/// What the stuck subscriber asks for is more than sockets hold: so many events of this size.
+/// The stuck subscriber requests more than sockets can buffer: this many events of this size.
 const LONG_EVENTS: usize = 200;
 const LONG_TEXT_BYTES: usize = 60_000;
 
-/// What this part is called.
 pub(crate) const PART: &str = "subscribers";
 
 /// What subscribers follow.
@@ -34,7 +31,6 @@ enum Followed {
     WhatIsServed,
 }
 
-/// Prints both.
 pub(crate) async fn compare(table: &mut Table) {
     for followed in [Followed::Events, Followed::WhatIsServed] {
         compare_followed(followed, table).await;
@@ -48,7 +44,7 @@ async fn compare_followed(followed: Followed, table: &mut Table) {
     let count = setting("COLLECTORY_BENCH_SUBSCRIBERS", 1000);
     let (target, what) = match followed {
         Followed::Events => ("/events", "subscribers to events, one stuck"),
-        // So many listings of everything would be more than sockets hold.
+        // Full listings for every subscriber would be more than sockets can buffer.
         Followed::WhatIsServed => {
             ("/collections?fields[document-collection]=name", "followers of what is served")
         }
@@ -85,7 +81,7 @@ fn ms(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// A repository whose events are more than the sockets of one connection hold.
+/// Creates a repository whose events are more than the sockets of one connection can buffer.
 fn long_past() -> (tempfile::TempDir, std::path::PathBuf) {
     let (folder, path) = repository(FILES, true);
     let text = "x".repeat(LONG_TEXT_BYTES);
@@ -115,12 +111,12 @@ async fn subscribe(service: &Process, target: &str) -> TcpStream {
         if head.starts_with(b"HTTP/1.1 200") {
             return stream;
         }
-        // The history is being read.
+        // The service is still reading the history.
         stream = TcpStream::connect(service.address).await.expect("the service listens");
     }
 }
 
-/// Writes to both; how many writes the one with subscribers got.
+/// Writes to both services; returns the number of writes to the one with subscribers.
 async fn compare_with([with, without]: [&Process; 2], what: &str, table: &mut Table) -> usize {
     let mut connections = [Connection::open(with.address).await, Connection::open(without.address).await];
     let (mut ratios, mut all) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -157,7 +153,7 @@ async fn compare_with([with, without]: [&Process; 2], what: &str, table: &mut Ta
     rounds * writes
 }
 
-/// One write; how many milliseconds it took.
+/// Makes one write; returns how many milliseconds it took.
 async fn write(connection: &mut Connection, n: usize) -> f64 {
     let request = update(&key(n % FILES), &format!("Written {n}"));
     let started = Instant::now();
@@ -166,7 +162,7 @@ async fn write(connection: &mut Connection, n: usize) -> f64 {
     ms(started)
 }
 
-/// Reads until a text was told; all that was.
+/// Reads until the stream contains `last`; returns everything read.
 async fn reads_until(stream: &mut TcpStream, last: &str) -> String {
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).contains(last) {

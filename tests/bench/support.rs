@@ -1,7 +1,7 @@
 //! What the benches share: the program under test, repositories of any size, a load driver.
 //!
-//! Only ratios of things measured in turn within one run mean anything on a shared machine, so
-//! every figure here is printed beside the one that it is compared with.
+//! On a shared machine only ratios of things measured in turn within one run are meaningful, so every figure is
+//! printed beside the one that it is compared with.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// A whole number from the environment.
+/// Reads a whole number from the environment.
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
 pub(crate) fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -26,30 +26,29 @@ pub(crate) fn program() -> String {
     std::env::var("COLLECTORY_BENCH_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_collectory").into())
 }
 
-/// How long this thread has been on a processor, in seconds (Linux; zero elsewhere).
+/// Returns the processor time of this thread, in seconds (Linux; zero elsewhere).
 pub(crate) fn thread_cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// The median of some figures.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A process that ends with its owner.
+/// A process that is killed when dropped.
 pub(crate) struct Process {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) address: SocketAddr,
-    /// How long it took from its start to its `listening` line.
+    /// The time from its start to its `listening` line.
     pub(crate) started_in: Duration,
 }
 
 impl Process {
-    /// Starts a program that says `listening on http://ADDRESS/`, or `https`, when it is ready.
+    /// Starts a program that prints `listening on http://ADDRESS/`, or `https`, when it is ready.
     pub(crate) fn start(command: &mut Command) -> Self {
         let started = Instant::now();
         let mut child =
@@ -67,13 +66,13 @@ impl Process {
         Self { child, address, started_in }
     }
 
-    /// Starts the service on a repository: the program of this build, or the one that
-    /// `COLLECTORY_BENCH_PROGRAM` names, to compare two builds.
+    /// Starts the service on a repository, from the program of this build or the one that `COLLECTORY_BENCH_PROGRAM`
+    /// names, to compare two builds.
     pub(crate) fn serve(repository: &Path) -> Self {
         Self::serve_with(repository, &[])
     }
 
-    /// The same with further flags.
+    /// Like [`serve`](Self::serve), with further flags.
     pub(crate) fn serve_with(repository: &Path, flags: &[&OsStr]) -> Self {
         let mut command = Command::new(program());
         hermetic(&mut command);
@@ -82,41 +81,41 @@ impl Process {
         Self::start(&mut command)
     }
 
-    /// The processor time that the process has used.
+    /// Returns the processor time that the process has used.
     pub(crate) fn processor_time(&self) -> Duration {
         processor_time(&self.child.id().to_string()).unwrap_or_default()
     }
 
-    /// The memory that the process holds, in bytes (Linux).
+    /// Returns the resident memory of the process, in bytes (Linux).
     pub(crate) fn resident_bytes(&self) -> Option<usize> {
         resident_bytes(&self.child.id().to_string())
     }
 }
 
-/// The memory that this process holds, in bytes (Linux).
+/// Returns the resident memory of this process, in bytes (Linux).
 pub(crate) fn own_resident_bytes() -> Option<usize> {
     resident_bytes("self")
 }
 
-/// What `proc_pid_status(5)` says.
+/// Reads `VmRSS` of `proc_pid_status(5)`.
 fn resident_bytes(process: &str) -> Option<usize> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1024)
 }
 
-/// How many files this process has open (Linux; zero elsewhere).
+/// Returns how many files this process has open (Linux; zero elsewhere).
 pub(crate) fn own_open_files() -> usize {
-    // Looking opens one.
+    // Listing the directory opens one.
     std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1))
 }
 
-/// The processor time that this process has used.
+/// Returns the processor time that this process has used.
 pub(crate) fn own_processor_time() -> Duration {
     processor_time("self").unwrap_or_default()
 }
 
-/// The processor time that a process and those that it has started have used.
+/// Returns the processor time that a process and its children have used.
 pub(crate) fn family_processor_time(process: u32) -> Duration {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
     let children = children.unwrap_or_default();
@@ -124,13 +123,13 @@ pub(crate) fn family_processor_time(process: u32) -> Duration {
     others.chain(processor_time(&process.to_string())).sum()
 }
 
-/// What `proc_pid_stat(5)` says; on Linux only.
+/// Reads `utime` and `stime` of `proc_pid_stat(5)` (Linux only).
 fn processor_time(process: &str) -> Option<Duration> {
-    /// The unit of these figures, `sysconf(_SC_CLK_TCK)`: a hundred a second on every Linux.
+    /// The unit of these figures, `sysconf(_SC_CLK_TCK)`: 100 per second on every Linux.
     const TICK: Duration = Duration::from_millis(10);
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, figures) = stat.rsplit_once(')')?;
-    // The 14th and 15th, of which the state, the first behind the name, is the third.
+    // They are fields 14 and 15; the first field after the name, the state, is field 3.
     let ticks = figures.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u32>().ok());
     Some(TICK * ticks.sum::<Option<u32>>()?)
 }
@@ -142,7 +141,7 @@ impl Drop for Process {
     }
 }
 
-/// Keeps the configuration of whoever runs the bench out of it.
+/// Shields a command from the git configuration of the user who runs the bench.
 pub(crate) fn hermetic(command: &mut Command) {
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
 }
@@ -156,12 +155,11 @@ pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     assert!(status.expect("git is installed").success(), "git {arguments:?} failed");
 }
 
-/// The name of collection `number`.
 pub(crate) fn key(number: usize) -> String {
     format!("collection-{number:06}")
 }
 
-/// The file of a collection: about 225 bytes, as real ones have.
+/// The file of a collection, about 225 bytes like real ones.
 pub(crate) fn file(number: usize, name: &str) -> String {
     format!(
         "# Collection {number}\ntype: document\nname: {name}\ndirectory: content/section/{number}\nrecursive: true\n\
@@ -169,7 +167,7 @@ pub(crate) fn file(number: usize, name: &str) -> String {
     )
 }
 
-/// A repository with one commit of `count` collections.
+/// Creates a repository with one commit of `count` collections.
 pub(crate) fn repository(count: usize, bare: bool) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("settings");
@@ -184,8 +182,8 @@ pub(crate) fn repository(count: usize, bare: bool) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Makes the first commit: the blobs by `git fast-import`, in one pack; the folder's tree by hand,
-/// since fast-import looks through the whole folder for every file that it adds.
+/// Makes the first commit. `git fast-import` writes the blobs, in one pack. The folder's tree is written by hand,
+/// because fast-import searches the whole folder for every file that it adds.
 fn seed(path: &Path, count: usize) {
     let (mut stream, mut folder) = (String::new(), Vec::new());
     for number in 0..count {
@@ -211,7 +209,7 @@ fn seed(path: &Path, count: usize) {
     repository.reference("refs/heads/main", commit, true, "seed").expect("a branch can be made");
 }
 
-/// The beginning of a commit for `git fast-import`.
+/// Returns the start of a commit for `git fast-import`.
 pub(crate) fn commit_head(message: &str) -> String {
     let len = message.len();
     format!(
@@ -219,7 +217,7 @@ pub(crate) fn commit_head(message: &str) -> String {
     )
 }
 
-/// A file of a commit for `git fast-import`.
+/// Appends a file of a commit for `git fast-import`.
 pub(crate) fn push_file(stream: &mut String, number: usize, name: &str) {
     let content = file(number, name);
     stream.push_str(&format!(
@@ -229,7 +227,6 @@ pub(crate) fn push_file(stream: &mut String, number: usize, name: &str) {
     ));
 }
 
-/// Feeds a stream to `git fast-import`.
 pub(crate) fn fast_import(folder: &Path, stream: &str) {
     let mut command = Command::new("git");
     hermetic(&mut command);
@@ -239,19 +236,18 @@ pub(crate) fn fast_import(folder: &Path, stream: &str) {
     assert!(child.wait().expect("git ends").success(), "git fast-import failed");
 }
 
-/// Requests on one keep-alive connection.
+/// A keep-alive connection.
 pub(crate) struct Connection<S = TcpStream> {
     stream: S,
     buffer: Vec<u8>,
 }
 
-/// What a connection is made of.
+/// The transport of a connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 impl Connection {
-    /// Connects.
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         stream.set_nodelay(true).expect("a socket option can be set");
@@ -260,12 +256,12 @@ impl Connection {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Goes on with a stream to the server.
+    /// Wraps a stream to the server.
     pub(crate) fn over(stream: S) -> Self {
         Self { stream, buffer: Vec::with_capacity(64 * 1024) }
     }
 
-    /// Sends a request and returns the status and the whole answer, which must have a length.
+    /// Sends a request; returns the status and the whole answer, which must have a `Content-Length`.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> (u16, &[u8]) {
         self.stream.write_all(request).await.expect("the server takes requests");
         self.buffer.clear();
@@ -282,7 +278,7 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// How many bytes the response that begins here has, once its head is complete.
+/// Returns the total length of the response at the start of `bytes`, once its head is complete.
 fn whole(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&bytes[..head]).expect("a response head is ASCII");
@@ -293,7 +289,7 @@ fn whole(bytes: &[u8]) -> Option<usize> {
     Some(head + length.unwrap_or(0))
 }
 
-/// Asks the same on many connections for a while; requests per second.
+/// Sends the same request on many connections for a while; returns requests per second.
 pub(crate) async fn load(
     address: SocketAddr,
     connections: usize,
@@ -303,7 +299,7 @@ pub(crate) async fn load(
     load_on(|| Connection::open(address), connections, request, time).await
 }
 
-/// The same on connections that `open` makes.
+/// Like [`load`], on connections that `open` makes.
 pub(crate) async fn load_on<S: Stream, O: Future<Output = Connection<S>>>(
     open: impl Fn() -> O,
     connections: usize,
@@ -331,7 +327,7 @@ pub(crate) async fn load_on<S: Stream, O: Future<Output = Connection<S>>>(
     f64::from(total) / started.elapsed().as_secs_f64()
 }
 
-/// Runs a bench on one thread, so that the other core is the server's.
+/// Runs a bench on one thread, so that the server has the other core to itself.
 pub(crate) fn on_one_thread(bench: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be made").block_on(bench);

@@ -1,8 +1,8 @@
-//! The table that a run ends with, as `src/PERFORMANCE.md` shows it.
+//! The table printed at the end of a run, in the format of `src/PERFORMANCE.md`.
 
 use std::fmt;
 
-/// What was measured, in the order in which it was.
+/// The measurements, in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,
@@ -12,13 +12,13 @@ struct Row {
     what: String,
     ours: String,
     theirs: String,
-    /// The figure that the goal is about.
+    /// The figure that is compared with the goal.
     figure: f64,
     goal: Goal,
     part: &'static str,
 }
 
-/// What a figure has to be.
+/// The goal of a figure.
 pub(crate) enum Goal {
     /// A ratio of speeds.
     AtLeast(f64),
@@ -28,12 +28,12 @@ pub(crate) enum Goal {
     MsAtMost(f64),
     /// Millions of bytes.
     MbAtMost(f64),
-    /// A ratio of speeds that is only told.
+    /// A ratio of speeds, printed without a goal.
     None,
 }
 
 impl Table {
-    /// Adds what was compared with something else: `ours` and `theirs` are medians.
+    /// Adds a comparison: `ours` and `theirs` are medians.
     pub(crate) fn compared(
         &mut self,
         part: &'static str,
@@ -45,7 +45,7 @@ impl Table {
         self.rows.push(Row { what: what.into(), ours, theirs, figure: ratio, goal, part });
     }
 
-    /// Adds what stands alone.
+    /// Adds a figure that is compared with nothing.
     pub(crate) fn alone(&mut self, part: &'static str, what: impl Into<String>, figure: f64, goal: Goal) {
         let (ours, theirs) = (goal.shown(figure), String::new());
         self.rows.push(Row { what: what.into(), ours, theirs, figure, goal, part });
@@ -61,7 +61,7 @@ impl Goal {
         }
     }
 
-    /// A figure in the unit of the goal.
+    /// Formats a figure in the unit of the goal.
     fn shown(&self, figure: f64) -> String {
         match *self {
             Self::AtLeast(_) | Self::AtMost(_) | Self::None => format!("{figure:.2}"),
@@ -97,12 +97,10 @@ impl fmt::Display for Table {
     }
 }
 
-/// Something a second.
 pub(crate) fn per_second(rate: f64) -> String {
     format!("{rate:.0}/s")
 }
 
-/// Milliseconds.
 pub(crate) fn in_ms(ms: f64) -> String {
     format!("{ms:.2} ms")
 }

@@ -1,4 +1,4 @@
-//! A remote that is reached in several ways, and the loop that people write to share one.
+//! A remote that is reached by several transports, and a script that pushes to it and retries.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::git_servers::{Daemon, Hosted, TOKEN, serve_http, sshd};
 use crate::proxy::{Line, Proxy};
 use crate::support::{Process, file, git, hermetic, key, repository};
 
-/// How a remote is reached.
+/// The transport to a remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Folder,
@@ -30,19 +30,19 @@ impl By {
     }
 }
 
-/// A remote, and how it is reached.
+/// A remote and the transport to it.
 pub(crate) struct Hub {
     folder: TempDir,
     path: PathBuf,
     url: String,
     flags: Vec<OsString>,
-    /// What the `git` of people is told, to be let in.
+    /// The `GIT_SSH_COMMAND` of the clones, which authenticates them.
     ssh: Option<String>,
     _daemon: Option<Daemon>,
 }
 
 impl Hub {
-    /// A remote with collections, over a line that delays each piece; `None` where `sshd` is not installed.
+    /// Creates a remote with collections behind a delaying proxy; `None` where `sshd` is not installed.
     pub(crate) fn new(by: By, delay: Duration, collections: usize) -> Option<Self> {
         let (folder, path) = repository(collections, true);
         let (root, mut flags) = (folder.path(), Vec::<OsString>::new());
@@ -80,14 +80,14 @@ impl Hub {
         Some(Self { folder, path, url, flags, ssh, _daemon: daemon })
     }
 
-    /// A service that shares it.
+    /// Starts a service that shares the remote.
     pub(crate) fn instance(&self, name: &str, more: &[&str]) -> Process {
         let mut flags: Vec<&std::ffi::OsStr> = self.flags.iter().map(OsString::as_os_str).collect();
         flags.extend(more.iter().map(std::ffi::OsStr::new));
         Process::serve_with(&self.folder.path().join(name), &flags)
     }
 
-    /// So many people who change collections of their own and push, again after each lost race; pushes a second.
+    /// Lets people change their own collections and push, retrying after lost races. Returns pushes per second.
     pub(crate) fn loops(&self, people: usize, time: Duration) -> f64 {
         let clones: Vec<PathBuf> = (0..people).map(|person| self.clone_of(person)).collect();
         let started = Instant::now();
@@ -105,7 +105,7 @@ impl Hub {
         let clone = self.folder.path().join(format!("person-{person}"));
         let target = clone.to_str().expect("temporary paths are UTF-8");
         git(&self.path, &["clone", "-q", ".", target]);
-        // People have their passwords in a helper; git asks for it before each command, too.
+        // People keep their passwords in a credential helper, which git also queries before each command.
         let url = self.url.replacen("http://", &format!("http://x-access-token:{TOKEN}@"), 1);
         git(&clone, &["remote", "set-url", "origin", &url]);
         git(&clone, &["config", "user.name", "Bench"]);
@@ -131,7 +131,7 @@ impl Hub {
         pushed
     }
 
-    /// Runs git, which may lose a race.
+    /// Runs git, which fails when it loses a race.
     fn asks(&self, clone: &Path, arguments: &[&str]) -> bool {
         let mut command = Command::new("git");
         hermetic(&mut command);

@@ -1,9 +1,10 @@
-//! Services that share one branch of a remote: writes a second and how long they take, with one instance and with
-//! three, over lines of several delays; beside one service without a remote, and beside the loop that people write.
-//! Then how soon a write is visible elsewhere, and what a remote costs readers.
+//! Measures services that share one branch of a remote: writes per second and their latency, with one instance and
+//! with three, over connections of several delays. They are compared with one service without a remote, and with a
+//! script that retries `git push`. Also measures how soon a write is visible at another instance, and what a remote
+//! costs readers.
 //!
-//! `COLLECTORY_BENCH_REMOTE_MS` (5000) is how long each is measured, `COLLECTORY_BENCH_REMOTE_WRITES` (20) how many
-//! writes are looked for elsewhere.
+//! `COLLECTORY_BENCH_REMOTE_MS` (5000) is how long each measurement takes, `COLLECTORY_BENCH_REMOTE_WRITES` (20) how
+//! many writes are awaited at other instances.
 
 mod hub;
 
@@ -17,13 +18,12 @@ use crate::support::{Connection, Process, key, load, median, repository, setting
 use crate::table::{Goal, Table, per_second};
 use crate::writes::service::update;
 
-/// What this part is called.
 pub(crate) const PART: &str = "remote";
 
 const CLIENTS: usize = 64;
 const COLLECTIONS: usize = 256;
 
-/// How the remote is reached, and how many milliseconds later each piece comes.
+/// The transport to the remote, and the delay of each chunk in milliseconds.
 const LINES: [(By, u64); 7] = [
     (By::Folder, 0),
     (By::Http, 0),
@@ -34,20 +34,18 @@ const LINES: [(By, u64); 7] = [
     (By::Ssh, 50),
 ];
 
-/// The goals.
 const LOOPS_MIN: f64 = 20.0;
 const THREE_BY_ONE_MIN: f64 = 0.8;
 const PUSHES_TO_VISIBLE_MAX: f64 = 2.0;
 const READS_MIN: f64 = 0.9;
 
-/// How long a service may take to be ready, and a write to be seen.
+/// How long a service may take to be ready, and a write to be visible.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn time() -> Duration {
     Duration::from_millis(setting("COLLECTORY_BENCH_REMOTE_MS", 5000) as u64)
 }
 
-/// Prints all of it.
 pub(crate) async fn compare(table: &mut Table) {
     let (_folder, path) = repository(COLLECTIONS, true);
     let alone = Process::serve(&path);
@@ -109,7 +107,8 @@ async fn compare_over(by: By, delay_ms: u64, table: &mut Table) {
     );
 }
 
-/// From the answer at one instance to visible at another, told by the first, and by poll.
+/// Measures the time from the answer at one instance until the write is visible at an instance that it notifies, and
+/// at one that polls.
 async fn compare_visible(by: By, table: &mut Table) {
     let Some(hub) = Hub::new(by, Duration::ZERO, COLLECTIONS) else { return };
     let deaf = ["--watch", "none", "--remote-poll-ms"];
@@ -175,7 +174,7 @@ fn read() -> String {
     format!("GET /collections/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", key(0))
 }
 
-/// Waits until a service serves what the remote has.
+/// Waits until a service serves the state of the remote.
 async fn ready(service: Process) -> Process {
     let (started, mut connection) = (Instant::now(), Connection::open(service.address).await);
     while connection.ask(read().as_bytes()).await.0 != 200 {
@@ -184,7 +183,7 @@ async fn ready(service: Process) -> Process {
     service
 }
 
-/// What came of writes.
+/// The results of a measurement of writes.
 struct Writes {
     rate: f64,
     p50_ms: f64,
@@ -192,7 +191,7 @@ struct Writes {
     refused: usize,
 }
 
-/// Writes of so many clients at each instance, each to collections of its own as far as there are enough.
+/// Writes with `CLIENTS` clients at each instance, each to its own collections as far as there are enough.
 async fn writes(instances: &[SocketAddr]) -> Writes {
     let (started, time) = (Instant::now(), time());
     let mut tasks = JoinSet::new();
@@ -209,7 +208,7 @@ async fn writes(instances: &[SocketAddr]) -> Writes {
                 match connection.ask(update(&key(which), &name).as_bytes()).await.0 {
                     200 => {
                         times.push(began.elapsed().as_secs_f64() * 1e3);
-                        // What comes later comes beside fewer clients.
+                        // Answers after the end do not count, because fewer clients are writing by then.
                         answered += usize::from(started.elapsed() < time);
                     }
                     503 => refused += 1,

@@ -1,4 +1,4 @@
-//! The whole service over HTTP against etcd's gateway: no git there, one log, flushed in batches.
+//! Measures the whole service over HTTP against etcd's gateway: no git there, one log, flushed in batches.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -13,10 +13,9 @@ use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 64;
 
-/// What this part is called.
 pub(crate) const PART: &str = "etcd";
 
-/// Prints both, when etcd is installed.
+/// Prints both figures, if etcd is installed.
 pub(crate) async fn compare(table: &mut Table) {
     let Some(etcd) = Etcd::start().await else {
         println!("etcd is not installed (`apt-get install etcd-server`)");
@@ -81,7 +80,7 @@ impl Drop for Etcd {
     }
 }
 
-/// Puts through the gateway, each client its own keys.
+/// Puts through the gateway, with separate keys for each client. Returns puts per second.
 async fn puts(address: SocketAddr, count: usize, round: usize) -> f64 {
     let answered = ask(address, CLIENTS, move |client, done| {
         let which = which(client + CLIENTS * done, count);

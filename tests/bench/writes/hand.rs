@@ -1,4 +1,4 @@
-//! The same by hand: `git add` and `git commit`, and libgit2 as its users use it.
+//! The same work by hand: `git add` and `git commit`, and libgit2 as its users use it.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use git2::{FileMode, Repository, Signature};
 use super::which;
 use crate::support::{file, git, key};
 
-/// Edits a file, adds it, commits it, `count` times; commits per second.
+/// Edits, adds and commits a file `count` times. Returns commits per second.
 pub(crate) fn commits(
     folder: &Path,
     collections: usize,
@@ -28,7 +28,8 @@ pub(crate) fn commits(
     count as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Commits with libgit2's `TreeUpdateBuilder`, objects and refs flushed (`core.fsyncObjectFiles`).
+/// Commits with libgit2's `TreeUpdateBuilder`, flushing objects and refs (`core.fsyncObjectFiles`). Returns commits
+/// per second.
 pub(crate) fn libgit2(folder: &Path, collections: usize, round: usize, count: usize) -> f64 {
     let repository = Repository::open_bare(folder).expect("a repository that was just made opens");
     repository

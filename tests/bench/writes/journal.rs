@@ -1,5 +1,4 @@
-//! Groups of 64 commits by our own journal, durable, against `git fast-import`, which flushes
-//! nothing.
+//! Measures groups of 64 commits written durably by our journal, against `git fast-import`, which flushes nothing.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,13 +7,11 @@ use super::{GROUP_LEN, append, open, rounds, which};
 use crate::support::{commit_head, fast_import, key, median, push_file, repository, setting, thread_cpu_s};
 use crate::table::{Goal, Table, per_second};
 
-/// Folder sizes, how many commits of each a round makes, and the goal.
+/// The folder sizes, how many commits a round makes at each size, and the goal.
 const SIZES: [(usize, usize, f64); 3] = [(1_000, 2_048, 5.0), (10_000, 1_024, 8.0), (100_000, 128, 10.0)];
 
-/// What this part is called.
 pub(crate) const PART: &str = "journal";
 
-/// Prints both.
 pub(crate) fn compare(table: &mut Table) {
     println!("commits/s, groups of {GROUP_LEN}, every group durable / git fast-import, nothing flushed:");
     println!("{:>10}  {:>9}  {:>11}  {:>6}   own CPU a commit", "files", "journal", "fast-import", "ratio");
@@ -52,7 +49,7 @@ fn compare_with(collections: usize, commits: usize, goal: f64, table: &mut Table
     );
 }
 
-/// The same as a stream that git imports in one go.
+/// Makes the same commits as one stream for `git fast-import`. Returns commits per second.
 pub(crate) fn imports(folder: &Path, collections: usize, first: usize, count: usize) -> f64 {
     let mut stream = String::new();
     for number in first..first + count {

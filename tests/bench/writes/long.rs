@@ -1,7 +1,6 @@
-//! Whether writing slows down as the history grows, and what grows with it.
+//! Measures whether writes slow down as the history grows, and what grows with it.
 //!
-//! It makes 20,000 commits; a million (`COLLECTORY_BENCH_COMMITS=1000000`) takes some minutes and 2 GB below
-//! `TMPDIR`.
+//! Makes 20,000 commits. A million (`COLLECTORY_BENCH_COMMITS=1000000`) takes some minutes and 2 GB below `TMPDIR`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,13 +13,12 @@ use crate::support::{
 };
 use crate::table::{Goal, Table, per_second};
 
-/// How many parts the run is told in.
+/// How many parts the run is divided into.
 const PARTS: usize = 10;
 
-/// What this part is called.
 pub(crate) const PART: &str = "long";
 
-/// Prints the speed of each tenth of the run, and what there is after it.
+/// Prints the speed of each tenth of the run, and the size of the repository after it.
 pub(crate) fn compare(table: &mut Table) {
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1_000);
     let part = setting("COLLECTORY_BENCH_COMMITS", 20_000) / PARTS;
@@ -55,7 +53,7 @@ pub(crate) fn compare(table: &mut Table) {
     }
 }
 
-/// Waits until everything is tidied up.
+/// Waits until all maintenance is done.
 fn finish(mut journal: GitJournal, path: &Path) {
     let started = Instant::now();
     journal.tend().expect("nobody is in the way");
@@ -63,15 +61,15 @@ fn finish(mut journal: GitJournal, path: &Path) {
     println!("when all is tidied up, {:.1} s later: {}", started.elapsed().as_secs_f64(), Size::of(path));
 }
 
-/// How fast a part of the run was.
+/// The speed of a part of the run.
 struct Speed {
-    /// Commits a second.
+    /// Commits per second.
     rate: f64,
-    /// How long the median group took.
+    /// The time of the median group.
     group_s: f64,
-    /// What a commit takes of the writer's thread.
+    /// The processor time of the writer thread per commit.
     cpu_s: f64,
-    /// Which part of one core the other threads took, which are the housekeeping.
+    /// The load of the other threads, which do the maintenance, in cores.
     others: f64,
 }
 
@@ -98,7 +96,7 @@ impl std::fmt::Display for Speed {
     }
 }
 
-/// What may grow with the history.
+/// Quantities that may grow with the history.
 struct Size {
     packs: usize,
     bytes: u64,

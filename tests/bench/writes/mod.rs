@@ -1,10 +1,9 @@
-//! The parts that write: each measures one thing against its peer, in turn.
+//! The parts that write: each measures one thing in turn with its peer.
 //!
-//! `COLLECTORY_BENCH_COLLECTIONS` (1000; `journal`: 1,000, 10,000 and 100,000),
-//! `COLLECTORY_BENCH_ROUNDS` (5), `COLLECTORY_BENCH_MS` (1000 a measurement of the service),
-//! `COLLECTORY_BENCH_BARE` (1; 0 for a repository with a work tree), `COLLECTORY_BENCH_COMMITS` (how many
-//! `size` and `long` make). `journal` opens the repository as the service does and hands it groups, so it is
-//! the bound of what the service can reach.
+//! Settings: `COLLECTORY_BENCH_COLLECTIONS` (1000; `journal`: 1,000, 10,000 and 100,000), `COLLECTORY_BENCH_ROUNDS`
+//! (5), `COLLECTORY_BENCH_MS` (1000 a measurement of the service), `COLLECTORY_BENCH_BARE` (1; 0 for a repository
+//! with a work tree), `COLLECTORY_BENCH_COMMITS` (for `size` and `long`). `journal` opens the repository as the
+//! service does and appends groups to it, so it is the upper bound of what the service can reach.
 
 pub(crate) mod etcd;
 pub(crate) mod hand;
@@ -26,23 +25,23 @@ use tokio::task::JoinSet;
 
 use crate::support::{Connection, file, key, setting};
 
-/// How many commits a group has.
+/// The number of commits in a group.
 pub(crate) const GROUP_LEN: usize = 64;
 
 /// How long a peer may take until it listens.
 const START_WAIT: Duration = Duration::from_secs(20);
 
-/// How many rounds are measured, of which the median counts.
+/// The number of rounds that are measured; the median counts.
 pub(crate) fn rounds() -> usize {
     setting("COLLECTORY_BENCH_ROUNDS", 5)
 }
 
-/// Flushes what others have left to the system: whoever is measured next would pay for it.
+/// Flushes what other writers have left to the kernel, because it would slow the next measurement.
 pub(crate) fn settle() {
     rustix::fs::sync();
 }
 
-/// Where a peer may listen.
+/// An address on which a peer may listen.
 pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it is bound")
@@ -57,18 +56,18 @@ pub(crate) async fn until_it_listens(address: SocketAddr) {
     }
 }
 
-/// What came of requests that several clients made at once.
+/// The results of requests that several clients made concurrently.
 pub(crate) struct Answered {
-    /// How many were answered with 200 in a second.
+    /// Requests per second answered with 200.
     pub(crate) per_second: f64,
-    /// Which part of them was not.
+    /// The fraction of requests answered otherwise.
     pub(crate) refused: f64,
-    /// What one of those was answered.
+    /// The answer to one of the refused requests.
     pub(crate) refusal: Option<String>,
 }
 
-/// Has clients ask for a while, each on a connection of its own: `request` makes what is asked of the number of the
-/// client and how much it has asked before.
+/// Sends requests for a while from several clients, each on its own connection. `request` builds a request from the
+/// client's number and how many requests it has sent before.
 pub(crate) async fn ask(
     address: SocketAddr,
     clients: usize,
@@ -101,13 +100,13 @@ pub(crate) async fn ask(
     }
 }
 
-/// The file that commit `number` of a run changes: spread over the folder, as real ones are.
+/// The number of the file that commit `number` changes: spread over the folder, as real ones are.
 pub(crate) fn which(number: usize, collections: usize) -> usize {
-    // A prime, so that every file has its turn.
+    // A prime, so that every file is changed in turn.
     number.wrapping_mul(7_919) % collections
 }
 
-/// A commit as the service makes it, its message included.
+/// A commit as the service makes it, including its message.
 pub(crate) fn draft(number: usize, collections: usize, run: &str) -> Draft {
     let which = which(number, collections);
     let (key, name) = (key(which), format!("Run {run}, commit {number}"));
@@ -129,15 +128,15 @@ pub(crate) fn open(path: &Path) -> GitJournal {
     GitJournal::open(Options::new(path)).expect("a repository that was just made can be served")
 }
 
-/// Appends `count` commits in groups of `group_len`, and tends the journal as the writer does;
-/// answers how long each group took, in seconds.
+/// Appends `count` commits in groups of `group_len` and tends the journal as the writer does. Returns how long each
+/// group took, in seconds.
 pub(crate) fn append(
     journal: &mut GitJournal,
     (first, count, group_len): (usize, usize, usize),
     collections: usize,
     run: &str,
 ) -> Vec<f64> {
-    /// As in the engine's writer.
+    /// The same value as in the engine's writer.
     const UNTENDED_GROUPS_MAX: usize = 32;
     let mut head = journal.head().expect("the branch can be read");
     let mut times = Vec::new();
@@ -155,13 +154,13 @@ pub(crate) fn append(
     times
 }
 
-/// How many packs a repository has.
+/// Returns the number of packs of a repository.
 pub(crate) fn pack_files(path: &Path) -> usize {
     let entries = std::fs::read_dir(path.join("objects/pack")).expect("it is there").flatten();
     entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "pack")).count()
 }
 
-/// How many bytes packs, their indexes and loose objects have.
+/// Returns the total size of packs, their indexes and loose objects.
 pub(crate) fn objects_bytes(path: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(path.join("objects")) else { return 0 };
     let folders =

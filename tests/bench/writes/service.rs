@@ -1,4 +1,4 @@
-//! The whole service over HTTP: against git and libgit2, with a work tree and without.
+//! Measures the whole service over HTTP against git and libgit2, with a work tree and without.
 
 use std::net::SocketAddr;
 
@@ -13,11 +13,10 @@ const GIT_COMMITS: usize = 10;
 const LIBGIT2_COMMITS: usize = 50;
 const IMPORTED_COMMITS: usize = 1000;
 
-/// What the parts are called.
 pub(crate) const PART: &str = "service";
 pub(crate) const WORK_TREE: &str = "work-tree";
 
-/// Prints the service's speed and what the same work costs by hand.
+/// Prints the speed of the service, and of the same work by hand.
 pub(crate) async fn compare(table: &mut Table) {
     let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
     let bare = setting("COLLECTORY_BENCH_BARE", 1) == 1;
@@ -64,7 +63,7 @@ pub(crate) async fn compare(table: &mut Table) {
     );
 }
 
-/// Prints what a work tree costs.
+/// Prints the cost of a work tree.
 pub(crate) async fn compare_work_tree(table: &mut Table) {
     let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
     let (_bare, bare) = repository(count, true);
@@ -87,7 +86,7 @@ pub(crate) async fn compare_work_tree(table: &mut Table) {
     }
 }
 
-/// Updates through the service, each client its own collections.
+/// Updates through the service, with separate collections for each client. Returns updates per second.
 pub(crate) async fn updates(address: SocketAddr, clients: usize, collections: usize, round: usize) -> f64 {
     let answered = ask(address, clients, move |client, count| {
         let key = key((client + clients * count) % collections);
@@ -98,7 +97,7 @@ pub(crate) async fn updates(address: SocketAddr, clients: usize, collections: us
     answered.per_second
 }
 
-/// The request that gives a collection a name.
+/// The request that renames a collection.
 pub(crate) fn update(key: &str, name: &str) -> String {
     let body = format!(
         r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"{name}"}}}}}}"#

@@ -1,4 +1,4 @@
-//! Bytes per commit after maintenance, against the same history imported and collected by git.
+//! Measures bytes per commit after maintenance, against the same history imported and garbage-collected by git.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,10 +9,9 @@ use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
 use crate::support::{git, hermetic, repository, setting};
 use crate::table::{Goal, Table};
 
-/// What this part is called.
 pub(crate) const PART: &str = "size";
 
-/// Prints both, for a history of groups and for one of single commits.
+/// Prints both figures, for a history of groups and for one of single commits.
 pub(crate) fn compare(table: &mut Table) {
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1_000);
     let commits = setting("COLLECTORY_BENCH_COMMITS", 6_400);
@@ -44,7 +43,7 @@ fn per_commit(path: &Path, seed: u64, commits: usize) -> f64 {
     objects_bytes(path).saturating_sub(seed) as f64 / commits as f64
 }
 
-/// The same history in a repository of git's own making.
+/// Imports the same history into a repository made by git.
 fn imported(path: &Path) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let copy = folder.path().join("copy");

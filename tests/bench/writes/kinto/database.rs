@@ -1,4 +1,4 @@
-//! A PostgreSQL of its own in a temporary folder, as `initdb` sets it up: what commits is flushed.
+//! A private PostgreSQL in a temporary folder with `initdb`'s defaults: every commit is flushed.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use crate::support::family_processor_time;
 /// Where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// What has to be there.
+/// The programs that must be installed.
 const PROGRAMS: [&str; 3] = ["initdb", "postgres", "pg_isready"];
 
-/// How long it may take to start.
+/// How long the server may take to start.
 const START_WAIT: Duration = Duration::from_secs(60);
 
-/// A server that listens on a socket in its folder and ends with its owner.
+/// A server that listens on a socket in its folder and is stopped when dropped.
 pub(super) struct Database {
     server: Child,
     folder: TempDir,
 }
 
 impl Database {
-    /// Starts it, if it is installed.
+    /// Starts the server, if PostgreSQL is installed.
     pub(super) fn start() -> Option<Self> {
         let programs = installed()?;
         let user = geteuid().is_root().then(unprivileged);
@@ -70,12 +70,12 @@ impl Database {
         }
     }
 
-    /// The processor time that it has used.
+    /// Returns the processor time that the server has used.
     pub(super) fn processor_time(&self) -> Duration {
         family_processor_time(self.server.id())
     }
 
-    /// How `SQLAlchemy` names it.
+    /// Returns the server's URL for `SQLAlchemy`.
     pub(super) fn url(&self) -> String {
         format!("postgresql://postgres@/postgres?host={}", self.folder.path().display())
     }
@@ -83,13 +83,13 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Its "fast shutdown": whoever is connected is cut off. A kill would leave shared memory behind.
+        // PostgreSQL's "fast shutdown" disconnects all clients. A kill would leave shared memory behind.
         kill_process(Pid::from_child(&self.server), Signal::INT).ok();
         self.server.wait().ok();
     }
 }
 
-/// The folder of the programs: Debian's newest version, or one of `PATH`.
+/// Returns the folder of the programs: that of Debian's newest version, or one of `PATH`.
 fn installed() -> Option<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir(DEBIAN)
         .into_iter()
@@ -104,7 +104,7 @@ fn installed() -> Option<PathBuf> {
         .find(|folder| PROGRAMS.iter().all(|program| folder.join(program).is_file()))
 }
 
-/// A user and a group that PostgreSQL agrees to run as: it refuses to be root.
+/// Returns a user and a group that PostgreSQL agrees to run as: it refuses to run as root.
 fn unprivileged() -> (u32, u32) {
     let users = std::fs::read_to_string("/etc/passwd").expect("there are users");
     let find = |name: &str| {

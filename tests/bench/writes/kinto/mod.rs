@@ -1,8 +1,8 @@
-//! The whole service over HTTP against Kinto on PostgreSQL, the settings service that comes nearest.
+//! Measures the whole service over HTTP against Kinto on PostgreSQL, the most similar settings service.
 //!
-//! Kinto runs as its documentation advises for production: on uWSGI, with PostgreSQL behind it for
-//! everything, PostgreSQL as `initdb` sets it up, so that every commit is flushed. Nobody logs in, with
-//! ours as with theirs. One half of its records has a history, as all of ours have, the other none.
+//! Kinto runs as its documentation recommends for production: on uWSGI, with PostgreSQL as the backend for
+//! everything. PostgreSQL has `initdb`'s defaults, so every commit is flushed. Neither service authenticates its
+//! clients. Half of Kinto's records have a history, as all of ours do; the other half have none.
 
 mod database;
 mod server;
@@ -20,21 +20,20 @@ use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 32;
 
-/// How to get what is needed.
+/// How to install what is needed.
 const INSTALL: &str = "Kinto is not installed: `apt-get install postgresql python3-venv python3-dev gcc`, \
     `python3 -m venv ~/kinto`, `~/kinto/bin/pip install \"kinto[postgresql]\" \"setuptools<81\" uwsgi`, \
     and `COLLECTORY_BENCH_KINTO=~/kinto/bin/kinto` for the bench";
 
-/// Where Kinto keeps its history, and where it was told not to.
+/// The buckets with and without history.
 const BUCKETS: [(&str, &str); 2] = [("kept", "with its history plugin"), ("plain", "without history")];
 
-/// How many requests Kinto takes at once, unless told otherwise.
+/// How many requests a Kinto batch may have by default.
 const BATCH_LEN_MAX: usize = 25;
 
-/// What this part is called.
 pub(crate) const PART: &str = "kinto";
 
-/// Prints both, when Kinto and PostgreSQL are installed.
+/// Prints both figures, if Kinto and PostgreSQL are installed.
 pub(crate) async fn compare(table: &mut Table) {
     let Some(kinto) = Kinto::start() else {
         println!("{INSTALL}");
@@ -72,14 +71,14 @@ pub(crate) async fn compare(table: &mut Table) {
     table.compared(PART, what, rates, with_history.ratio(), Goal::AtLeast(25.0));
 }
 
-/// What one of the two did in a round.
+/// The results of one service in a round.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    /// How many updates a second were answered with 200.
+    /// Updates per second answered with 200.
     rate: f64,
-    /// Which part of all was answered with anything else: 409, when two fell into the same millisecond.
+    /// The fraction of requests answered otherwise: with 409, when two updates fall into the same millisecond.
     refused: f64,
-    /// The processor time of an update, which the load of the machine has less of a part in.
+    /// The processor time per update, which depends less on the load of the machine.
     cpu_ms: f64,
 }
 
@@ -92,7 +91,7 @@ impl Turn {
     }
 }
 
-/// What the rounds brought, ours first.
+/// The results of all rounds, ours first.
 #[derive(Default)]
 struct Figures {
     turns: Vec<[Turn; 2]>,
@@ -103,7 +102,7 @@ impl Figures {
         median(&self.turns.iter().map(figure).collect::<Vec<_>>())
     }
 
-    /// How many updates of ours fall upon one of theirs.
+    /// The ratio of our rate to theirs.
     fn ratio(&self) -> f64 {
         self.median(|[ours, theirs]| ours.rate / theirs.rate)
     }
@@ -120,7 +119,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// Makes a bucket that everybody may write, with one collection of records.
+/// Creates a bucket that everyone may write, with one collection of records.
 async fn fill(address: SocketAddr, bucket: &str, count: usize) {
     let mut connection = Connection::open(address).await;
     let everybody = json!({"permissions": {"write": ["system.Everyone"]}});
@@ -141,7 +140,7 @@ async fn expect(connection: &mut Connection, request: &str, wanted: u16) {
     assert_eq!(status, wanted, "{}", String::from_utf8_lossy(answer));
 }
 
-/// What our file of this number has.
+/// A record with the values of our file of this number.
 fn record(bucket: &str, number: usize) -> Value {
     json!({"path": path(bucket, number), "body": {"data": {
         "type": "document", "name": "Seed", "directory": format!("content/section/{number}"),
@@ -150,12 +149,12 @@ fn record(bucket: &str, number: usize) -> Value {
     }}})
 }
 
-/// Where a record is, as of the root of the interface.
+/// The path of a record, relative to the API root.
 fn path(bucket: &str, number: usize) -> String {
     format!("/buckets/{bucket}/collections/settings/records/{}", key(number))
 }
 
-/// Updates names, each client its own records; how many a second, and which part was refused.
+/// Updates names, with separate records for each client. Returns updates per second, and the fraction refused.
 async fn patches(address: SocketAddr, bucket: &'static str, count: usize, round: usize) -> (f64, f64) {
     let answered = ask(address, CLIENTS, move |client, asked| {
         let name = format!("Round {round} of {CLIENTS} clients, {client} writes {asked}");

@@ -1,4 +1,4 @@
-//! Kinto on uWSGI, as `docs/configuration/production.rst` of Kinto has it.
+//! Kinto on uWSGI, set up as in Kinto's `docs/configuration/production.rst`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use super::database::Database;
 use crate::support::family_processor_time;
 use crate::writes::free_address;
 
-/// How many processes answer: the example of Kinto's documentation has three.
+/// The number of worker processes: the example in Kinto's documentation has three.
 pub(super) const PROCESSES: usize = 3;
 
-/// A server that ends with its owner.
+/// A server that is stopped when dropped.
 pub(super) struct Kinto {
     server: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub(super) address: SocketAddr,
     _folder: TempDir,
     database: Database,
 }
 
 impl Kinto {
-    /// Starts it with a database of its own, if both are installed.
+    /// Starts Kinto with a private database, if both are installed.
     pub(super) fn start() -> Option<Self> {
         let program = program()?;
         let programs = program.parent()?;
@@ -44,7 +44,7 @@ impl Kinto {
         Some(Self { server, address, _folder: folder, database })
     }
 
-    /// The processor time that it and its database have used.
+    /// Returns the processor time that Kinto and its database have used.
     pub(super) fn processor_time(&self) -> Duration {
         family_processor_time(self.server.id()) + self.database.processor_time()
     }
@@ -52,18 +52,18 @@ impl Kinto {
 
 impl Drop for Kinto {
     fn drop(&mut self) {
-        // The master ends its processes; killed, it would leave them behind.
+        // On SIGINT the master stops its workers; a killed master would leave them behind.
         kill_process(Pid::from_child(&self.server), Signal::INT).ok();
         self.server.wait().ok();
     }
 }
 
-/// The program that `COLLECTORY_BENCH_KINTO` names, or the first of `PATH`.
+/// Returns the program that `COLLECTORY_BENCH_KINTO` names, or the first in `PATH`.
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
 fn program() -> Option<PathBuf> {
     let named = std::env::var("COLLECTORY_BENCH_KINTO").ok().map(PathBuf::from);
     let found = || search_path().map(|folder| folder.join("kinto")).find(|program| program.is_file());
-    // A link to it does not have its neighbours.
+    // A symbolic link to the program does not have uwsgi beside it.
     named.or_else(found)?.canonicalize().ok()
 }
 
@@ -73,7 +73,7 @@ pub(super) fn search_path() -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(&folders).collect::<Vec<_>>().into_iter()
 }
 
-/// Writes the settings and the program that uWSGI starts.
+/// Writes the settings and the WSGI program that uWSGI starts. Returns the path of the settings.
 fn configure(folder: &Path, database: &str) -> PathBuf {
     let settings = folder.join("kinto.ini");
     let mut text = "[app:main]\nuse = egg:kinto\nkinto.includes = kinto.plugins.history\n\
@@ -93,8 +93,8 @@ fn configure(folder: &Path, database: &str) -> PathBuf {
     settings
 }
 
-/// uWSGI as in Kinto's documentation, which has nginx before it; here its own router keeps the
-/// connections, a process beside the others.
+/// The uWSGI command from Kinto's documentation. There, nginx is in front of uWSGI; here, uWSGI's own HTTP router,
+/// which is one more process, keeps the connections.
 fn serve(uwsgi: &Path, folder: &Path, address: SocketAddr) -> Command {
     let mut command = Command::new(uwsgi);
     command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
