@@ -1,4 +1,4 @@
-//! What people do on the pages, each with the script and without.
+//! What people do on the pages, with and without the script.
 
 use serde_json::json;
 
@@ -95,7 +95,7 @@ async fn look_up_undo_and_restore(script: Script) {
     let Some(browser) = Browser::open(&server, script).await else { return };
     sign_in(&browser, "Mara Weiss").await;
 
-    // The auditor's question: who renamed the posts, when and why?
+    // An auditor asks who renamed the posts, when and why.
     browser.goto("/collections/posts/source").await;
     browser.shows("The navigation says News; so do we").await;
     browser.click(".source .begins a[title^='The navigation']").await;

@@ -1,4 +1,4 @@
-//! A browser, as a person uses it.
+//! A browser, driven as a person uses it.
 
 use fantoccini::elements::Element;
 use fantoccini::{Client, ClientBuilder, Locator};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::driver::{Complaints, DevTools, Driver};
 use crate::support::{TestServer, eventually};
 
-/// Whether pages may run their script.
+/// Whether pages may run scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Script {
     Runs,
     Blocked,
 }
 
-/// How a page is looked at.
+/// The viewport and colour scheme in which a page is viewed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) name: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct Look {
     pub(crate) is_dark: bool,
 }
 
-/// The ways in which every page is looked at.
+/// The looks in which every page is viewed.
 pub(crate) const LOOKS: [Look; 4] = [
     Look { name: "wide", width: 1280, is_dark: false },
     Look { name: "wide-dark", width: 1280, is_dark: true },
@@ -34,13 +34,13 @@ pub(crate) const LOOKS: [Look; 4] = [
 /// A window of its own browser.
 pub(crate) struct Browser {
     client: Client,
-    /// Where the pages are, without a `/` at the end.
+    /// The base URL of the pages, without a trailing `/`.
     base: String,
     _driver: Driver,
 }
 
 impl Browser {
-    /// Opens a browser; nothing where none is installed.
+    /// Opens a browser; `None` where none is installed.
     pub(crate) async fn open(server: &TestServer, script: Script) -> Option<Self> {
         let driver = Driver::start()?;
         let javascript = if script == Script::Runs { 1 } else { 2 };
@@ -61,17 +61,16 @@ impl Browser {
         Some(Self { client, base: format!("http://{}/ui", server.address()), _driver: driver })
     }
 
-    /// Goes to a page.
     pub(crate) async fn goto(&self, path: &str) {
         self.client.goto(&format!("{}{path}", self.base)).await.expect("the page is shown");
     }
 
-    /// Goes to another service.
+    /// Switches to another service.
     pub(crate) fn turn_to(&mut self, server: &TestServer) {
         self.base = format!("http://{}/ui", server.address());
     }
 
-    /// The page that is shown, below `/ui`.
+    /// Returns the path of the current page, below `/ui`.
     pub(crate) async fn path(&self) -> String {
         let url = self.client.current_url().await.unwrap().to_string();
         url.strip_prefix(&self.base).unwrap_or(&url).to_owned()
@@ -85,7 +84,7 @@ impl Browser {
         self.client.refresh().await.expect("the page is shown again");
     }
 
-    /// The only element, as soon as it is there.
+    /// Waits for an element and returns the first match.
     pub(crate) async fn find(&self, css: &str) -> Element {
         eventually(&format!("{css} is on the page"), async || {
             let found = self.client.find_all(Locator::Css(css)).await.ok()?;
@@ -102,7 +101,7 @@ impl Browser {
         self.find(css).await.click().await.unwrap_or_else(|error| panic!("{css}: {error}"));
     }
 
-    /// Follows the link, or presses the button, with this text.
+    /// Clicks the link, button or summary with this text.
     pub(crate) async fn press(&self, text: &str) {
         let path = format!(
             "//a[normalize-space()='{text}'] | //button[normalize-space()='{text}'] | //summary[normalize-space()='{text}']"
@@ -114,19 +113,19 @@ impl Browser {
         found.click().await.unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
-    /// Types into a field, after emptying it.
+    /// Replaces the text of a field.
     pub(crate) async fn write(&self, css: &str, text: &str) {
         let field = self.find(css).await;
         field.clear().await.unwrap_or_else(|error| panic!("{css}: {error}"));
         field.send_keys(text).await.unwrap_or_else(|error| panic!("{css}: {error}"));
     }
 
-    /// Picks what a selection offers.
+    /// Selects an option.
     pub(crate) async fn choose(&self, css: &str, value: &str) {
         self.click(&format!("{css} option[value='{value}']")).await;
     }
 
-    /// What stands in a field.
+    /// Returns the value of a field.
     pub(crate) async fn value(&self, css: &str) -> String {
         self.find(css).await.prop("value").await.unwrap().unwrap_or_default()
     }
@@ -135,7 +134,7 @@ impl Browser {
         self.find(css).await.text().await.unwrap()
     }
 
-    /// Waits until a text can be read.
+    /// Waits until the page shows a text.
     pub(crate) async fn shows(&self, text: &str) {
         eventually(&format!("the page shows {text:?}"), async || {
             let body = self.client.find(Locator::Css("body")).await.ok()?;
@@ -144,17 +143,17 @@ impl Browser {
         .await;
     }
 
-    /// Runs the body of a function in the page and returns what it returns.
+    /// Runs a function body in the page and returns its result.
     pub(crate) async fn run(&self, script: &str) -> Value {
         self.client.execute(script, Vec::new()).await.unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// The same, for a script that calls its last argument when it is done.
+    /// Like [`run`](Self::run), for a script that calls its last argument when it is done.
     pub(crate) async fn wait_for(&self, script: &str, arguments: Vec<Value>) -> Value {
         self.client.execute_async(script, arguments).await.expect("the script ends")
     }
 
-    /// Types to whatever has the focus.
+    /// Types into the focused element.
     pub(crate) async fn keys(&self, keys: &str) {
         let focused = self.client.active_element().await.expect("something has the focus");
         focused.send_keys(keys).await.expect("it takes keys");
@@ -165,7 +164,7 @@ impl Browser {
         self.client.goto(&format!("data:text/html,{html}")).await.expect("the page is shown");
     }
 
-    /// Looks at pages in another way from now on.
+    /// Changes how pages are viewed from now on.
     pub(crate) async fn look(&self, look: Look) {
         let scheme = if look.is_dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
@@ -174,7 +173,7 @@ impl Browser {
         self.devtools(DevTools("Emulation.setDeviceMetricsOverride", size)).await;
     }
 
-    /// The page as a PNG file: the window, or all of it.
+    /// Takes a screenshot as PNG: of the window, or of the whole page.
     pub(crate) async fn picture(&self, is_whole: bool) -> Vec<u8> {
         use base64ct::Encoding as _;
         let asked = json!({"format": "png", "captureBeyondViewport": is_whole});
@@ -186,14 +185,14 @@ impl Browser {
         self.client.issue_cmd(command).await.expect("the browser does it")
     }
 
-    /// What the browser complained of: scripts that failed, what the policy of a page refused.
+    /// Returns what the browser complained about: failed scripts, and violations of the content security policy.
     pub(crate) async fn complaints(&self) -> Vec<String> {
         let entries = self.client.issue_cmd(Complaints).await.expect("the browser tells");
         let serious = entries.as_array().unwrap().iter().filter(|entry| entry["level"] == "SEVERE");
         serious.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Nothing failed in the pages that were shown.
+    /// Asserts that nothing failed in the pages shown so far.
     #[track_caller]
     pub(crate) fn assert_none(complaints: &[String]) {
         let serious: Vec<_> =

@@ -1,4 +1,4 @@
-//! What holds for every page: accessible, valid, light, at home in any window.
+//! Checks for every page: it is accessible, valid and small, and fits any window.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, LOOKS, Look};
 use crate::driver::is_there;
 
-/// A page with its assets, as sent.
+/// Maximum size of a page with its assets, as sent.
 const PAGE_BYTES_MAX: u64 = 60_000;
 
-/// The script, as sent.
+/// Maximum size of the script, as sent.
 const SCRIPT_BYTES_MAX: u64 = 15_000;
 
-/// WCAG 2.2 AA, and what axe-core counts as good practice beyond it.
+/// WCAG 2.2 AA, and the further rules that axe-core calls best practice.
 const RULES: [&str; 6] = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 const RUN_AXE: &str = "const done = arguments[arguments.length - 1];
@@ -23,7 +23,7 @@ const RUN_AXE: &str = "const done = arguments[arguments.length - 1];
       ({ violations }) => done(violations.map((it) => it.id + ': ' + it.help + ' ' + it.nodes.map((node) => node.target + ' ' + node.failureSummary + ' ' + node.html).join('; '))),
       (error) => done([String(error)]));";
 
-/// The bytes as they were sent: a page that came by POST is read from the document.
+/// A script that returns the page as it was sent. A page that answers a POST is read from the DOM instead.
 const SERVED: &str = "const done = arguments[0];
     fetch(location.href, { headers: { Accept: 'text/html' } }).then((answer) => answer.text()).then(done);";
 
@@ -38,17 +38,17 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser")
 }
 
-/// The pages of one test, checked as they are shown.
+/// Checks the pages of one test as they are shown.
 pub(crate) struct Checked<'a> {
     browser: &'a Browser,
     axe: String,
-    /// Where the pages are left as pictures and as they were sent.
+    /// The folder for screenshots and the HTML as it was sent.
     kept: PathBuf,
     violations: Vec<String>,
 }
 
 impl<'a> Checked<'a> {
-    /// Nothing where the checkers are not installed.
+    /// Returns `None` where the checkers are not installed.
     pub(crate) fn new(browser: &'a Browser, name: &str) -> Option<Self> {
         let axe = folder().join("node_modules/axe-core/axe.min.js");
         if !is_there(&[&axe], "npm ci --prefix tests/browser") {
@@ -60,7 +60,7 @@ impl<'a> Checked<'a> {
         Some(Self { browser, axe: fs::read_to_string(axe).unwrap(), kept, violations: Vec::new() })
     }
 
-    /// Goes to a page and looks at it in every way.
+    /// Goes to a page and checks it in every look.
     pub(crate) async fn visit(&mut self, name: &str, path: &str) {
         self.browser.goto(path).await;
         let weight = self.browser.run(WEIGHT).await;
@@ -74,7 +74,7 @@ impl<'a> Checked<'a> {
         self.here(name).await;
     }
 
-    /// Looks at the page that is shown in every way.
+    /// Checks the current page in every look.
     pub(crate) async fn here(&mut self, name: &str) {
         self.browser.run(&self.axe).await;
         for look in LOOKS {
@@ -91,7 +91,7 @@ impl<'a> Checked<'a> {
         self.browser.look(LOOKS[0]).await;
     }
 
-    /// Leaves the page as it is in the document to the validator, where it came by POST.
+    /// Saves the current DOM for the validator and checks the page: for a page that answers a POST.
     pub(crate) async fn posted(&mut self, name: &str) {
         let html = self.browser.run("return '<!DOCTYPE html>\\n' + document.documentElement.outerHTML").await;
         fs::write(self.kept.join(format!("{name}.html")), html.as_str().unwrap()).unwrap();
@@ -104,7 +104,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Every page is valid HTML, and nothing was wrong with any.
+    /// Asserts that every page is valid HTML and that no page had a violation.
     pub(crate) async fn finish(self) {
         let validator = folder().join("node_modules/.bin/html-validate");
         let output = Command::new(validator)

@@ -1,4 +1,4 @@
-//! Debian's `chromedriver`, one a browser, and what it is asked beyond the protocol of all browsers.
+//! Debian's `chromedriver`, one per browser, and its commands beyond the WebDriver standard.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,25 +13,25 @@ use reqwest::{Method, Url};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What can be wrong with an address.
+/// The error of an invalid URL.
 type NoUrl = <Url as FromStr>::Err;
 
-/// What a system has to have, and where Debian puts it.
+/// The required programs, where Debian installs them.
 const NEEDED: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromedriver"];
 
-/// How often a driver is started: the port that it is given for IPv4 may be somebody else's for IPv6, and then it ends.
+/// Maximum attempts to start a driver: the port that it gets for IPv4 may be taken for IPv6, and then it exits.
 const STARTS_MAX: usize = 5;
 
-/// A driver that runs; its browser ends with it.
+/// A running driver; its browser ends with it.
 pub(crate) struct Driver {
     child: Child,
     pub(crate) port: u16,
-    /// The home of the browser.
+    /// The home folder of the browser.
     _home: TempDir,
 }
 
 impl Driver {
-    /// Starts one; nothing where no browser is installed, which is said.
+    /// Starts a driver. Where no browser is installed, prints that and returns `None`.
     pub(crate) fn start() -> Option<Self> {
         if !is_there(&NEEDED, "apt-get install chromium chromium-driver") {
             return None;
@@ -41,7 +41,7 @@ impl Driver {
         Some(driver.unwrap_or_else(|| panic!("no driver says where it listens, but\n{said}")))
     }
 
-    /// Starts one; nothing where it ends before it listens, and what it has said until then.
+    /// Tries to start a driver. Returns `None` if it ends before it listens; `said` collects its output.
     fn try_start(said: &mut String) -> Option<Self> {
         let home = tempfile::Builder::new().prefix("collectory-browser-").tempdir().unwrap();
         let mut command = Command::new(NEEDED[1]);
@@ -59,7 +59,7 @@ impl Driver {
             child.wait().unwrap();
             return None;
         };
-        // What it says later is not waited for.
+        // Later output is discarded.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Some(Self { child, port, _home: home })
     }
@@ -79,7 +79,8 @@ impl Drop for Driver {
     }
 }
 
-/// Whether these files are there. If not, that is said past the harness, which shows nothing of a test that passes.
+/// Reports whether these files exist. Prints a missing file to standard error directly, because the test harness
+/// hides the output of a passing test.
 pub(crate) fn is_there(files: &[impl AsRef<Path>], remedy: &str) -> bool {
     let Some(missing) = files.iter().find(|file| !file.as_ref().exists()) else { return true };
     let missing = missing.as_ref().display();
@@ -89,7 +90,7 @@ pub(crate) fn is_there(files: &[impl AsRef<Path>], remedy: &str) -> bool {
     false
 }
 
-/// Asks the browser by its own protocol.
+/// A command of the Chrome DevTools Protocol.
 #[derive(Debug)]
 pub(crate) struct DevTools(pub(crate) &'static str, pub(crate) Value);
 
@@ -103,7 +104,7 @@ impl WebDriverCompatibleCommand for DevTools {
     }
 }
 
-/// What the browser complained of since it was asked last.
+/// A request for the browser log since the last request.
 #[derive(Debug)]
 pub(crate) struct Complaints;
 

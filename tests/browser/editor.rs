@@ -1,4 +1,4 @@
-//! An editor that follows `collectory init`: the YAML language server with our schema completes and tells.
+//! An editor set up by `collectory init`: the YAML language server completes and checks with our schema.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::driver::is_there;
 use crate::support::{Repo, program, run_to_end};
 
-/// After this many seconds the server has hung and is ended.
+/// After this many seconds the server counts as hung and is ended.
 const SECONDS_MAX: &str = "60";
 
-/// The language server as VS Code runs it, in a folder with the settings that are there.
+/// The language server as VS Code runs it, with the settings of a folder.
 struct Editor {
     server: Child,
     answers: BufReader<ChildStdout>,
@@ -51,7 +51,7 @@ impl Editor {
         write!(self.server.stdin.as_mut().unwrap(), "Content-Length: {}\r\n\r\n{text}", text.len()).unwrap();
     }
 
-    /// The next message; what the server asks for is answered.
+    /// Returns the next message; requests of the server are answered.
     fn hear(&mut self) -> Value {
         let mut len = 0;
         loop {
@@ -91,12 +91,12 @@ impl Editor {
         }
     }
 
-    /// Opens a file and returns what is told of it, with the line, as soon as something is.
+    /// Opens a file and returns its first diagnostics, with their lines.
     fn told(&mut self, name: &str, text: &str) -> Vec<(u64, String)> {
         self.show(name, text);
         loop {
             let told = self.next_told(name);
-            // Before it knows the schema, the server tells that nothing is wrong.
+            // Until it knows the schema, the server reports no diagnostics.
             if !told.is_empty() {
                 return told;
             }
@@ -108,7 +108,7 @@ impl Editor {
         self.send(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
     }
 
-    /// What is told next of a file that is open.
+    /// Returns the next diagnostics of an open file.
     fn next_told(&mut self, name: &str) -> Vec<(u64, String)> {
         let uri = self.uri(name);
         loop {
@@ -124,7 +124,7 @@ impl Editor {
         }
     }
 
-    /// What is offered at the end of a file.
+    /// Returns the completions at the end of a file.
     fn offered(&mut self, name: &str, text: &str) -> Vec<String> {
         self.show(name, text);
         let line = text.matches('\n').count();
@@ -154,7 +154,7 @@ fn an_editor_completes_attributes_and_tells_what_is_wrong() {
     if !is_there(&[&server], "npm ci --prefix tests/browser") {
         return;
     }
-    // The server looks into no folder whose name begins with a dot.
+    // The server ignores folders whose name begins with a dot.
     let folder = tempfile::Builder::new().prefix("collectory-editor-").tempdir().unwrap();
     run_to_end(program(folder.path()).args(["init", "mine"])).exits(0);
     let mut editor = Editor::open(&Repo::at(folder.path().join("mine")), &server);

@@ -1,4 +1,4 @@
-//! Every page, in light and dark, wide and narrow: accessible, valid and light.
+//! Every page in light and dark, wide and narrow windows: accessible, valid and small.
 
 use std::path::PathBuf;
 
@@ -94,7 +94,7 @@ async fn every_page_that_says_no_or_nothing_yet_is_accessible_and_valid() {
     pages.finish().await;
 }
 
-/// A folder in whose place something else stands, until this is dropped.
+/// Replaces a folder by a file until this is dropped.
 struct Misplaced {
     folder: PathBuf,
     aside: PathBuf,

@@ -1,4 +1,4 @@
-//! Contents that mean harm, and the limits of what a page may do.
+//! Malicious contents, and the limits of what a page may do.
 
 use serde_json::{Map, json};
 
@@ -6,7 +6,7 @@ use crate::browser::{Browser, LOOKS, Look, Script};
 use crate::scene::open;
 use crate::support::document;
 
-/// A script that would leave a trace, in every way that a page could be made to run it.
+/// Scripts that would leave a trace, in every way that could make a page run them.
 const ATTACKS: [&str; 6] = [
     "<script>window.harmed = 1</script>",
     "\"><img src=x onerror=\"window.harmed = 1\">",
@@ -74,7 +74,7 @@ async fn contents_that_mean_harm_are_shown_and_do_none() {
     }
     let complaints = browser.complaints().await;
     Browser::assert_none(&complaints);
-    // Saved from its form, a value that means harm stays what it is.
+    // A malicious value stays unchanged when its form is saved.
     browser.goto("/collections/attack-0").await;
     browser.write("#f-directory", "content").await;
     browser.press("Save").await;

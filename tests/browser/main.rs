@@ -1,11 +1,11 @@
-//! The web page as people meet it: the real program in a real browser.
+//! Tests of the web pages as people use them: the real program in a real browser.
 //!
-//! Needs Debian's `chromium` and `chromium-driver`, and for accessibility and valid HTML the packages of
-//! `tests/browser/package.json` (`npm ci`). `.ci/run` installs them; where they are missing the tests say so
-//! and check nothing, unless `COLLECTORY_BROWSER=required`.
+//! Needs Debian's `chromium` and `chromium-driver`, and the packages of `tests/browser/package.json` (`npm ci`) for
+//! the checks of accessibility and HTML. `.ci/run` installs them. Where they are missing, the tests say so and check
+//! nothing, unless `COLLECTORY_BROWSER=required`.
 //!
-//! Every page of a run is left as a picture in `target/tmp/pages`; with `COLLECTORY_PICTURES=examples/pictures`
-//! the three that README shows are made anew.
+//! A run leaves a screenshot of every page in `target/tmp/pages`. With `COLLECTORY_PICTURES=examples/pictures` it
+//! also renews the three pictures of the README.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed, and says where")]
 

@@ -1,4 +1,4 @@
-//! A service with something to look at: people, a history, an edit that is not committed, a broken file.
+//! A service with data to show: people, a history, an uncommitted edit, a broken file.
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use crate::browser::Browser;
 use crate::support::{Auth, Client, TestServer, document, eventually, media};
 
-/// Everybody who has a token here; the secret of each is `NAME-secret`.
+/// Everyone with a token; each secret is `NAME-secret`.
 const PEOPLE: [(&str, &str); 3] = [
     ("Mara Weiss", "[read, write, audit, operate]"),
     ("Jonas Okafor", "[read, write, audit]"),
@@ -29,22 +29,22 @@ fn policy() -> String {
     text
 }
 
-/// An empty service for those who have a token.
+/// An empty service that requires a token.
 pub(crate) async fn guarded() -> TestServer {
     TestServer::setup("small").unborn().auth(Auth::Policy(policy())).start().await
 }
 
-/// An empty service for everybody.
+/// An empty service that is open to everyone.
 pub(crate) async fn open() -> TestServer {
     TestServer::setup("small").unborn().auth(Auth::AllowAll).start().await
 }
 
-/// The API for somebody with a token.
+/// A client of the API with a person's token.
 pub(crate) fn client(server: &TestServer, name: &str) -> Client {
     server.client().with_token(&secret(name))
 }
 
-/// Signs in, as a person does.
+/// Signs in as a person does.
 pub(crate) async fn sign_in(browser: &Browser, name: &str) {
     browser.goto("/sign-in").await;
     browser.write("#secret", &secret(name)).await;
@@ -52,7 +52,7 @@ pub(crate) async fn sign_in(browser: &Browser, name: &str) {
     browser.shows("Sign out").await;
 }
 
-/// A guarded service that has been used for a while.
+/// A guarded service with a history.
 pub(crate) async fn lived_in() -> TestServer {
     let mut server = guarded().await;
     let (mara, jonas) = (client(&server, "Mara Weiss"), client(&server, "Jonas Okafor"));

@@ -1,4 +1,4 @@
-//! Two people at once, and pages that follow what happens.
+//! Two people at the same time, and pages that follow events.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::browser::{Browser, Script};
 use crate::scene::{client, lived_in, open, sign_in};
 use crate::support::{document, eventually};
 
-/// What happened is on a page that is looked at after at most so long.
+/// How soon an event must be visible on an open page.
 const LIVE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn what_happens_is_on_every_live_page_within_a_second() {
     }
     browser.shows("1 new event.").await;
 
-    // A hand edit, and a file that breaks, on the page of problems.
+    // The page of problems shows a hand edit and a file that breaks.
     browser.goto("/problems").await;
     browser.find("body[data-following]").await;
     server.repo().save("collections/photos.yaml", "type: media\nname: [Photos\n");
@@ -100,7 +100,7 @@ async fn what_happens_is_on_every_live_page_within_a_second() {
     })
     .await;
 
-    // A collection that somebody else deletes.
+    // Another person deletes the collection.
     browser.goto("/collections/jobs").await;
     browser.find("body[data-following]").await;
     mara.delete("jobs").await.is(204);
@@ -108,7 +108,7 @@ async fn what_happens_is_on_every_live_page_within_a_second() {
     browser.shows("Somebody has deleted this collection.").await;
     slowest = slowest.max(since.elapsed());
     assert!(slowest < LIVE_WAIT_MAX, "the slowest page took {slowest:?}");
-    // A saved file is believed once it has been still for a moment.
+    // A saved file is read only after it has been unchanged for a moment.
     assert!(until < LIVE_WAIT_MAX * 2, "the hand edit took {until:?}");
     Browser::assert_none(&browser.complaints().await);
 }
