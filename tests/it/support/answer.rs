@@ -1,10 +1,10 @@
-//! What came back, and everything that must be true of every answer.
+//! Answers, and the checks that every answer must pass.
 
 use serde_json::Value;
 
 use super::schema;
 
-/// Headers that an answer may have; another one is a decision that somebody has to take first.
+/// Headers that an answer may have; adding another one is a design decision.
 const HEADERS: &[&str] = &[
     "accept-ranges",
     "access-control-allow-credentials",
@@ -33,7 +33,7 @@ const HEADERS: &[&str] = &[
     "x-request-id",
 ];
 
-/// Code, title and status of every error.
+/// Status, code and title of every error.
 const ERRORS: &[(u16, &str, &str)] = &[
     (400, "bad_request", "Bad Request"),
     (400, "invalid_data", "Invalid Data"),
@@ -55,7 +55,7 @@ const ERRORS: &[(u16, &str, &str)] = &[
     (503, "outcome_unknown", "Outcome Unknown"),
 ];
 
-/// What was asked, as far as checking the answer needs it.
+/// The request, as far as the checks of the answer need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: String,
@@ -63,7 +63,7 @@ pub(crate) struct Asked {
     pub(crate) document: Option<Value>,
 }
 
-/// An answer that nobody has looked at.
+/// An answer that was not checked yet.
 #[derive(Debug)]
 #[must_use = "say what it has to be, with `is`"]
 pub(crate) struct Answer {
@@ -73,12 +73,12 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// An answer of the expected status that keeps every rule.
+/// An answer with the expected status that passed all checks.
 #[derive(Debug)]
 pub(crate) struct Good(Answer);
 
 impl Answer {
-    /// Says which status it must have, and checks everything that holds for all answers.
+    /// Asserts the status, and checks everything that holds for all answers.
     #[track_caller]
     pub(crate) fn is(self, status: u16) -> Good {
         assert_eq!(self.status, status, "{}", self.shown());
@@ -93,7 +93,7 @@ impl Answer {
         Good(self)
     }
 
-    /// The status, for tests that allow several.
+    /// Returns the status, for tests that allow several.
     pub(crate) fn status(&self) -> u16 {
         self.status
     }
@@ -175,7 +175,7 @@ impl Answer {
         }
     }
 
-    /// The rules of JSON:API 1.1 for a whole document.
+    /// Checks the rules of JSON:API 1.1 for a whole document.
     #[track_caller]
     fn check_document(&self, document: &Value) {
         let members = document.as_object().unwrap_or_else(|| panic!("not an object: {}", self.shown()));
@@ -258,7 +258,7 @@ impl Answer {
         }
     }
 
-    /// One source, and a pointer that leads to something in the request (jsonapi.md, D8).
+    /// Checks that an error has one source, and that a pointer refers to something in the request (jsonapi.md, D8).
     #[track_caller]
     fn check_source(&self, source: &Value) {
         let source = source.as_object().expect("a source is an object");
@@ -273,25 +273,25 @@ impl Answer {
 }
 
 impl Good {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.0.body).expect("the body was checked to be JSON")
     }
 
-    /// The member `data`.
+    /// Returns the member `data`.
     #[track_caller]
     pub(crate) fn data(&self) -> Value {
         self.json()["data"].clone()
     }
 
-    /// The attributes of the one resource.
+    /// Returns the attributes of the single resource.
     #[track_caller]
     pub(crate) fn attributes(&self) -> Value {
         self.json()["data"]["attributes"].clone()
     }
 
-    /// The ids of the resources in their order.
+    /// Returns the ids of the resources in their order.
     #[track_caller]
     pub(crate) fn ids(&self) -> Vec<String> {
         let json = self.json();
@@ -299,36 +299,35 @@ impl Good {
         items.iter().map(|item| item["id"].as_str().expect("an id is a string").to_owned()).collect()
     }
 
-    /// A header that must be there.
+    /// Returns a header that must be present.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> String {
         self.0.header(name).unwrap_or_else(|| panic!("{name} is missing: {}", self.0.shown())).to_owned()
     }
 
-    /// A header that may be there.
+    /// Returns a header that may be absent.
     pub(crate) fn header_if_any(&self, name: &str) -> Option<String> {
         self.0.header(name).map(str::to_owned)
     }
 
-    /// Everything that names the fault: code and source of the first error.
+    /// Returns the code and the source of the first error.
     #[track_caller]
     pub(crate) fn error(&self) -> (String, Value) {
         let error = &self.json()["errors"][0];
         (error["code"].as_str().unwrap_or_default().to_owned(), error["source"].clone())
     }
 
-    /// The detail of the first error.
+    /// Returns the detail of the first error.
     #[track_caller]
     pub(crate) fn detail(&self) -> String {
         self.json()["errors"][0]["detail"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The body as it came.
+    /// Returns the body as it arrived.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0.body
     }
 
-    /// The status.
     pub(crate) fn status(&self) -> u16 {
         self.0.status
     }

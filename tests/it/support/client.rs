@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Asked};
 use super::documents::document;
 
-/// The media type of JSON:API.
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
 
 /// The media type of atomic operations.
@@ -24,7 +23,7 @@ pub(crate) struct Client {
     token: Option<String>,
 }
 
-/// A request on its way.
+/// A request that was not sent yet.
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is sent"]
 pub(crate) struct Request {
@@ -43,17 +42,17 @@ impl Client {
         Self { http, address, base: base.trim_end_matches('/').to_owned(), token: None }
     }
 
-    /// The same client with a bearer token.
+    /// Returns the same client with a bearer token.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// The path of a collection, or of whatever else stands below the base path.
+    /// Returns the path of a collection, or of anything else below the base path.
     pub(crate) fn path(&self, below: &str) -> String {
         format!("{}{below}", self.base)
     }
 
-    /// Any request; `target` is below the base path.
+    /// Begins a request; `target` is below the base path.
     pub(crate) fn request(&self, method: &str, target: &str) -> Request {
         let target = self.path(target);
         let url = format!("http://{}{target}", self.address);
@@ -69,17 +68,17 @@ impl Client {
         self.request("GET", target).send().await
     }
 
-    /// The list of all collections.
+    /// Lists all collections.
     pub(crate) async fn list(&self) -> Answer {
         self.get("/collections").await
     }
 
-    /// One collection.
+    /// Reads one collection.
     pub(crate) async fn read(&self, key: &str) -> Answer {
         self.get(&format!("/collections/{key}")).await
     }
 
-    /// Creates from a whole request document.
+    /// Creates a collection from a whole request document.
     pub(crate) async fn create(&self, body: &Value) -> Answer {
         self.request("POST", "/collections").document(body).send().await
     }
@@ -89,12 +88,12 @@ impl Client {
         self.update(key, &document(key, attributes)).await
     }
 
-    /// Gives a document collection another name, and answers the revision.
+    /// Renames a document collection; returns the revision.
     pub(crate) async fn rename(&self, key: &str, name: &str) -> String {
         self.patch(key, json!({"name": name})).await.is(200).header("collectory-revision")
     }
 
-    /// Changes a collection by a whole request document.
+    /// Updates a collection with a whole request document.
     pub(crate) async fn update(&self, key: &str, body: &Value) -> Answer {
         self.request("PATCH", &format!("/collections/{key}")).document(body).send().await
     }
@@ -103,12 +102,11 @@ impl Client {
         self.request("DELETE", &format!("/collections/{key}")).send().await
     }
 
-    /// The id of the newest event of a collection.
+    /// Returns the id of the newest event of a collection.
     pub(crate) async fn newest_event(&self, key: &str) -> String {
         self.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200).ids().remove(0)
     }
 
-    /// Undoes an event.
     pub(crate) async fn undo(&self, event: &str) -> Answer {
         self.request("POST", &format!("/events/{event}/undo")).send().await
     }
@@ -126,18 +124,18 @@ impl Request {
         self
     }
 
-    /// A JSON:API document as the body.
+    /// Sets a JSON:API document as the body.
     pub(crate) fn document(self, body: &Value) -> Self {
         self.body(JSON_API, body)
     }
 
-    /// A form as a browser sends it.
+    /// Sets a form as the body, as a browser does.
     pub(crate) fn form(mut self, body: String) -> Self {
         self.http = self.http.header("Content-Type", "application/x-www-form-urlencoded").body(body);
         self
     }
 
-    /// JSON under another media type.
+    /// Sets JSON of any media type as the body.
     pub(crate) fn body(mut self, media_type: &str, body: &Value) -> Self {
         self.http = self.http.header("Content-Type", media_type).body(body.to_string());
         self.asked.document = Some(body.clone());
@@ -152,7 +150,7 @@ impl Request {
         }
     }
 
-    /// Sends, and returns nothing when the connection breaks before the answer is whole.
+    /// Sends the request; returns `None` if the connection breaks before the answer is complete.
     pub(crate) async fn attempt(self) -> Option<Answer> {
         Self::try_send(self.http, self.asked).await.ok()
     }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The folder of a fixture repository's content.
+/// Returns the folder with the content of a fixture repository.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let path = root().join("repos").join(name);
     assert!(path.is_dir(), "there is no fixture {path:?}");
     path
 }
 
-/// A request document.
+/// Reads a request document.
 pub(crate) fn request_fixture(name: &str) -> Value {
     let path = root().join("requests").join(name);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path:?}: {error}"));

@@ -1,4 +1,4 @@
-//! Servers before a folder of repositories: git's own daemon, http with a password, and a real `sshd`.
+//! Servers for a folder of repositories: git's own daemon, HTTP with a password, and a real `sshd`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// What the http server wants to be told as the password of `x-access-token`.
+/// The password of the user `x-access-token` at the HTTP server.
 pub(crate) const TOKEN: &str = "s3cret";
 
-/// The two as basic authentication has them.
+/// That user and password in basic authentication.
 pub(crate) const AUTHORIZATION: &str = "Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0";
 
 /// How long a server may take until it listens.
 const START_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A server and its port. It starts others as children of its own, so what is ended is their process group.
+/// A server and its port. It starts child processes, so its whole process group is ended.
 pub(crate) struct Daemon(Child, pub(crate) u16);
 
 impl Drop for Daemon {
@@ -48,7 +48,7 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A `git` command for a server, which sees no configuration of the user or the machine.
+/// A `git` command for a server, without the configuration of the user and of the machine.
 fn git(folder: &Path) -> Command {
     let mut command = Command::new("git");
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", folder);
@@ -56,7 +56,7 @@ fn git(folder: &Path) -> Command {
     command
 }
 
-/// `git daemon`, which takes pushes from everybody.
+/// Starts `git daemon`, which accepts pushes from everyone.
 pub(crate) fn git_daemon(folder: &Path) -> Daemon {
     let port = free_port();
     let mut command = git(folder);
@@ -65,7 +65,7 @@ pub(crate) fn git_daemon(folder: &Path) -> Daemon {
     Daemon::start(&mut command, port)
 }
 
-/// Which folders are served over http, to those who read and to those who push.
+/// The folders that are served over HTTP for reads and for pushes.
 #[derive(Debug, Clone)]
 pub(crate) struct Hosted {
     pub(crate) read: PathBuf,
@@ -78,7 +78,7 @@ impl Hosted {
     }
 }
 
-/// A server before `git http-backend` that wants a password; it ends with the process.
+/// Starts a server for `git http-backend` that requires a password; it ends with the process.
 pub(crate) fn serve_http(hosted: Hosted) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -91,7 +91,7 @@ pub(crate) fn serve_http(hosted: Hosted) -> u16 {
     port
 }
 
-/// A server that gives everybody this head, and keeps the heads that it was sent; it ends with the process.
+/// Starts a server that answers with this head and keeps the heads of requests; it ends with the process.
 pub(crate) fn serve_head(head: String) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let (port, sent) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
@@ -100,14 +100,14 @@ pub(crate) fn serve_head(head: String) -> (u16, Arc<Mutex<Vec<String>>>) {
         for mut stream in listener.incoming().flatten() {
             let Some(lines) = head_of(&mut BufReader::new(&stream)) else { continue };
             kept.lock().unwrap().push(lines.join("\n"));
-            // Whoever has gone hears nothing.
+            // The client may be gone.
             drop(write!(stream, "{head}Content-Length: 0\r\nConnection: close\r\n\r\n"));
         }
     });
     (port, sent)
 }
 
-/// The lines of a request's head.
+/// Reads the lines of a request's head.
 fn head_of(reader: &mut impl BufRead) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     loop {
@@ -120,7 +120,7 @@ fn head_of(reader: &mut impl BufRead) -> Option<Vec<String>> {
     }
 }
 
-/// Answers one request, if it comes whole, and closes the connection.
+/// Answers one request, if it arrives completely, and closes the connection.
 fn answer(mut stream: &TcpStream, hosted: &Hosted) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let lines = head_of(&mut reader)?;
@@ -162,7 +162,7 @@ fn answer(mut stream: &TcpStream, hosted: &Hosted) -> Option<()> {
     stream.write_all(&said[end + 4..]).ok()
 }
 
-/// A real `sshd` of our own, where there is one.
+/// Starts a real `sshd`, if one is installed.
 pub(crate) fn sshd(folder: &Path) -> Option<Daemon> {
     let program =
         ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).exists())?;
@@ -175,7 +175,7 @@ pub(crate) fn sshd(folder: &Path) -> Option<Daemon> {
     let host = fs::read_to_string(folder.join("host.pub")).unwrap();
     fs::write(folder.join("known_hosts"), format!("[127.0.0.1]:{port} {host}")).unwrap();
     let file = |name: &str| folder.join(name).display().to_string();
-    // What the user's shell and git do at home is not run with each connection, and a key exchange of a millisecond will do.
+    // `HOME` keeps the user's shell and git files out of connections; this key exchange takes only a millisecond.
     let config = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\nUsePAM no\nMaxStartups 1000\n\
          PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\n\
@@ -185,7 +185,7 @@ pub(crate) fn sshd(folder: &Path) -> Option<Daemon> {
         folder.display()
     );
     fs::write(folder.join("sshd_config"), config).unwrap();
-    // It may be started by root only where this folder is.
+    // Root can start `sshd` only if this folder exists.
     fs::create_dir_all("/run/sshd").ok();
     Some(Daemon::start(Command::new(program).args(["-D", "-e", "-f", &file("sshd_config")]), port))
 }

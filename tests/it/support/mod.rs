@@ -1,8 +1,7 @@
-//! What the tests stand on: the real program on a real repository, and a client that checks.
+//! The harness of the tests: the real program on a real repository, and a client that checks every answer.
 //!
-//! Nothing here knows the code of the service. It is started as a process, spoken to over a socket
-//! and looked at with the `git` command, so a test that passes says something about what a user
-//! gets.
+//! Nothing here uses the code of the service. The harness starts it as a process, talks to it over a socket and
+//! inspects the repository with the `git` command, so that a passing test is evidence of what a user gets.
 
 mod answer;
 mod chosen;

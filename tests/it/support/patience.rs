@@ -1,20 +1,19 @@
 //! The only place where a test waits.
 //!
-//! A test never sleeps for a guessed time: it asks whether something has become true, again and
-//! again, and gives up after one deadline that holds for the whole suite. The short park between
-//! two attempts only keeps a waiting test from taking the processor away from what it waits for;
-//! no outcome depends on its length.
+//! A test never sleeps for a guessed time. It checks repeatedly whether something has become true, and gives up after
+//! one deadline for the whole suite. The short pause between two attempts only keeps a waiting test from taking the
+//! processor away from what it waits for; no outcome depends on its length.
 
 use std::time::{Duration, Instant};
 
 use super::answer::{Answer, Good};
 
-/// After this time a test gives up on whatever should have become true.
+/// After this time a test stops waiting and fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(3);
 
-/// Asks until `attempt` has an answer.
+/// Repeats `attempt` until it returns a value.
 pub(crate) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -26,7 +25,7 @@ pub(crate) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> 
     }
 }
 
-/// Asks until the answer has a status.
+/// Repeats a request until the answer has a status.
 pub(crate) async fn eventually_is(what: &str, status: u16, ask: impl AsyncFn() -> Answer) -> Good {
     eventually(what, async || {
         let answer = ask().await;
@@ -35,7 +34,7 @@ pub(crate) async fn eventually_is(what: &str, status: u16, ask: impl AsyncFn() -
     .await
 }
 
-/// As [`eventually`], for code that is not asynchronous.
+/// Like [`eventually`], for code that is not asynchronous.
 pub(crate) fn eventually_sync<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A proxy between a service and its remote, which does what lines do.
+//! A proxy between a service and its remote that fails as network connections do.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -7,26 +7,26 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What the line does to connections that are made from now on.
+/// What the proxy does to connections that are opened from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// It carries everything.
+    /// Passes everything on.
     Pass,
-    /// It carries everything, each piece so much later.
+    /// Passes everything on, each chunk after this delay.
     Delay(Duration),
-    /// It ends connections at once.
+    /// Closes connections at once.
     Refuse,
-    /// It takes everything and answers nothing.
+    /// Reads everything and answers nothing.
     Swallow,
-    /// It ends after so many bytes to the remote.
+    /// Closes the connection after this many bytes to the remote.
     CutAfter(usize),
-    /// It carries pushes to the remote and not what the remote says of them.
+    /// Passes pushes on to the remote, and drops its answers to them.
     LoseAnswers,
-    /// The same of one push, and it ends all other connections.
+    /// Like `LoseAnswers` for one push; closes all other connections.
     LoseEverything,
 }
 
-/// The proxy; its connections end with the process.
+/// A proxy; its connections end with the process.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,
@@ -34,7 +34,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy before a port of this machine.
+    /// Starts a proxy to a port of this machine.
     pub(crate) fn before(port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a port");
         let proxy = Self {
@@ -51,7 +51,7 @@ impl Proxy {
         proxy
     }
 
-    /// Has the line do something else.
+    /// Changes what the proxy does to new connections.
     pub(crate) fn set(&self, line: Line) {
         *self.line.lock().unwrap() = line;
     }
@@ -65,7 +65,7 @@ fn carry(mut client: TcpStream, port: u16, shared: &Mutex<Line>) -> Option<()> {
     if line == Line::Swallow {
         return std::io::copy(&mut client, &mut std::io::sink()).ok().map(drop);
     }
-    // Git's own protocol begins with what is wanted.
+    // The git protocol starts with the requested service.
     let mut first = [0; 4096];
     let len = client.read(&mut first).ok()?;
     let is_push = first[..len].windows(16).any(|word| word == b"git-receive-pack");
@@ -84,7 +84,7 @@ fn carry(mut client: TcpStream, port: u16, shared: &Mutex<Line>) -> Option<()> {
         let mut buffer = [0; 4096];
         while let Ok(len @ 1..) = from.read(&mut buffer) {
             wait(line);
-            // What it says first is what it has; the commands come then, and its answer to them.
+            // The remote's first message lists its refs; its answer to the push comes after the commands.
             if !(is_lost && known.load(Ordering::SeqCst) > 0) && back.write_all(&buffer[..len]).is_err() {
                 break;
             }

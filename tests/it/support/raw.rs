@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::answer::{Answer, Asked};
 use super::patience::DEADLINE;
 
-/// A request whose every byte the test chooses.
+/// A request of which the test chooses every byte.
 #[derive(Debug, Clone)]
 pub(crate) struct RawRequest {
     pub(crate) method: String,
@@ -46,7 +46,7 @@ impl RawRequest {
         [head.as_bytes(), &self.body].concat()
     }
 
-    /// Sends the request on a connection of its own.
+    /// Sends the request on a new connection.
     pub(crate) fn send(&self, address: SocketAddr) -> Answer {
         let bytes = raw_exchange(address, &self.bytes());
         let asked = Asked {
@@ -58,10 +58,10 @@ impl RawRequest {
     }
 }
 
-/// Sends bytes and returns everything that comes back until the other side closes.
+/// Sends bytes and returns everything that arrives until the other side closes.
 ///
-/// A reset after the answer is no failure here: a server that refuses a body it does not want to
-/// read closes with the body unread, and the answer has arrived all the same.
+/// A reset after the answer is not a failure: a server that refuses a body closes the connection with the body
+/// unread, and the answer has arrived nevertheless.
 pub(crate) fn raw_exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("the service listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a time limit can be set");
@@ -87,7 +87,7 @@ pub(crate) fn raw_exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     received
 }
 
-/// Reads one HTTP/1.1 response.
+/// Parses one HTTP/1.1 response.
 pub(crate) fn parse(asked: Asked, bytes: &[u8]) -> Answer {
     let shown = String::from_utf8_lossy(bytes);
     let split = bytes.windows(4).position(|window| window == b"\r\n\r\n");

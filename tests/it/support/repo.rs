@@ -12,13 +12,13 @@ use super::patience::DEADLINE;
 /// The name and e-mail address of the person who edits by hand in these tests.
 pub(crate) const PERSON: (&str, &str) = ("Hand Editor", "hand@example.org");
 
-/// A repository, and the folder that holds it and everything beside it.
+/// A repository at a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Repo {
     path: PathBuf,
 }
 
-/// A `git` command that sees no configuration of the user or the machine, and leaves nothing behind that tidies.
+/// A `git` command without the configuration of the user and of the machine, and without automatic maintenance.
 pub(crate) fn git_command(folder: &Path) -> Command {
     let mut command = Command::new("git");
     hermetic(&mut command, folder);
@@ -26,7 +26,7 @@ pub(crate) fn git_command(folder: &Path) -> Command {
     command
 }
 
-/// Takes the user's own settings out of a command's environment.
+/// Removes the user's own settings from a command's environment.
 pub(crate) fn hermetic(command: &mut Command, home: &Path) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -48,12 +48,12 @@ pub(crate) fn hermetic(command: &mut Command, home: &Path) {
 }
 
 impl Repo {
-    /// The repository at a path, which may not exist yet.
+    /// Refers to the repository at a path, which may not exist yet.
     pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Makes an empty repository with a work tree, without a commit.
+    /// Creates an empty repository with a work tree and no commit.
     pub(crate) fn init(path: impl Into<PathBuf>) -> Self {
         let repo = Self::at(path);
         fs::create_dir_all(&repo.path).expect("a temporary folder can be made");
@@ -62,7 +62,7 @@ impl Repo {
         repo
     }
 
-    /// Makes a repository whose first commit holds a fixture.
+    /// Creates a repository whose first commit contains a fixture.
     pub(crate) fn seeded(path: impl Into<PathBuf>, name: &str) -> Self {
         let repo = Self::init(path);
         copy_folder(&fixture(name), &repo.path);
@@ -71,7 +71,7 @@ impl Repo {
         repo
     }
 
-    /// Makes a bare repository with the same history.
+    /// Creates a bare repository with the same history.
     pub(crate) fn bare_clone(&self, path: impl Into<PathBuf>) -> Self {
         let clone = Self::at(path);
         let target = clone.path.to_str().expect("temporary paths are UTF-8");
@@ -81,19 +81,18 @@ impl Repo {
         clone
     }
 
-    /// Tells git who works here.
+    /// Configures the person as git's user.
     pub(crate) fn introduce(&self) {
         let config = OpenOptions::new().append(true).open(self.git_folder().join("config"));
         let person = format!("[user]\n\tname = {}\n\temail = {}\n", PERSON.0, PERSON.1);
         config.and_then(|mut file| file.write_all(person.as_bytes())).expect("git made it");
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs git and returns what it printed, which must be a success.
+    /// Runs git, which must succeed, and returns its output.
     #[track_caller]
     pub(crate) fn git(&self, arguments: &[&str]) -> String {
         let output = self.try_git(arguments);
@@ -106,12 +105,12 @@ impl Repo {
         String::from_utf8(output.stdout).expect("git prints UTF-8 here").trim_end().to_owned()
     }
 
-    /// Runs git and returns whatever comes of it.
+    /// Runs git and returns its output, whether it succeeds or not.
     pub(crate) fn try_git(&self, arguments: &[&str]) -> Output {
         git_command(&self.path).args(arguments).output().expect("git is installed")
     }
 
-    /// The same; a lock that the service holds for a moment is waited for, as a person would.
+    /// Like [`try_git`](Self::try_git), but waits for a lock that the service holds for a moment, as a person would.
     pub(crate) fn git_when_free(&self, arguments: &[&str]) -> Output {
         let started = Instant::now();
         loop {
@@ -123,7 +122,7 @@ impl Repo {
         }
     }
 
-    /// Makes commits as `git fast-import` is told to; the work tree is not brought up to them.
+    /// Makes commits with `git fast-import`; the work tree is not updated.
     #[track_caller]
     pub(crate) fn fast_import(&self, stream: &str) {
         let mut command = git_command(&self.path);
@@ -142,7 +141,7 @@ impl Repo {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path:?}: {error}"))
     }
 
-    /// Whether the work tree has a file.
+    /// Reports whether the work tree has a file.
     pub(crate) fn has(&self, file: &str) -> bool {
         self.path.join(file).symlink_metadata().is_ok()
     }
@@ -176,42 +175,42 @@ impl Repo {
         fs::remove_file(self.path.join(file)).expect("a file can be removed");
     }
 
-    /// Commits everything as it stands in the work tree.
+    /// Commits everything in the work tree; returns the commit.
     pub(crate) fn commit(&self, message: &str) -> String {
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "--message", message]);
         self.head()
     }
 
-    /// The id of the head.
+    /// Returns the id of the head.
     #[track_caller]
     pub(crate) fn head(&self) -> String {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// The tip of a branch, if it has one.
+    /// Returns the tip of a branch, if it has one.
     pub(crate) fn tip(&self, branch: &str) -> Option<String> {
         let name = format!("refs/heads/{branch}");
         let output = self.try_git(&["rev-parse", "--quiet", "--verify", &name]);
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// How many commits the head reaches.
+    /// Returns the number of commits that the head reaches.
     pub(crate) fn commit_count(&self) -> usize {
         self.git(&["rev-list", "--count", "HEAD"]).parse().expect("a count is a number")
     }
 
-    /// The subjects, newest first.
+    /// Returns the subjects, newest first.
     pub(crate) fn subjects(&self) -> Vec<String> {
         self.git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
     }
 
-    /// One field of a commit in git's own format language.
+    /// Returns one field of a commit, in git's own format language.
     pub(crate) fn field(&self, revision: &str, format: &str) -> String {
         self.git(&["log", "-1", &format!("--format={format}"), revision])
     }
 
-    /// The trailers of a commit, as `git interpret-trailers` reads them.
+    /// Returns the trailers of a commit, as `git interpret-trailers` reads them.
     pub(crate) fn trailers(&self, revision: &str) -> Vec<(String, String)> {
         let message = self.field(revision, "%B");
         let file = self.path.with_extension("message");
@@ -225,7 +224,7 @@ impl Repo {
         parsed.lines().map(pair).collect()
     }
 
-    /// The values of one trailer of a commit.
+    /// Returns the values of one trailer of a commit.
     pub(crate) fn trailer(&self, revision: &str, name: &str) -> Vec<String> {
         self.trailers(revision)
             .into_iter()
@@ -234,13 +233,13 @@ impl Repo {
             .collect()
     }
 
-    /// What `git status` says, one line a file.
+    /// Returns the output of `git status`, one line per file.
     #[track_caller]
     pub(crate) fn status(&self) -> String {
         self.git(&["status", "--porcelain", "--untracked-files=all"])
     }
 
-    /// Fails unless git finds nothing wrong in the repository.
+    /// Asserts that git finds nothing wrong in the repository.
     #[track_caller]
     pub(crate) fn fsck(&self) {
         let output = self.try_git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
@@ -251,31 +250,30 @@ impl Repo {
         assert!(output.status.success() && faults.is_empty(), "git fsck: {faults:#?}");
     }
 
-    /// Whether it has no work tree.
+    /// Reports whether the repository has no work tree.
     pub(crate) fn is_bare(&self) -> bool {
         !self.has(".git")
     }
 
-    /// The folder with git's own files.
+    /// Returns the folder with git's own files.
     pub(crate) fn git_folder(&self) -> PathBuf {
         let inner = self.path.join(".git");
         match inner.is_dir() {
             true => inner,
-            // It is bare, or another one's: of a linked work tree, say.
+            // The repository is bare, or a linked work tree of another one.
             false => self.path.join(self.git(&["rev-parse", "--git-common-dir"])),
         }
     }
 
-    /// The file of a loose object.
+    /// Returns the file of a loose object.
     pub(crate) fn object_file(&self, name: &str) -> PathBuf {
         let id = self.git(&["rev-parse", name]);
         self.git_folder().join("objects").join(&id[..2]).join(&id[2..])
     }
 
-    /// Lock files and temporary files of git's that nobody holds any more.
+    /// Returns the lock files and temporary files of git that no process holds any more.
     ///
-    /// The service's own advisory lock is the one file that may stay: what locks is not that the
-    /// file exists.
+    /// The service's own lock file may stay, because an advisory lock does not depend on the file's existence.
     pub(crate) fn strays(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.git_folder(), &mut |path| {

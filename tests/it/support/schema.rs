@@ -1,7 +1,7 @@
-//! Every answer against the OpenAPI document.
+//! Checks every answer against the OpenAPI document.
 //!
-//! A schema of OpenAPI 3.1 is JSON Schema 2020-12, so the document itself, with a `$ref` to the
-//! response's schema at its root, is the schema to check with: `#/components/...` resolves in place.
+//! A schema of OpenAPI 3.1 is JSON Schema 2020-12. The document itself is therefore the schema to check with, with a
+//! `$ref` to the response's schema at its root: `#/components/...` resolves in place.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
 
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// The OpenAPI document as it stands in the source.
+/// The OpenAPI document from the source.
 pub(crate) fn openapi() -> &'static Value {
     &DOCUMENT
 }
@@ -54,7 +54,7 @@ pub(crate) fn check(asked: &Asked, status: u16, body: &Value) -> Result<(), Stri
     if faults.is_empty() { Ok(()) } else { Err(format!("against {pointer}:\n{}", faults.join("\n"))) }
 }
 
-/// Paths outside the document: health, and whatever does not exist.
+/// Checks paths outside the document: health, and paths that do not exist.
 fn without_path(asked: &Asked, status: u16) -> Result<(), String> {
     let path = asked.target.split('?').next().unwrap_or_default();
     let health = path.ends_with("/livez") || path.ends_with("/readyz");
@@ -62,8 +62,8 @@ fn without_path(asked: &Asked, status: u16) -> Result<(), String> {
     if health || refused { Ok(()) } else { Err(format!("{path} is not in the OpenAPI document")) }
 }
 
-/// The pointer to the path item that a request's path belongs to, and whether something (a base
-/// path, if it is the right one) stands before it.
+/// Returns the pointer to the path item of a request's path, and whether a prefix precedes the path (a base path, if
+/// it is the right one).
 fn path_item(target: &str) -> Option<(String, bool)> {
     let path = target.split('?').next().unwrap_or_default();
     let parts: Vec<_> = path.split('/').skip(1).collect();
@@ -82,7 +82,7 @@ fn path_item(target: &str) -> Option<(String, bool)> {
     Some((resolved(&format!("/paths/{}", escaped(best))), prefixed))
 }
 
-/// Follows references until there is content.
+/// Follows references to the content.
 fn resolved(pointer: &str) -> String {
     let mut pointer = pointer.to_owned();
     while let Some(next) = openapi().pointer(&pointer).and_then(|value| value["$ref"].as_str()) {

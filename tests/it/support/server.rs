@@ -17,7 +17,7 @@ use super::client::Client;
 use super::patience::{eventually, eventually_sync};
 use super::repo::{Repo, hermetic};
 
-/// Who may use the service.
+/// The authorization of the service.
 #[derive(Debug, Clone)]
 pub(crate) enum Auth {
     /// `--auth none`: no authentication, no OpenAPI routes.
@@ -28,7 +28,7 @@ pub(crate) enum Auth {
     Policy(String),
 }
 
-/// Which repository the service gets.
+/// The repository that the service gets.
 #[derive(Debug, Clone)]
 enum Given {
     Fixture(String),
@@ -51,11 +51,10 @@ pub(crate) struct Setup {
     listen: String,
 }
 
-/// A running service with a repository of its own.
+/// A running service with its own repository.
 ///
-/// When it is dropped it is stopped as an operator would, and its repository must then be sound:
-/// nothing for `git fsck` to find, no lock or temporary file left, and `git status` as the test
-/// has declared with [`leaves`](Self::leaves).
+/// Dropping it stops the service as an operator would. The repository must then be sound: `git fsck` finds nothing,
+/// no lock or temporary file is left, and `git status` is as the test has declared with [`leaves`](Self::leaves).
 pub(crate) struct TestServer {
     folder: TempDir,
     repo: Repo,
@@ -72,7 +71,7 @@ struct Process {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// How a program ended and what it said.
+/// How a program ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
@@ -81,7 +80,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// The exit code, which it must have.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.status.code(), Some(code), "{self:#?}");
@@ -89,7 +88,7 @@ impl Finished {
     }
 }
 
-/// The program under test, in an environment of its own.
+/// The program under test, in an isolated environment.
 pub(crate) fn program(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_collectory"));
     hermetic(&mut command, folder);
@@ -99,42 +98,42 @@ pub(crate) fn program(folder: &Path) -> Command {
 }
 
 impl Setup {
-    /// Who may use the service.
+    /// Sets the authorization.
     pub(crate) fn auth(mut self, auth: Auth) -> Self {
         self.auth = auth;
         self
     }
 
-    /// A flag of `serve`, with its value if it has one.
+    /// Adds a flag of `serve`, with its value if it has one.
     pub(crate) fn flag(mut self, flag: &[&str]) -> Self {
         self.flags.extend(flag.iter().map(|&part| part.to_owned()));
         self
     }
 
-    /// A variable of the environment.
+    /// Adds an environment variable.
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// How many files a program may have open unless it asks for more (`ulimit -S -n`).
+    /// Limits how many files the program may have open, unless it raises the limit (`ulimit -S -n`).
     pub(crate) fn open_files(self, count: u32) -> Self {
-        // The harness may open no fewer itself, and a limit is inherited.
+        // A shell sets the limit, because it is inherited and must not apply to the harness.
         self.through(&["sh", "-c", "ulimit -S -n \"$0\" && exec \"$@\"", &count.to_string()])
     }
 
-    /// How many files it may have open, and no more.
+    /// Limits how many files the program may have open, with a hard limit (`ulimit -n`).
     pub(crate) fn open_files_max(self, count: u32) -> Self {
         self.through(&["sh", "-c", "ulimit -n \"$0\" && exec \"$@\"", &count.to_string()])
     }
 
-    /// Started by root, it may do what root may only as far as anybody may (capabilities(7)).
+    /// Takes root's privileges from the service if root runs the tests (capabilities(7)).
     pub(crate) fn without_capabilities(self) -> Self {
         let is_root = rustix::process::geteuid().is_root();
         if is_root { self.through(&["setpriv", "--bounding-set=-all", "--"]) } else { self }
     }
 
-    /// No file can have a second name; `folder` is for the program that sees to that.
+    /// Makes hard links fail; `folder` is for the program that ensures that.
     pub(crate) fn without_links(self, folder: &Path) -> Self {
         let program = folder.join("no_links");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/no_links.c");
@@ -143,7 +142,7 @@ impl Setup {
         self.through(&[&program.to_string_lossy()])
     }
 
-    /// Calls below the repository fail while the file `fault` in this folder says so (`fail.c`).
+    /// Makes calls below the repository fail while the file `fault` in this folder says so (`fail.c`).
     pub(crate) fn failing(self, folder: &Path) -> Self {
         let library = folder.join("fail.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/fail.c");
@@ -160,24 +159,24 @@ impl Setup {
             .environment("FAIL_BELOW", &below)
     }
 
-    /// Which rights new files don't have (`umask`).
+    /// Sets the permissions that new files don't have (`umask`).
     pub(crate) fn umask(self, mask: &str) -> Self {
         self.through(&["sh", "-c", "umask \"$0\" && exec \"$@\"", mask])
     }
 
-    /// A program that starts the service.
+    /// Adds a program through which the service is started.
     fn through(mut self, wrapper: &[&str]) -> Self {
         self.wrapper.extend(wrapper.iter().map(|&part| part.to_owned()));
         self
     }
 
-    /// `--base-path`.
+    /// Sets `--base-path`.
     pub(crate) fn base_path(mut self, base: &str) -> Self {
         base.clone_into(&mut self.base);
         self.flag(&["--base-path", base])
     }
 
-    /// The fixture's history in a repository without a work tree.
+    /// Uses a repository with the fixture's history and no work tree.
     pub(crate) fn bare(mut self) -> Self {
         self.given = match self.given {
             Given::Fixture(name) => Given::Bare(name),
@@ -186,32 +185,32 @@ impl Setup {
         self
     }
 
-    /// A repository without a first commit.
+    /// Uses a repository without a commit.
     pub(crate) fn unborn(mut self) -> Self {
         self.given = Given::Unborn;
         self
     }
 
-    /// No repository: the service makes it.
+    /// Uses no repository: the service creates it.
     pub(crate) fn absent(mut self) -> Self {
         self.given = Given::Absent;
         self
     }
 
-    /// A repository that the test has made, kept alive by the test.
+    /// Uses a repository that the test has made and keeps alive.
     pub(crate) fn repository(mut self, path: &Path) -> Self {
         self.given = Given::Own(path.to_owned());
         self
     }
 
-    /// Starts the service and waits until it answers.
+    /// Starts the service and waits until it is ready.
     pub(crate) async fn start(self) -> TestServer {
         let server = self.start_unchecked();
         server.answers().await;
         server
     }
 
-    /// Starts the service, for tests that let it listen where the harness does not look.
+    /// Starts the service without waiting, for tests in which the harness can't ask whether it is ready.
     pub(crate) fn start_unchecked(self) -> TestServer {
         let (folder, repo) = self.prepared();
         let process = Process::spawn(self.command(folder.path(), &repo));
@@ -220,13 +219,13 @@ impl Setup {
         TestServer { folder, repo, setup: self, process, client, status: None }
     }
 
-    /// Starts a service that must refuse to run, and returns what it said.
+    /// Starts a service that must refuse to run; returns its output.
     pub(crate) fn refused(self) -> Finished {
         let (folder, repo) = self.prepared();
         run_to_end(&mut self.command(folder.path(), &repo))
     }
 
-    /// A folder with all that the service is given.
+    /// Prepares a folder with everything that the service is given.
     fn prepared(&self) -> (TempDir, Repo) {
         let folder = tempfile::Builder::new().prefix("collectory-it-").tempdir().expect("a temporary folder");
         let path = folder.path().join("settings");
@@ -266,7 +265,7 @@ impl Setup {
     }
 }
 
-/// Runs a program to its end; one that does not end within the deadline is killed and fails.
+/// Runs a program to its end. A program that exceeds the deadline is killed, and the test fails.
 #[track_caller]
 pub(crate) fn run_to_end(command: &mut Command) -> Finished {
     let mut child =
@@ -298,7 +297,7 @@ impl Drop for KillOnDrop {
 
 impl Process {
     fn spawn(mut command: Command) -> Self {
-        // A group of its own, to be killed with whatever it has started.
+        // In its own process group, so that its child processes can be killed too.
         let command = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let log = Arc::new(Mutex::new(String::new()));
@@ -335,7 +334,7 @@ impl Process {
     }
 
     fn kill_group(&self) {
-        // It may have ended by itself.
+        // The group may have ended already.
         kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
     }
 
@@ -346,7 +345,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that was waited for has no group any more, and its number may be another's.
+        // After a wait the group no longer exists, and its id may be reused.
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             self.kill_group();
             self.child.wait().ok();
@@ -354,7 +353,7 @@ impl Drop for Process {
     }
 }
 
-/// The address in `listening on http://127.0.0.1:8080/`, or `https`.
+/// Parses the address in `listening on http://127.0.0.1:8080/`, or `https`.
 fn address_in(line: &str) -> Option<SocketAddr> {
     let rest = line.strip_prefix("listening on http")?.trim_start_matches('s').strip_prefix("://")?;
     rest.split('/').next()?.trim().parse().ok()
@@ -371,7 +370,7 @@ fn follow(mut stream: impl BufRead + Send + 'static, log: Arc<Mutex<String>>) ->
 }
 
 impl TestServer {
-    /// A service on a fixture repository with a work tree, without authentication.
+    /// Sets up a service on a fixture repository with a work tree, without authentication.
     pub(crate) fn setup(fixture: &str) -> Setup {
         Setup {
             given: Given::Fixture(fixture.to_owned()),
@@ -384,48 +383,47 @@ impl TestServer {
         }
     }
 
-    /// The same, started.
+    /// Starts a service with [`setup`](Self::setup) alone.
     pub(crate) async fn on(fixture: &str) -> Self {
         Self::setup(fixture).start().await
     }
 
-    /// The client; its methods are the server's own.
+    /// Returns the client; the server dereferences to it.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The repository.
     pub(crate) fn repo(&self) -> &Repo {
         &self.repo
     }
 
-    /// A folder for the test, outside the repository.
+    /// Returns a folder for the test, outside the repository.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Where the service listens.
+    /// Returns the address on which the service listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.running().address
     }
 
-    /// Everything that was logged so far.
+    /// Returns the log so far.
     pub(crate) fn log(&self) -> String {
         self.running().log()
     }
 
-    /// Waits until the log says so: it comes through a pipe, and an answer that tells of the same may be
-    /// here before it.
+    /// Waits until the log contains a text. The log comes through a pipe, so an answer about the same event may
+    /// arrive first.
     pub(crate) async fn logs(&self, text: &str) {
         eventually("it is logged", async || self.log().contains(text).then_some(())).await;
     }
 
-    /// Declares what `git status --porcelain` shows in the end; nothing, unless declared.
+    /// Declares what `git status --porcelain` shows in the end; by default nothing.
     pub(crate) fn leaves(&mut self, status: &str) {
         self.status = Some(status.trim_end().to_owned());
     }
 
-    /// Waits until the service says that it is ready.
+    /// Waits until the service is ready.
     pub(crate) async fn answers(&self) {
         eventually("the service is ready", async || {
             let answer = self.client.request("GET", "/readyz").attempt().await?;
@@ -434,7 +432,7 @@ impl TestServer {
         .await;
     }
 
-    /// Stops as an operator does and checks that it went well.
+    /// Stops the service as an operator does, and asserts that it succeeds. Returns the log.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
         let mut process = self.process.take().expect("the service runs");
@@ -445,7 +443,7 @@ impl TestServer {
         log
     }
 
-    /// Waits for the service to end by itself, with this exit code; answers its log.
+    /// Waits for the service to end by itself with this exit code; returns its log.
     #[track_caller]
     pub(crate) fn ends(&mut self, code: i32) -> String {
         let mut process = self.process.take().expect("the service runs");
@@ -455,21 +453,21 @@ impl TestServer {
         log
     }
 
-    /// Ends the process as a power cut would.
+    /// Kills the process, as a power cut would.
     pub(crate) fn kill(&mut self) {
         let mut process = self.process.take().expect("the service runs");
         process.child.kill().expect("a child can be killed");
         process.wait();
     }
 
-    /// The same with whatever it has started.
+    /// Like [`kill`](Self::kill), together with the processes that the service has started.
     pub(crate) fn kill_group(&mut self) {
         let mut process = self.process.take().expect("the service runs");
         process.kill_group();
         process.wait();
     }
 
-    /// Waits for the end of a service that somebody else kills.
+    /// Waits for the end of a service that something else kills.
     #[track_caller]
     pub(crate) fn was_killed(&mut self) {
         let mut process = self.process.take().expect("the service runs");
@@ -477,31 +475,30 @@ impl TestServer {
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "the log:\n{}", process.log());
     }
 
-    /// Ends what the service has started, and what that has started: those who speak to the remote.
+    /// Kills the processes that the service has started, and theirs: the transfers with the remote.
     pub(crate) fn kill_transfers(&self) {
         let own = self.running().child.id();
         let threads = fs::read_dir(format!("/proc/{own}/task")).into_iter().flatten().flatten();
         let of_threads = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
         for children in of_threads {
             for group in children.split_whitespace().filter_map(|it| Pid::from_raw(it.parse().ok()?)) {
-                // Each leads a group of its own; one that has ended by itself is no failure.
+                // Each leads its own process group; one that has already ended is not a failure.
                 kill_process_group(group, Signal::KILL).ok();
             }
         }
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         self.running().signal(signal);
     }
 
-    /// Starts again after `stop` or `kill`, with the same settings and another port.
+    /// Starts the service again after `stop` or `kill`, with the same settings and another port.
     pub(crate) async fn start_again(&mut self) {
         self.start_again_unready();
         self.answers().await;
     }
 
-    /// The same, for a repository that can't be read yet.
+    /// Like [`start_again`](Self::start_again), for a repository that can't be read yet.
     pub(crate) fn start_again_unready(&mut self) {
         assert!(self.process.is_none(), "the service runs already");
         let process = Process::spawn(self.setup.command(self.folder.path(), &self.repo));
@@ -509,25 +506,25 @@ impl TestServer {
         self.process = Some(process);
     }
 
-    /// Stops and starts.
+    /// Stops the service and starts it again.
     pub(crate) async fn restart(&mut self) {
         self.stop();
         self.start_again().await;
     }
 
-    /// The same, at the same address.
+    /// Like [`restart`](Self::restart), at the same address.
     pub(crate) async fn restart_here(&mut self) {
         self.setup.listen = self.address().to_string();
         self.restart().await;
     }
 
-    /// Gives a flag another value, from the next start on.
+    /// Changes the value of a flag, from the next start on.
     pub(crate) fn reflag(&mut self, name: &str, value: &str) {
         let at = self.setup.flags.iter().position(|flag| flag == name).expect("the flag was given");
         value.clone_into(&mut self.setup.flags[at + 1]);
     }
 
-    /// Waits until something is a problem, and returns its resource.
+    /// Waits until there is a problem with this id, and returns its resource.
     pub(crate) async fn problem(&self, path: &str) -> serde_json::Value {
         eventually(&format!("{path} is a problem"), async || {
             let problems = self.get("/problems").await.is(200).data();
@@ -564,7 +561,7 @@ impl TestServer {
         .await
     }
 
-    /// Waits until a key is not served any more.
+    /// Waits until a key is no longer served.
     pub(crate) async fn loses(&self, key: &str) {
         eventually(&format!("{key} is gone"), async || {
             let answer = self.read(key).await;
@@ -582,7 +579,7 @@ impl TestServer {
         .await;
     }
 
-    /// Commits by hand all that stands in the work tree, waits until that is served, and answers the revision.
+    /// Commits everything in the work tree by hand, and waits until that is served. Returns the revision.
     pub(crate) async fn commit_by_hand(&self, message: &str) -> String {
         let revision = self.repo.commit(message);
         self.serves(&revision).await;

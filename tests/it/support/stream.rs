@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::patience::DEADLINE;
 
-/// An open stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     /// The head of the answer, in lower case.
@@ -16,7 +15,7 @@ pub(crate) struct Stream {
     text: String,
 }
 
-/// Something that was said.
+/// A message of the stream.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Heard {
     pub(crate) id: Option<String>,
@@ -25,24 +24,24 @@ pub(crate) struct Heard {
 }
 
 impl Stream {
-    /// Opens `GET /events` with a query (`?…` or nothing), after an event or from now on.
+    /// Opens `GET /events` with a query (`?…` or empty), after an event or from now on.
     pub(crate) fn open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Self {
         Self::try_open(address, query, last_event_id).expect("the service answers")
     }
 
-    /// The same from now on, with a token.
+    /// Like [`open`](Self::open) from now on, with a token.
     pub(crate) fn open_with_token(address: SocketAddr, query: &str, token: &str) -> Self {
         let header = format!("Authorization: Bearer {token}\r\n");
         Self::try_open_with(address, query, &header).expect("the service answers")
     }
 
-    /// The same of a service that may be gone.
+    /// Like [`open`](Self::open), for a service that may be down.
     pub(crate) fn try_open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Option<Self> {
         let resume = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         Self::try_open_with(address, query, &resume)
     }
 
-    /// Opens any path, with header lines.
+    /// Opens any path, with further header lines.
     #[track_caller]
     pub(crate) fn of(address: SocketAddr, path: &str, headers: &str) -> Self {
         Self::try_of(address, path, headers).expect("the service answers")
@@ -66,7 +65,7 @@ impl Stream {
         Some(Self { head: head.to_lowercase(), body, text: String::new() })
     }
 
-    /// The next lines up to a blank one, whatever they say; `None` at the end.
+    /// Returns the next lines up to a blank one, whatever they are; `None` at the end.
     pub(crate) fn block(&mut self) -> Option<String> {
         while !self.text.contains("\n\n") {
             let mut size = String::new();
@@ -82,7 +81,7 @@ impl Stream {
         Some(block)
     }
 
-    /// The next thing that is said, comments aside; `None` at the end.
+    /// Returns the next message, skipping comments; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<Heard> {
         loop {
             let block = self.block()?;
@@ -98,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// The next event, heartbeats aside.
+    /// Returns the next event, skipping heartbeats.
     #[track_caller]
     pub(crate) fn event(&mut self) -> Heard {
         loop {
