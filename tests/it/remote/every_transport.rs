@@ -1,5 +1,5 @@
-//! What holds however the remote is reached: each of these is tried over a folder, `git daemon`, http with a password,
-//! and ssh where an `sshd` is installed.
+//! Promises that hold for every transport. Each is tested over a folder, `git daemon`, HTTP with a password, and SSH
+//! where `sshd` is installed.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::transports::{By, Reached};
 use super::{Hub, create, goes_on, is_in_state, tells_of, touch, unavailable};
 use crate::support::{document, eventually};
 
-/// One test for each transport.
+/// Makes one test for each transport.
 macro_rules! over_every_transport {
     ($($promise:ident),* $(,)?) => {$(
         mod $promise {
@@ -94,7 +94,7 @@ async fn a_lost_race_is_decided_again(reached: &Reached) {
 }
 
 async fn what_was_written_at_one_instance_is_read_at_another(reached: &Reached) {
-    // However slow the machine is.
+    // Long enough for any slow machine.
     let patient = ["--follow", "--min-revision-wait-ms", "30000"];
     let (one, follower) = (reached.setup().start().await, reached.setup().flag(&patient).start().await);
     for round in ["1", "2"] {
@@ -183,7 +183,7 @@ async fn what_was_written_before_it_was_pushed_is_merged(reached: &Reached) {
     let mut server = reached.setup().flag(&["--remote-ack", "local"]).start().await;
     hub.goes_away();
     let mine = server.patch("posts", json!({"x-mine": 1})).await.is(200).header("collectory-revision");
-    // What still tries to push would be faster than the person.
+    // A transfer that still tries to push would be faster than the person.
     server.kill_transfers();
     server.stop();
     hub.comes_back();

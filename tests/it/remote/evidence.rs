@@ -1,5 +1,5 @@
-//! What a run of many calls leaves behind when its judge finds a fault: enough to explain that one, since the next run
-//! may not meet it.
+//! The evidence that a run of many calls leaves when its judge finds a fault: enough to explain it, because the next
+//! run may not reproduce it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,11 +8,11 @@ use std::time::{Instant, SystemTime};
 use crate::linearizable::Call;
 use crate::support::{Repo, copy_folder};
 
-/// What was done to the services, and when.
+/// The faults that a run caused, and when.
 pub(super) struct Evidence {
     seed: u64,
     began: Instant,
-    /// When that was, by the clock of the logs.
+    /// The start of the run, by the clock of the logs.
     clock: SystemTime,
     faults: Vec<(Instant, String)>,
 }
@@ -27,7 +27,7 @@ impl Evidence {
         self.faults.push((Instant::now(), fault));
     }
 
-    /// All that is known of a run; it is kept when this is dropped in a panic.
+    /// Collects everything known of a run. It is written to disk if this is dropped in a panic.
     pub(super) const fn of<'a>(
         &'a self,
         calls: &'a [Call],
@@ -37,7 +37,7 @@ impl Evidence {
         Kept { evidence: self, calls, logs, repos }
     }
 
-    /// The calls and faults in the order in which they began, in seconds since the start.
+    /// Lists the calls and faults in the order in which they began, in seconds since the start.
     fn told(&self, calls: &[Call]) -> String {
         let since = |at: Instant| at.duration_since(self.began).as_secs_f64();
         let faults = self.faults.iter().map(|(at, what)| (*at, format!("{:.3} {what}", since(*at))));
@@ -58,7 +58,7 @@ impl Evidence {
     }
 }
 
-/// The run, and what is left of it.
+/// A run, and everything known of it.
 pub(super) struct Kept<'a> {
     evidence: &'a Evidence,
     calls: &'a [Call],
@@ -81,7 +81,7 @@ impl Drop for Kept<'_> {
         for (number, log) in (self.logs)().iter().enumerate() {
             drop(fs::write(folder.join(format!("log-{number}.txt")), log));
         }
-        // The last is the remote, whose log of the branch is `logs/refs/heads/main`.
+        // The last is the remote, with the reflog of its branch in `logs/refs/heads/main`.
         for (number, repo) in self.repos.iter().enumerate() {
             copy_folder(repo.path(), &folder.join(format!("repo-{number}.git")));
         }

@@ -1,4 +1,4 @@
-//! What others have pushed.
+//! Commits that others have pushed.
 
 use serde_json::json;
 
@@ -157,7 +157,7 @@ async fn a_sibling_that_hangs_holds_up_no_other() {
     let deaf = ["--watch", "none", "--tick-ms", "600000"];
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = hub.setup().flag(&deaf).start().await;
-    // Told one after the other they would take too long for this test.
+    // Notified one after the other, they would take too long for this test.
     let mut peers = vec![format!("http://{}/", silent.local_addr().unwrap()); 50];
     peers.push(format!("http://{}/", other.address()));
     let one = hub.setup().flag(&deaf).flag(&["--peer", &peers.join(",")]).start().await;
@@ -273,7 +273,7 @@ async fn the_lock_of_a_git_that_was_killed_keeps_nobody_from_the_remote() {
     let git_dir = server.repo().git(&["rev-parse", "--absolute-git-dir"]);
     let plant = || {
         for note in ["polled", "judged"] {
-            // One that is there belongs to a git that runs.
+            // If the lock already exists, it belongs to a running git.
             let lock = format!("{git_dir}/collectory/remote/refs/collectory/{note}.lock");
             drop(std::fs::File::create_new(lock));
         }

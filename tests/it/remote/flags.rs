@@ -1,4 +1,4 @@
-//! Flags that do not go together, and remotes that are none.
+//! Flags that can't be combined, and invalid remotes.
 
 use super::{Hub, link};
 use crate::support::{TestServer, eventually, program, run_to_end};
@@ -74,7 +74,7 @@ fn what_is_done_through_a_service_is_told_of_no_repository() {
             assert!(refused.stderr.contains(&format!("and {name} is for")), "{}", refused.stderr);
         }
         let mut command_line = program(folder.path());
-        // It asks nobody else than before.
+        // `COLLECTORY_REPO` is ignored: the command still asks only the service.
         command_line.args(command).env("COLLECTORY_REPO", "/settings");
         run_to_end(&mut command_line).exits(1);
     }

@@ -1,7 +1,7 @@
-//! Three services, clients that read and write at each, lines that fail, kills, and people who push, amend and force:
-//! every answer is judged against every move of the remote's branch.
+//! Three services, clients that read and write at each, failing connections, kills, and people who push, amend and
+//! force-push: every answer is judged against every move of the remote's branch.
 //!
-//! `COLLECTORY_REMOTE_SECONDS=600` is the long run, `COLLECTORY_REMOTE_SEED` has the same asked and broken again.
+//! `COLLECTORY_REMOTE_SECONDS=600` is the long run, `COLLECTORY_REMOTE_SEED` repeats requests and faults.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::SocketAddr;
@@ -28,13 +28,13 @@ const CLIENTS: usize = 9;
 /// How many answers there are between two faults.
 const ANSWERS_BETWEEN_FAULTS: usize = 40;
 
-/// The instances, what is between them and the remote, and what tells clients where they are.
+/// The instances, the proxies between them and the remote, and the channels through which clients find them.
 struct Instances {
     servers: Vec<TestServer>,
     proxies: Vec<Proxy>,
     tell: Vec<watch::Sender<crate::support::Client>>,
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
-    /// What those have said that were killed.
+    /// The logs of killed processes.
     logs: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Instances {
         Self { servers, proxies, tell, addresses, logs: vec![String::new(); count] }
     }
 
-    /// One fault, or the end of one; answers what it was.
+    /// Causes or ends one fault; returns a description of it.
     async fn break_something(&mut self, dice: &mut fastrand::Rng, hub: &Hub, step: usize) -> String {
         let at = dice.usize(..self.servers.len());
         match dice.u8(..14) {
@@ -92,7 +92,7 @@ impl Instances {
         }
     }
 
-    /// What each has said, from its first start on.
+    /// Returns the log of each instance since its first start.
     fn logs(&self) -> Vec<String> {
         self.logs
             .iter()
@@ -117,15 +117,15 @@ impl Instances {
 /// How a person pushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Push {
-    /// A commit on top of what is there.
+    /// A commit on top of the head.
     OnTop,
-    /// The commit of a person that is there, changed.
+    /// The person's own commit at the head, amended.
     Amended,
-    /// What was there before the last commit.
+    /// The state before the last commit.
     Rewound,
 }
 
-/// A person pushes, once; who is too slow lets it be. Answers what came of it.
+/// Pushes once as a person, without a retry after a lost race. Returns a description of the result.
 fn person(hub: &Hub, step: usize, how: Push) -> String {
     let person = hub.person();
     person.git(&["fetch", "--quiet"]);
@@ -152,7 +152,7 @@ fn person(hub: &Hub, step: usize, how: Push) -> String {
     format!("{how:?}: {} is pushed: {is_pushed}", person.head())
 }
 
-/// Follows the events at one instance after another until it has heard of the last one.
+/// Follows the events, at one instance after another, until the last one arrives.
 fn follow(
     addresses: &Mutex<Vec<SocketAddr>>,
     seed: u64,
@@ -181,7 +181,7 @@ fn follow(
     }
 }
 
-/// What the events, carried out one after another, lead to.
+/// Returns the state that results from applying the events in order.
 fn folded(heard: &[Heard], order: &Order) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut state = BTreeMap::new();
@@ -205,7 +205,7 @@ fn folded(heard: &[Heard], order: &Order) -> BTreeMap<String, String> {
     state
 }
 
-/// The calls that are done in what the remote has, or in what an instance keeps of what was taken away.
+/// Returns the ids of the calls whose commits the remote has, or an instance keeps after a rewrite.
 fn known_ids(repos: &[&Repo]) -> HashSet<String> {
     let bodies = repos
         .iter()
@@ -279,7 +279,7 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
     eventually("the stream has come to the end", async || follower.is_finished().then_some(())).await;
     is_over.store(true, Ordering::Relaxed);
     let heard = follower.join().unwrap();
-    // What was there before it began to follow it has not heard of.
+    // Without a reset, the follower lacks the state from before it began to follow.
     let from_reset = heard.iter().rposition(|heard| heard.event == "reset");
     if let Some(from) = from_reset {
         assert_eq!(folded(&heard[from..], &order), *order.states.last().unwrap());

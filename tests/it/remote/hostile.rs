@@ -1,4 +1,5 @@
-//! Repositories that somebody else has prepared: nothing runs that the served one names, and nobody else is asked.
+//! Repositories that an attacker has prepared: nothing that the served one names is run, and no other remote is
+//! contacted.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -37,7 +38,7 @@ const HOOKS: [&str; 24] = [
     "post-index-change",
 ];
 
-/// Files that put content through programs, of whatever name.
+/// Attributes that pass the content of every file through external programs.
 const ATTRIBUTES: &str = "* filter=evil merge=evil diff=evil ident working-tree-encoding=UTF-16\n";
 
 /// A trap: a program that leaves a mark when it runs, and a remote to which nothing may be pushed.
@@ -67,7 +68,8 @@ impl Trap {
         self.folder.join("mark")
     }
 
-    /// A configuration that names the program wherever git would run one, and the decoy wherever it would ask one.
+    /// Returns a configuration that names the program wherever git would run one, and the decoy wherever git would
+    /// contact a remote.
     fn config(&self, remote: &str, with_hooks: bool) -> String {
         let (evil, decoy) = (self.folder.join("evil").display().to_string(), self.decoy.path().display());
         let (mut hooks, mut included) = (String::new(), String::new());
@@ -96,7 +98,7 @@ impl Trap {
         )
     }
 
-    /// Prepares the parts of git in a folder of its own.
+    /// Sets the trap in all parts of a git folder.
     fn prepare(&self, git: &Path, remote: &str) {
         fs::write(self.folder.join("included"), self.config(remote, true).split("[include]").next().unwrap())
             .unwrap();
@@ -106,10 +108,10 @@ impl Trap {
         copy_folder(&self.folder.join("hooks"), &git.join("hooks"));
         fs::create_dir_all(git.join("info")).unwrap();
         fs::write(git.join("info/attributes"), ATTRIBUTES).unwrap();
-        // A repository whose objects are borrowed, prepared likewise.
+        // An alternate object database, whose repository has the same trap.
         fs::write(git.join("objects/info/alternates"), format!("{}/objects\n", self.decoy.path().display()))
             .unwrap();
-        // What git reads in a folder that it takes for a repository.
+        // The files that git reads in a folder that it takes for a repository.
         let own = git.join("collectory/remote");
         copy_folder(&self.folder.join("hooks"), &own.join("hooks"));
         fs::write(own.join("commondir"), git.display().to_string()).unwrap();
@@ -123,7 +125,7 @@ impl Trap {
     }
 }
 
-/// Takes part in what services share, in every way that there is.
+/// Makes an instance do everything that it does with a shared remote.
 async fn takes_part(server: &mut TestServer, hub: &Hub) {
     let head = create(server, "new").await;
     eventually("it is pushed", async || (hub.head().as_ref() == Some(&head)).then_some(())).await;
@@ -177,8 +179,7 @@ async fn nothing_runs(ack: &str, work_tree: bool) {
     decoy.push_str(&trap.config(&hub.url(), true));
     let plain = fs::read(trap.decoy.path().join("config")).unwrap();
     fs::write(trap.decoy.path().join("config"), decoy).unwrap();
-    // What a remote that is a folder runs itself when it is pushed to, runs there; the rest of what it names is for
-    // others.
+    // A remote that is a folder rightly runs its own hooks when it is pushed to. It gets all of the trap but those.
     let mut hubs = fs::read_to_string(hub.repo.path().join("config")).unwrap();
     hubs.push_str(&trap.config(&hub.url(), false));
     fs::write(hub.repo.path().join("config"), hubs).unwrap();
@@ -191,7 +192,7 @@ async fn nothing_runs(ack: &str, work_tree: bool) {
         let done = run_to_end(program(&folder).args(words).arg("--repo").arg(server.repo().path()));
         assert!(matches!(done.status.code(), Some(0 | 1)), "{words:?}: {done:#?}");
     }
-    // Git itself would run all that.
+    // Git itself would run all of this, so it is removed before the final checks.
     fs::write(git.join("config"), config).unwrap();
     fs::write(hub.repo.path().join("config"), theirs).unwrap();
     fs::write(trap.decoy.path().join("config"), plain).unwrap();

@@ -1,11 +1,11 @@
-//! Lines to the remote that refuse, swallow, cut and lose what is said.
+//! Connections to the remote that refuse, swallow, cut off and lose data.
 
 use serde_json::{Value, json};
 
 use super::{Hub, goes_on, is_in_state, over_git};
 use crate::support::{Answer, Daemon, Line, Proxy, TestServer, document, git_daemon};
 
-/// A remote behind git's daemon and a line of its own.
+/// Starts git's daemon for a remote, a proxy to it, and a service that uses the proxy.
 async fn behind(hub: &Hub, poll_ms: u64, timeout_ms: u64) -> (Daemon, Proxy, TestServer) {
     let daemon = git_daemon(hub.folder.path());
     let proxy = Proxy::before(daemon.1);
@@ -23,7 +23,7 @@ async fn a_push_whose_answer_was_lost_is_known_by_its_commits() {
     proxy.set(Line::Pass);
 }
 
-/// Asks for a change under a name.
+/// Requests a change with an idempotency key.
 async fn ask(server: &TestServer) -> Answer {
     let asked = server.request("PATCH", "/collections/posts").header("Idempotency-Key", "once");
     asked.document(&document("posts", json!({"name": "Mine"}))).send().await

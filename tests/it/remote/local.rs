@@ -1,4 +1,4 @@
-//! Writes that are answered when they are here, and pushed behind.
+//! Writes that are acknowledged once they are committed here, and pushed afterwards.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,13 +11,13 @@ use crate::operating::samples;
 use crate::support::{Good, Heard, Repo, Setup, Signal, Stream, TestServer, document, eventually, media};
 
 impl Hub {
-    /// An instance that answers before the remote has a write.
+    /// An instance that acknowledges a write before the remote has it.
     fn local(&self) -> Setup {
         self.polling(200).flag(&["--remote-ack", "local"])
     }
 }
 
-/// Waits until nothing waits to be pushed.
+/// Waits until everything is pushed; returns the head.
 async fn is_pushed(hub: &Hub, server: &TestServer) -> String {
     eventually("everything is pushed", async || {
         let is_there = link(server).await["ahead"] == 0 && Some(server.repo().head()) == hub.head();
@@ -26,7 +26,7 @@ async fn is_pushed(hub: &Hub, server: &TestServer) -> String {
     .await
 }
 
-/// What happened to a collection, newest first: the author's name, the action and the new name.
+/// Returns the events of a collection, newest first, as their origin and the new name.
 async fn names(server: &TestServer, key: &str) -> Vec<String> {
     let events = server.get(&format!("/events?filter[collection]={key}")).await.is(200).json();
     let told = |event: &serde_json::Value| {
@@ -97,7 +97,7 @@ async fn a_push_under_way_when_the_service_stops_is_waited_for() {
     let mut server = hub.local().start().await;
     hub.hook("pre-receive", &format!("read -r line < {}", gate.display()));
     let mine = server.rename("posts", "Mine").await;
-    // It opens when the hook has come there.
+    // Opening blocks until the hook opens the other end.
     let mut gate = fs::OpenOptions::new().write(true).open(gate).unwrap();
     server.signal(Signal::TERM);
     server.logs("shutting down").await;
@@ -134,7 +134,7 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
     hub.goes_away();
     let mine = server.rename("posts", "Mine").await;
     server.stop();
-    // What it learns of the remote that was away, it learns before that is back.
+    // The other instance must notice the outage before the remote is back.
     is_in_state(&other, "down").await;
     hub.comes_back();
     is_in_state(&other, "up").await;
@@ -230,7 +230,7 @@ async fn what_both_changed_is_settled_by_another_value_and_the_one_that_stays_ho
     for server in [&server, &other] {
         server.problem("conflict:posts/name").await;
     }
-    // What changes nothing leaves nothing that others could see.
+    // A write that changes nothing leaves nothing that other instances could see.
     server.patch("posts", json!({"name": "Theirs"})).await.is(200);
     server.problem("conflict:posts/name").await;
     let settled = hub.somebody_pushes(|person| {
@@ -326,7 +326,7 @@ async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_whereve
     server.stop();
     hub.comes_back();
     let broken = hub.somebody_writes("posts", "[broken");
-    // It has seen the broken file before the merge.
+    // The other instance has read the broken file before the merge.
     other.serves(&broken).await;
     assert_ne!(other.read("posts").await.is(200).attributes()["name"], "Ours");
     server.start_again().await;
@@ -390,7 +390,7 @@ async fn the_first_commits_of_two_instances_over_an_empty_remote_are_merged() {
     }
 }
 
-/// Asks for a new collection under a name.
+/// Requests a new collection with an idempotency key.
 async fn ask(server: &TestServer) -> Good {
     let body = document("new", json!({"name": "New"}));
     let asked = server.request("POST", "/collections").header("Idempotency-Key", "once").document(&body);
@@ -444,17 +444,17 @@ async fn a_reader_of_the_stream_goes_on_over_a_merge_from_either_side() {
     }
 }
 
-/// Two instances that have written apart, one of them without the remote, and then come together.
+/// Two instances that write separately, one of them without the remote, and are then merged.
 struct Apart {
     hub: Hub,
     server: TestServer,
     other: TestServer,
-    /// The heads that readers may stand at, and what was served there.
+    /// The heads from which a reader may resume, and the state served there.
     known: Vec<(String, State)>,
 }
 
 impl Apart {
-    /// Two that have `posts`, `pages`, `gone` and `kept`.
+    /// Starts both with `posts`, `pages`, `gone` and `kept`, and takes the remote away.
     async fn begun() -> Self {
         let hub = Hub::with("small");
         let (server, other) = (hub.local().start().await, hub.polling(100).start().await);
@@ -466,7 +466,7 @@ impl Apart {
         Self { hub, server, other, known }
     }
 
-    /// After the writes of the first one.
+    /// Ends the first instance's writes: stops it and brings the remote back.
     async fn alone(&mut self) {
         self.known.push((self.server.repo().head(), state(&self.server).await));
         self.server.stop();
@@ -475,8 +475,8 @@ impl Apart {
         is_in_state(&self.other, "up").await;
     }
 
-    /// After the writes of the other one; answers the merge, and what readers hear of it and after, for the
-    /// collections of which the merge has events.
+    /// Ends the other instance's writes and merges. Returns the merge, and the events of the merge and after it that
+    /// readers receive, for the collections of which the merge has events.
     async fn together(&mut self) -> (String, Vec<String>) {
         self.known.push((self.other.repo().head(), state(&self.other).await));
         self.server.start_again().await;
@@ -553,7 +553,7 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
         let blame = server.get("/collections/posts/blame").await.is(200).json().to_string();
         assert!(blame.contains(&merge), "{blame}");
     }
-    // What the merge decided is taken back, and what else the remote's side did stays.
+    // Undoing reverts what the merge decided; the remote's other changes stay.
     let events =
         apart.server.get("/events?filter[origin]=merge&filter[collection]=posts").await.is(200).json();
     let id = events["data"][0]["id"].as_str().unwrap().to_owned();
@@ -562,7 +562,7 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
     assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
 }
 
-/// Somebody pushes to the repository of an instance.
+/// Pushes a person's change to the repository of an instance.
 fn somebody_pushes_here(hub: &Hub, server: &TestServer, change: impl FnOnce(&Repo)) -> String {
     let here = Repo::at(hub.folder.path().join("here"));
     server.repo().git(&["clone", "--quiet", ".", here.path().to_str().unwrap()]);
@@ -625,12 +625,12 @@ async fn a_folder_on_one_side_where_the_other_has_a_collection_takes_nothing_awa
     server.problem("conflict:collections/turned.yaml/x.txt").await;
 }
 
-/// What is on the remote, newest first.
+/// Returns the subjects of the commits on the remote, newest first.
 fn subjects(hub: &Hub) -> String {
     hub.repo.git(&["log", "--format=%s", "main"])
 }
 
-/// Has the remote take nothing but merges.
+/// Makes the remote accept nothing but merges.
 fn takes_merges_only(hub: &Hub) {
     let is_merge = "while read -r old new ref; do git rev-parse --quiet --verify $new^2 || exit 1; done";
     hub.hook("pre-receive", is_merge);

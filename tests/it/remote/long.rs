@@ -1,6 +1,6 @@
-//! Three services over lines that fail, and people who push: in the end everything that was acknowledged is there once.
+//! Three services over failing connections, and people who push: every acknowledged write is there once.
 //!
-//! `COLLECTORY_REMOTE_SEED` and `COLLECTORY_REMOTE_STEPS` choose another run, and a longer one.
+//! `COLLECTORY_REMOTE_SEED` and `COLLECTORY_REMOTE_STEPS` select another run, or a longer one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
                     servers[at].patch(KEYS[dice.usize(..4)], json!({attribute: format!("{step}")})).await;
                 match answer.status() {
                     200 => acknowledged.push(answer.checked().header("collectory-revision")),
-                    // Mode `local` has not heard of the key yet.
+                    // In mode `local`, the instance may not have fetched the key yet.
                     404 | 503 => {}
                     other => panic!("seed {seed}: a write was answered {other}"),
                 }
@@ -77,7 +77,7 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
     assert!(acknowledged.iter().all(|revision| made.contains(revision.as_str())), "seed {seed}");
 }
 
-/// Somebody pushes, and begins anew as long as others are faster.
+/// Pushes as a person, with a retry after each lost race.
 fn person_writes(hub: &Hub, key: &str, step: u64) {
     let person = hub.person();
     loop {
@@ -92,7 +92,7 @@ fn person_writes(hub: &Hub, key: &str, step: u64) {
     }
 }
 
-/// All events, the oldest first, by their place and id.
+/// Returns all events, oldest first, by their position and id.
 async fn events(server: &TestServer) -> BTreeMap<(usize, String), Value> {
     let (mut next, mut found) = (Some("/events?page[size]=100".to_owned()), Vec::new());
     while let Some(page) = next {

@@ -1,4 +1,4 @@
-//! Several services over one branch of a remote.
+//! Several services that share one branch of a remote.
 
 mod every_transport;
 mod evidence;
@@ -28,14 +28,14 @@ use tempfile::TempDir;
 
 use crate::support::{Auth, Repo, Setup, TestServer, document, eventually, eventually_is};
 
-/// A remote that is a folder, and somebody who works with it in a clone of their own.
+/// A remote that is a folder, and a person who works with it in a clone.
 struct Hub {
     folder: TempDir,
     repo: Repo,
 }
 
 impl Hub {
-    /// A remote without a commit.
+    /// Creates a remote without commits.
     fn empty() -> Self {
         let folder = tempfile::Builder::new().prefix("collectory-hub-").tempdir().unwrap();
         fs::create_dir(folder.path().join("hub.git")).unwrap();
@@ -44,7 +44,7 @@ impl Hub {
         Self { folder, repo }
     }
 
-    /// A remote with the history of a fixture.
+    /// Creates a remote with the history of a fixture.
     fn with(fixture: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("collectory-hub-").tempdir().unwrap();
         let repo =
@@ -52,8 +52,8 @@ impl Hub {
         Self { folder, repo }
     }
 
-    /// The same, and every move of its branch stays noted: git tidies after some thousand objects, and what people push
-    /// is noted with the date of these tests, which is long past.
+    /// Like [`with`](Self::with), but the reflog keeps every move of the branch. Otherwise git would expire it: it
+    /// runs `gc` after some thousand objects, and people push with the date of these tests, which is long past.
     fn noting_moves(fixture: &str) -> Self {
         let hub = Self::with(fixture);
         hub.repo.git(&["config", "core.logAllRefUpdates", "always"]);
@@ -66,12 +66,12 @@ impl Hub {
         self.repo.path().to_str().unwrap().to_owned()
     }
 
-    /// An instance that asks the remote at its start, and then when it has to.
+    /// An instance that polls the remote at its start, and then only when it has to.
     fn setup(&self) -> Setup {
         self.polling(0)
     }
 
-    /// An instance that asks the remote every so many milliseconds.
+    /// An instance that polls the remote at this interval.
     fn polling(&self, poll_ms: u64) -> Setup {
         let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
         setup.flag(&["--remote", &self.url(), "--remote-poll-ms", &poll_ms.to_string()])
@@ -81,7 +81,7 @@ impl Hub {
         self.setup().start().await
     }
 
-    /// The clone of a person.
+    /// Returns the clone of a person, which is made on first use.
     fn person(&self) -> Repo {
         let path = self.folder.path().join("person");
         if !path.exists() {
@@ -91,7 +91,7 @@ impl Hub {
         Repo::at(path)
     }
 
-    /// Somebody changes their clone, commits all that stands there and pushes it.
+    /// Changes the person's clone, commits everything and pushes it. Returns the commit.
     fn somebody_pushes(&self, change: impl FnOnce(&Repo)) -> String {
         let person = self.person();
         person.git(&["pull", "--quiet"]);
@@ -101,7 +101,7 @@ impl Hub {
         commit
     }
 
-    /// The same of one collection file.
+    /// Like [`somebody_pushes`](Self::somebody_pushes), for one collection file.
     fn somebody_writes(&self, key: &str, name: &str) -> String {
         let text = format!("type: document\nname: {name}\n");
         self.somebody_pushes(|person| person.write(&format!("collections/{key}.yaml"), &text))
@@ -111,12 +111,12 @@ impl Hub {
         self.repo.tip("main")
     }
 
-    /// The parents of the head.
+    /// Returns the parents of the head.
     fn parents(&self) -> String {
         self.repo.git(&["log", "-1", "--format=%P", "main"])
     }
 
-    /// Somebody moves the branch, forward or back.
+    /// Moves the branch, forward or back.
     fn moves_to(&self, head: &str) {
         self.repo.git(&["update-ref", "refs/heads/main", head]);
     }
@@ -125,7 +125,7 @@ impl Hub {
         self.repo.git(&["update-ref", "-d", "refs/heads/main"]);
     }
 
-    /// Has the remote run a script for each push.
+    /// Installs a hook that the remote runs for each push.
     fn hook(&self, name: &str, script: &str) {
         let path = self.repo.path().join("hooks").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -137,7 +137,7 @@ impl Hub {
         fs::remove_file(self.repo.path().join("hooks").join(name)).unwrap();
     }
 
-    /// Where the remote is while it is not to be found.
+    /// The path of the remote while it is unreachable.
     fn away(&self) -> PathBuf {
         self.folder.path().join("away")
     }
@@ -159,7 +159,7 @@ impl Drop for Hub {
     }
 }
 
-/// An instance that reaches the remote by git's own protocol, at a port of this machine.
+/// An instance that reaches the remote through the git protocol, at a port of this machine.
 fn over_git(port: u16, poll_ms: u64, timeout_ms: u64) -> Setup {
     let url = format!("git://127.0.0.1:{port}/hub.git");
     let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
@@ -168,7 +168,7 @@ fn over_git(port: u16, poll_ms: u64, timeout_ms: u64) -> Setup {
     setup.flag(&["--remote-timeout-ms", &timeout_ms.to_string()])
 }
 
-/// A service that has followed a remote which was rewound, and told what went: that.
+/// Starts a service that has followed a rewound remote and reported the removed commit. Returns that commit too.
 async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
     let server = hub.polling(50).flag(flags).start().await;
     let before = hub.head().unwrap();
@@ -180,7 +180,7 @@ async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
     (server, gone)
 }
 
-/// A service that does not follow a remote which was rewound, where that is, and what it lacks.
+/// Starts a service that stops at a rewound remote. Returns the remote's head and the commit that it lacks too.
 async fn stopped(hub: &Hub) -> (TestServer, String, String) {
     let server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
     let before = hub.head().unwrap();
@@ -190,12 +190,12 @@ async fn stopped(hub: &Hub) -> (TestServer, String, String) {
     (server, before, stays)
 }
 
-/// What is kept of rewritten branches.
+/// Returns the revisions that are kept of rewritten branches.
 fn kept(server: &TestServer) -> String {
     server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"])
 }
 
-/// Waits until a problem names this.
+/// Waits until a problem mentions `what`.
 async fn tells_of(server: &TestServer, what: &str) {
     eventually("it is told", async || {
         server.get("/problems").await.is(200).json().to_string().contains(what).then_some(())
@@ -209,7 +209,7 @@ async fn goes_on(server: &TestServer) {
     eventually_is("writes go on", 200, write).await;
 }
 
-/// What `/readyz` says of the remote.
+/// Returns what `/readyz` reports about the remote.
 async fn link(server: &TestServer) -> Value {
     server.get("/readyz").await.is(200).json()["meta"]["remote"].clone()
 }
@@ -223,19 +223,19 @@ async fn is_in_state(server: &TestServer, state: &str) -> Value {
     .await
 }
 
-/// The code of the only error, which is a 503.
+/// Makes a write that is refused with 503. Returns its only error, and the code of that error.
 async fn unavailable(server: &TestServer, key: &str, name: &str) -> (String, Value) {
     let answer = server.patch(key, json!({"name": name})).await.is(503);
     assert_eq!(answer.header("retry-after"), "1");
     (answer.error().0, answer.json()["errors"][0].clone())
 }
 
-/// A file below a repository.
+/// Creates an empty file.
 fn touch(path: &Path) {
     fs::write(path, "").unwrap();
 }
 
-/// A new collection.
+/// Creates a collection; returns its revision.
 async fn create(server: &TestServer, key: &str) -> String {
     server.create(&document(key, json!({"name": key}))).await.is(201).header("collectory-revision")
 }
@@ -250,7 +250,7 @@ async fn state(server: &TestServer) -> State {
     list["data"].as_array().unwrap().iter().map(of).collect()
 }
 
-/// What somebody has who had this and then carried out the events, each by its attributes, one after another.
+/// Returns the state after applying events to it in order.
 fn folded<'e>(mut state: State, events: impl IntoIterator<Item = &'e Value>) -> State {
     for event in events {
         let key = event["collection"].as_str().unwrap().to_owned();

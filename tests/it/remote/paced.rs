@@ -1,4 +1,4 @@
-//! Writes that wait until something may be pushed again: for `--remote-push-interval-ms`, and for others.
+//! Writes that wait before a push: for `--remote-push-interval-ms`, or to let other instances go first.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use super::transports::{By, Reached};
 use super::{Hub, create, link};
 use crate::support::{Setup, Signal, TestServer, document, eventually};
 
-/// An instance that pushes once, and then not for a long time.
+/// An instance that pushes once, and then not again for a long time.
 fn paced(setup: Setup) -> Setup {
     setup.flag(&["--remote-push-interval-ms", "600000", "--log-level", "debug"])
 }
 
-/// Waits until a write waits.
+/// Waits until a write is held back.
 async fn a_write_is_held(server: &TestServer) {
     server.logs("writes wait until the branch may go on").await;
 }

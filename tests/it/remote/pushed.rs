@@ -1,4 +1,4 @@
-//! Writes that are answered when the remote has them.
+//! Writes that are acknowledged once the remote has them.
 
 use serde_json::json;
 
@@ -186,7 +186,7 @@ async fn writes_that_change_nothing_are_no_probes_of_a_remote_that_refuses() {
 async fn what_was_pushed_by_a_service_that_was_killed_is_found_by_the_next() {
     let hub = Hub::with("small");
     let mut server = hub.instance().await;
-    // The branch of the remote has moved when the hook runs, and the service is killed before it hears of it.
+    // The hook runs after the remote's branch has moved; the service is killed before it learns of that.
     let mark = hub.repo.path().join("mark");
     hub.hook("post-receive", &format!("touch {}; sleep 60", mark.display()));
     let asked =

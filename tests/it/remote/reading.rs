@@ -1,4 +1,4 @@
-//! Reading what was written, at whatever instance.
+//! Reading what was written, at any instance.
 
 use serde_json::json;
 use tokio::sync::watch;
@@ -91,13 +91,13 @@ async fn whoever_watches_over_the_process_waits_for_no_remote() {
     hub.comes_back();
 }
 
-/// An instance that hears of nothing by itself, and one that others write to.
+/// Starts an instance that learns nothing by itself, and one for writes.
 async fn lagging(hub: &Hub) -> (TestServer, TestServer) {
     let deaf = ["--watch", "none", "--tick-ms", "600000"];
     (hub.setup().flag(&deaf).start().await, hub.instance().await)
 }
 
-/// The newest event of an instance.
+/// Returns the id of an instance's newest event.
 async fn newest(server: &TestServer) -> String {
     server.get("/events?page[size]=1").await.is(200).ids().remove(0)
 }

@@ -1,4 +1,4 @@
-//! A remote whose readers ask a replica that lags behind what was pushed.
+//! A remote whose reads go to a replica that lags behind what was pushed.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Hub, goes_on, kept, link};
 use crate::support::{Auth, Hosted, Repo, Setup, TOKEN, TestServer, eventually, eventually_is, serve_http};
 
-/// A remote, its replica, and how both are reached at one address.
+/// A remote, its replica, and the flags that reach both at one address.
 struct Replicated {
     hub: Hub,
     replica: Repo,

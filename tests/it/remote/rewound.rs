@@ -1,4 +1,4 @@
-//! Remotes that were rewound while nothing ran here, and what is known of it afterwards.
+//! Remotes that were rewound while no instance ran, and what an instance knows about it afterwards.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Hub, create, is_in_state, kept, link, over_git, rewound, stopped, tells_of, touch};
 use crate::support::{Answer, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
 
-/// Where it is noted up to where the branch here contains the remote's.
+/// Returns the ref file that records up to where the branch here contains the remote's.
 fn base_of(server: &TestServer) -> PathBuf {
     let git_dir = server.repo().git(&["rev-parse", "--absolute-git-dir"]);
     PathBuf::from(git_dir).join("collectory/remote/refs/collectory/base")
@@ -27,7 +27,7 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
             false => hub.somebody_writes("posts", "Gone"),
         };
         server.serves(&gone).await;
-        // Its answer has come, too.
+        // The answer to the push has arrived, too.
         eventually("it is pushed", async || (link(&server).await["ahead"] == 0).then_some(())).await;
         assert_eq!(hub.head().as_ref(), Some(&gone));
         server.kill();
@@ -40,7 +40,7 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
     }
 }
 
-/// An instance over git's daemon, where what was begun goes on when the other end is gone.
+/// An instance that uses git's daemon, which finishes a push after the client is gone.
 async fn behind_a_daemon(hub: &Hub, timeout_ms: u64) -> (Daemon, TestServer) {
     let daemon = git_daemon(hub.folder.path());
     let server = over_git(daemon.1, 100, timeout_ms).start().await;
@@ -53,7 +53,7 @@ async fn a_push_that_had_no_answer_and_may_yet_land_is_not_said_to_be_refused() 
     let (_daemon, server) = behind_a_daemon(&hub, 60_000).await;
     let [gate, first] = ["gate", "first"].map(|name| hub.repo.path().join(name));
     touch(&gate);
-    // The first is held up, and all others are refused meanwhile.
+    // The hook holds up the first push, and refuses all others.
     let hold = format!("while [ -e {} ]; do sleep 0.05; done; exit 0", gate.display());
     hub.hook("pre-receive", &format!("if mkdir {}; then {hold}; fi; exit 1", first.display()));
     let lost = async {
@@ -66,7 +66,7 @@ async fn a_push_that_had_no_answer_and_may_yet_land_is_not_said_to_be_refused() 
     server.shows("posts", "name", "Late").await;
 }
 
-/// Has the remote hold up pushes until what is answered is removed.
+/// Makes the remote hold up pushes until the returned file is removed.
 fn held_up(hub: &Hub) -> PathBuf {
     let gate = hub.repo.path().join("gate");
     touch(&gate);
@@ -245,11 +245,12 @@ async fn what_was_restored_and_goes_again_is_named_as_the_history_named_it() {
     assert!(told["message"].as_str().unwrap().contains("3 of its events went"), "{told}");
 }
 
-/// Has somebody else be faster than so many pushes of what went.
+/// Makes another person win the race against this many pushes that restore `gone`.
 fn others_are_faster(hub: &Hub, gone: &str, times: usize) {
     let is_restored = format!("git merge-base --is-ancestor {gone} $new");
     let is_early = format!("[ $(git rev-list --count --grep=Faster main) -lt {times} ]");
-    // What is pushed stands apart until it is taken, and nobody moves a branch to it before.
+    // Pushed objects are in quarantine until the push is accepted, and git moves no ref from within it. The empty
+    // environment leaves the quarantine.
     let git = "env -i PATH=\"$PATH\" git -c user.name=o -c user.email=o@example.org";
     let commit = format!("{git} commit-tree -p main -m Faster 'main^{{tree}}'");
     let moves = format!("{git} update-ref refs/heads/main $({commit})");

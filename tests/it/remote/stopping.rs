@@ -1,4 +1,4 @@
-//! A service that ends while it speaks to the remote.
+//! A service that stops while it communicates with the remote.
 
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use super::Hub;
 use crate::support::{Auth, Signal, TestServer, eventually};
 
-/// Ends a service while a write waits; answers the code that the write is answered, and the log.
+/// Stops a service while a write waits. Returns the error code of the write, and the log.
 async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
     let asked = server.patch("posts", json!({"name": "Mine"}));
     let stopped = async {
@@ -25,7 +25,7 @@ async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
 const FLAGS: [&str; 6] =
     ["--shutdown-grace-ms", "4000", "--remote-timeout-ms", "600000", "--writer-busy-ms-max", "500"];
 
-/// What is said of a service that did not end in order, or of a remote that is away.
+/// Log texts of a service that did not stop in order, or whose remote is unreachable.
 const NOT_IN_ORDER: [&str; 3] = ["not everything was answered", "did not end", "cannot be reached"];
 
 fn is_in_order(log: &str) {

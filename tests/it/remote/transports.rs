@@ -1,4 +1,4 @@
-//! The remote behind servers: git's own daemon, http with a password, and ssh.
+//! Remotes behind servers: git's own daemon, HTTP with a password, and SSH.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::support::{
     serve_http, sshd,
 };
 
-/// How a remote is reached.
+/// The transport to a remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Folder,
@@ -19,7 +19,7 @@ pub(super) enum By {
     Ssh,
 }
 
-/// A remote, how it is reached, and what that needs as long as it lives.
+/// A remote, the flags that reach it, and its server, which lives as long as this.
 pub(super) struct Reached {
     pub(super) hub: Hub,
     flags: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Has a remote reached in some way; `None`, and it is said, where that is not installed.
+    /// Makes a remote reachable by a transport. Where that is not installed, prints so and returns `None`.
     pub(super) async fn by(by: By, hub: Hub) -> Option<Self> {
         let folder = hub.folder.path();
         let (mut daemon, mut flags) = (None, Vec::new());
@@ -60,12 +60,12 @@ impl Reached {
         Some(Self { hub, flags, _daemon: daemon })
     }
 
-    /// An instance that asks the remote every so often.
+    /// An instance that polls the remote every 100 ms.
     pub(super) fn setup(&self) -> Setup {
         self.polling("100")
     }
 
-    /// One that hears of nothing before it asks.
+    /// An instance that learns nothing before it asks the remote.
     pub(super) fn deaf(&self) -> Setup {
         self.polling("0").flag(&["--watch", "none", "--tick-ms", "600000"])
     }
@@ -76,7 +76,7 @@ impl Reached {
     }
 }
 
-/// What is told of a service that has not reached the remote yet.
+/// Returns why a service that has not reached the remote yet is not ready.
 async fn why_not_ready(server: &TestServer) -> String {
     eventually("it says why it is not ready", async || {
         let told = server.get("/readyz").await;

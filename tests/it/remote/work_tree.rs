@@ -1,4 +1,4 @@
-//! The whole tree of the branch in the work tree of an instance.
+//! An instance whose work tree has the whole tree of the branch.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -16,7 +16,7 @@ impl Hub {
     }
 }
 
-/// Waits until the work tree and its index are what the head has.
+/// Waits until the work tree and its index match the head.
 async fn is_clean(server: &TestServer) {
     eventually("the work tree is brought forward", async || server.repo().status().is_empty().then_some(()))
         .await;
@@ -294,7 +294,7 @@ async fn accepting_a_remote_that_was_not_rewritten_takes_no_commit_of_a_person_o
     eventually("it is pushed", async || (hub.head().as_ref() == Some(&mine)).then_some(())).await;
 }
 
-/// Somebody commits a collection in the work tree of an instance.
+/// Commits a collection by hand in the work tree of an instance.
 fn commit_here(server: &TestServer, key: &str) -> String {
     server.repo().introduce();
     server.repo().write(&format!("collections/{key}.yaml"), "type: document\n");
