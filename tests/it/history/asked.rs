@@ -1,4 +1,4 @@
-//! As it was, differences, blame, capabilities.
+//! `asOf`, differences, blame, capabilities.
 
 use serde_json::json;
 

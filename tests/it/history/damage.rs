@@ -1,4 +1,4 @@
-//! A history of which something is damaged, lost or too large: told of what needs it, and all else goes on.
+//! A history with damaged, lost or too large objects: what needs them reports that, and everything else works.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::support::{RawRequest, Repo, TestServer, program, restoring, run_to_en
 
 const WHO: &str = "Mara <mara@example.org> 1700000000 +0000";
 
-/// An object that was cut short; whole again when this is dropped, since the repository is checked then.
+/// A truncated object, restored when this is dropped, because the repository is checked then.
 struct Cut {
     file: PathBuf,
     whole: Vec<u8>,
@@ -21,7 +21,7 @@ impl Drop for Cut {
     }
 }
 
-/// Leaves only the first half of an object, as a power cut may.
+/// Truncates an object to its first half, as a power cut may.
 #[must_use]
 fn cut(repo: &Repo, name: &str) -> Cut {
     let file = repo.object_file(name);
@@ -31,7 +31,7 @@ fn cut(repo: &Repo, name: &str) -> Cut {
     Cut { file, whole }
 }
 
-/// Puts a commit on the branch, byte for byte.
+/// Writes a commit byte for byte and points the branch at it.
 fn put_commit(server: &TestServer, text: &str) -> String {
     let file = server.folder().join("commit");
     fs::write(&file, text).unwrap();
@@ -40,7 +40,7 @@ fn put_commit(server: &TestServer, text: &str) -> String {
     id
 }
 
-/// What `/diff` tells as text.
+/// Returns the answer of `/diff` as text.
 fn text_difference(server: &TestServer, from: &str, to: &str) -> String {
     let path = format!("/diff?filter[from]={from}&filter[to]={to}");
     let text = RawRequest::new("GET", &path).header("Accept", "text/x-diff").send(server.address());
@@ -123,7 +123,7 @@ async fn a_content_that_is_cut_harms_what_was_served_of_its_collection_only() {
     assert!(page(&format!("/ui/compare?from={seed}&to=HEAD")).contains("corrupt"));
     let same = server.get(&format!("/diff?filter[from]={seed}&filter[to]={seed}")).await.is(200);
     assert_eq!(same.ids().len(), 0, "it is the same file");
-    // Undoing the update would have to bring the lost file back; taking it for none would delete the present one.
+    // Undo would have to restore the lost file; treating that file as absent would delete the present one.
     server.undo(&update).await.is(503);
     let restore = restoring(&seed);
     server.request("POST", "/collections/posts/restore").document(&restore).send().await.is(503);
@@ -206,13 +206,13 @@ async fn a_commit_with_two_trees_has_what_git_says_and_is_told_to_be_damaged() {
     let path = server.repo().path().to_str().unwrap().to_owned();
     let verified = run_to_end(program(server.folder()).args(["verify", "--repo", &path])).exits(1);
     assert!(verified.stdout.contains("missingCommitter"), "{}", verified.stdout);
-    // The repository is checked at the end.
+    // The repository must be sound when it is checked at the end.
     server.repo().git(&["update-ref", "refs/heads/main", &seed]);
     server.serves(&seed).await;
     made.iter().for_each(|id| fs::remove_file(server.repo().object_file(id)).unwrap());
 }
 
-/// `collectory verify` of a repository that nobody serves.
+/// Runs `collectory verify` on a repository that no service is serving.
 fn verified(server: &TestServer, code: i32) -> String {
     let path = server.repo().path().to_str().unwrap().to_owned();
     run_to_end(program(server.folder()).args(["verify", "--repo", &path])).exits(code).stdout
@@ -289,11 +289,11 @@ async fn verify_says_of_each_commit_what_fsck_says_of_what_it_brings() {
     let first = ranged(&format!("{seed}..{}", made[0].1)).exits(1).stdout;
     let first: Value = serde_json::from_str(&first).unwrap();
     assert!(first["disagreements"][0].to_string().contains("badTimezone"), "{first}");
-    // Without git nothing of this can be seen, and that is said.
+    // Without git this damage can't be detected, and the command says so.
     let mut command = program(server.folder());
     let blind = run_to_end(command.env("PATH", "").args(["verify", &format!("{parent}.."), "--repo", &path]));
     assert!(blind.exits(0).stderr.contains("`git fsck` was not run"));
-    // The repository is checked at the end.
+    // The repository must be sound when it is checked at the end.
     repo.git(&["update-ref", "refs/heads/main", &seed]);
     let ids = made.iter().map(|(_, id)| id).chain([&sound]);
     ids.for_each(|id| fs::remove_file(repo.object_file(id)).unwrap());
@@ -329,7 +329,7 @@ async fn verify_tells_of_a_tree_whose_entries_are_not_in_order() {
     assert_eq!(told.matches("treeNotSorted").count(), 1, "{told}");
     assert!(told.contains(&format!("error in tree {folder}: treeNotSorted")), "{told}");
     assert!(told.lines().any(|line| line.starts_with(&same[..10]) && line.contains(" ok ")), "{told}");
-    // The repository is checked at the end.
+    // The repository must be sound when it is checked at the end.
     repo.git(&["update-ref", "refs/heads/main", &seed]);
     [&unsorted, &same, &root, &folder].iter().for_each(|id| fs::remove_file(repo.object_file(id)).unwrap());
 }

@@ -1,4 +1,4 @@
-//! `/events`: pages, filters, and what each event tells.
+//! `/events`: pages, filters, and the content of each event.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The history as its readers meet it: over HTTP and on the command line, beside git's own word.
+//! The history over HTTP and on the command line, compared with git's output.
 
 mod asked;
 mod command_line;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestServer, document};
 
-/// A service with three events of `posts` beside those of the fixture: two by the API, one by hand.
+/// Starts a service with three events of `posts` after the fixture's: two through the API, one by hand.
 async fn told() -> TestServer {
     let server = TestServer::on("small").await;
     let rename = server.request("PATCH", "/collections/posts").header("Commit-Message", "Spring clean-up");
@@ -26,20 +26,20 @@ async fn told() -> TestServer {
     server
 }
 
-/// One attribute of each resource in a list.
+/// Returns one attribute of each resource in a list.
 fn each(list: &Value, attribute: &str) -> Vec<String> {
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     list["data"].as_array().unwrap().iter().map(|item| shown(&item["attributes"][attribute])).collect()
 }
 
-/// The revisions along first parents, newest first, as git tells them.
+/// Returns the revisions along first parents, newest first, as git lists them.
 fn first_parents(server: &TestServer) -> Vec<String> {
     let log = server.repo().git(&["log", "--first-parent", "--format=%H"]);
     log.lines().map(str::to_owned).collect()
 }
 
-/// A list of events in the order in which they happened: the list is newest first, but the events
-/// of one commit stand in the order of their keys in both.
+/// Reorders events to the order in which they happened. A list is newest first, but the events of one commit are
+/// ordered by key in both.
 fn in_order(events: &[Value]) -> Vec<Value> {
     let commits = events.chunk_by(|one, two| one["attributes"]["revision"] == two["attributes"]["revision"]);
     let commits: Vec<_> = commits.collect();

@@ -28,7 +28,7 @@ async fn each_poll_tells_what_changed_since_the_last_one() {
     assert_eq!(server.get(&first).await.is(200).ids(), ["images", "pages", "posts"]);
 }
 
-/// A token has no room for so many, and names none of them.
+/// A sync token has no room for this many keys, so it names none of them.
 #[tokio::test]
 async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
     let mut server = told().await;
@@ -105,7 +105,7 @@ async fn a_token_for_some_keys_reads_the_past_of_those_only() {
     reader.request("POST", &format!("/events/{}/undo", all.ids()[0])).send().await.is(403);
 }
 
-/// Whoever could tell a made-up cursor from a real one could count what hidden keys' events there are.
+/// A caller who could distinguish a made-up cursor from a real one could count the events of hidden keys.
 #[tokio::test]
 async fn a_cursor_tells_nothing_of_the_events_of_other_keys() {
     let policy = format!(

@@ -1,4 +1,4 @@
-//! The stream of events: each once, in order, over cuts, restarts and rewritten branches.
+//! The stream of events: each once and in order, across disconnects, restarts and rewritten branches.
 
 use serde_json::json;
 
@@ -104,12 +104,12 @@ async fn a_stream_ends_with_the_service() {
     assert_eq!(stream.next(), None);
 }
 
-/// More than the sockets of one connection hold between the service and a reader that takes nothing.
+/// More than the sockets of one connection buffer between the service and a reader that reads nothing.
 const MORE_THAN_SOCKETS_HOLD_BYTES: usize = 16 * 1024 * 1024;
 
 const TEXT_BYTES: usize = 60_000;
 
-/// Commits by somebody else, each with an event that tells a long text of before and one of after.
+/// Makes commits outside the service; the event of each contains a long old and a long new text.
 fn commit_long_texts(server: &TestServer, commits: std::ops::Range<usize>) {
     let mut stream = String::new();
     let mut onto = "from refs/heads/main^0\n";
@@ -120,7 +120,7 @@ fn commit_long_texts(server: &TestServer, commits: std::ops::Range<usize>) {
             "commit refs/heads/main\ncommitter A <a@example.org> 1767225600 +0000\ndata 4\nLong\n{onto}\
              M 100644 inline collections/posts.yaml\ndata {len}\n{file}\n"
         ));
-        // The next one stands on what this stream has made.
+        // The parent of the next commit is the one that this stream has just made.
         onto = "";
     }
     server.repo().fast_import(&stream);

@@ -88,7 +88,7 @@ async fn preconditions_and_unknown_events_are_kept_to() {
     server.request("POST", &undo).header("If-Match", &tag).send().await.is(201);
     server.request("POST", "/events/00000000-0000-0000-0000-000000000000/undo").send().await.is(404);
     server.request("POST", &format!("{undo}?x=1")).send().await.is(400);
-    // What a form of a page of another origin could send.
+    // What a form on a page of another origin could send.
     let form = "application/x-www-form-urlencoded";
     server.request("POST", &undo).header("Content-Type", form).send().await.is(415);
 }
@@ -137,7 +137,7 @@ async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
     assert_eq!(undone.data()["id"], "posts");
 }
 
-/// Adds a comment to a file, commits that and answers the event's undo.
+/// Adds a comment to a file and commits it by hand. Returns the path that undoes the event.
 async fn commented(server: &TestServer, key: &str) -> String {
     let path = format!("collections/{key}.yaml");
     server.repo().write(&path, &format!("# Only said\n{}", server.repo().read(&path)));

@@ -1,4 +1,4 @@
-//! Somebody who follows the stream, is cut off again and again, and keeps what was heard.
+//! A client that follows the stream, is disconnected again and again, and keeps what it received.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -6,26 +6,26 @@ use std::time::Instant;
 use super::oracle::{Oracle, Told};
 use crate::support::{DEADLINE, Repo, Stream};
 
-/// From the first event on, until a `Last-Event-ID` says something else.
+/// Starts at the first event, unless a `Last-Event-ID` overrides it.
 const FROM_THE_FIRST: &str = "?filter[since]=2000-01-01T00:00:00Z";
 
-/// A reader and what it believes to have happened.
+/// A reader and the events that it has received.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     stream: Option<Stream>,
     /// The last id.
     place: Option<String>,
-    /// The ids of the events, oldest first; after a reset those that lead to it.
+    /// The ids of the events, oldest first; after a reset, those of the events that lead to it.
     heard: Vec<String>,
 }
 
 impl Follower {
-    /// Hangs up; the next time it goes on behind the last id.
+    /// Disconnects; the next connection resumes after the last id.
     pub(super) fn hang_up(&mut self) {
         self.stream = None;
     }
 
-    /// Hears so many things, heartbeats not counted, or until it knows everything.
+    /// Receives up to `events_max` messages, not counting heartbeats, or until it is up to date.
     pub(super) fn listen(
         &mut self,
         address: SocketAddr,
@@ -53,7 +53,7 @@ impl Follower {
             };
             match (said.event.as_str(), said.id) {
                 ("head", None) => {}
-                // Asking git takes longer than the next heartbeat does to come, on a busy machine for good.
+                // Asking git about each heartbeat could take longer than the interval between them on a busy machine.
                 ("head", Some(id)) if self.place.as_ref() == Some(&id) => {}
                 ("head", Some(id)) => {
                     let left = oracle.told_after(repo, &id, self.place.as_deref());
@@ -74,7 +74,7 @@ impl Follower {
         Err(format!("nothing more is said after {:?}, having heard {:?}", self.place, self.heard))
     }
 
-    /// Reads everything again up to the revision that is named.
+    /// Starts over with all events up to the revision that a reset names.
     fn begin_again(&mut self, repo: &Repo, oracle: &mut Oracle, id: Option<String>) -> Result<(), String> {
         let id = id.ok_or("a reset without a revision")?;
         if self.descends(repo, &id) {
@@ -85,13 +85,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether a commit descends from the one that was heard of last.
+    /// Reports whether a commit descends from the last one received.
     fn descends(&self, repo: &Repo, id: &str) -> bool {
         let last = self.place.as_deref().unwrap_or_default().split('/').next().unwrap_or_default();
         repo.try_git(&["merge-base", "--is-ancestor", last, id]).status.success()
     }
 
-    /// What was heard is what there is, besides what a merge has taken off the first parents since.
+    /// Compares what was received with what exists, except commits that a merge has moved off the first parents.
     fn compare(&self, line: &[String], all: &[Told]) -> Result<(), String> {
         let on_line = |id: &&String| line.iter().any(|it| id.starts_with(it.as_str()));
         let heard: Vec<&String> = self.heard.iter().filter(on_line).collect();

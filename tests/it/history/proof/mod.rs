@@ -1,12 +1,12 @@
-//! The proof: random histories by API writes, hand commits, merges, rewrites, broken files, kills
-//! and restarts, on the real program with the real `git`, against what git itself says.
+//! Random histories of API writes, hand commits, merges, rewrites, broken files, kills and restarts, on the real
+//! program with the real `git`, compared with git's own output.
 //!
-//! * Events folded from the first give what is served at every revision.
-//! * A stream that is cut and resumed tells the events of `git log --first-parent` once each.
-//! * `asOf` any revision and key is what the file was made to mean, or its last good version.
-//! * A change and its undo give the identical file.
+//! * Folding the events from the first one gives what is served at every revision.
+//! * A stream that is cut and resumed sends each event of `git log --first-parent` exactly once.
+//! * `asOf` any revision and key gives the intended meaning of the file, or its last good version.
+//! * A change followed by its undo gives the identical file.
 //!
-//! `COLLECTORY_STORIES` sets how many histories are made, `COLLECTORY_STORY_SEED` replays one.
+//! `COLLECTORY_STORIES` sets the number of histories, `COLLECTORY_STORY_SEED` replays one.
 
 mod follower;
 mod oracle;
@@ -29,7 +29,7 @@ const KEYS: [&str; 4] = ["alpha", "bravo", "charlie", "delta"];
 /// How many pairs of revision and key are compared for each history.
 const PAIRS: usize = 40;
 
-/// The sync token of before the first commit.
+/// The sync token before the first commit.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
 #[tokio::test]
@@ -47,9 +47,9 @@ struct Proof {
     seed: u64,
     story: String,
     counter: u64,
-    /// A sync token, and the place in the stream where it was given.
+    /// A sync token, and the position in the stream at which it was issued.
     token: (String, String),
-    /// The collections that had a problem then.
+    /// The collections that had a problem at that time.
     troubled: BTreeSet<String>,
 }
 
@@ -99,7 +99,7 @@ impl Proof {
         self.check_pairs().await;
         self.check_differences().await;
         self.check_blame().await;
-        // Nothing is told twice: what comes next is what happens next.
+        // No event repeats: the next event is the next change.
         let name = self.fresh();
         self.create("last", json!({"name": name})).await;
         self.follow(usize::MAX);
@@ -126,7 +126,7 @@ impl Proof {
         KEYS[self.rng.usize(..KEYS.len())]
     }
 
-    /// Follows the stream a bit, or to the end, and polls, or does none of it.
+    /// Randomly disconnects, follows the stream partly or to the end, or polls.
     async fn listen(&mut self) {
         match self.rng.u32(..6) {
             0 => self.follower.hang_up(),
@@ -153,8 +153,8 @@ impl Proof {
         problems.as_array().unwrap().iter().filter_map(collection).collect()
     }
 
-    /// What `/changes` says since the last time is what the commits since touched, and whatever got a
-    /// problem or lost one.
+    /// Checks that `/changes` names what the commits since the last poll touched, and at most the collections that
+    /// gained or lost a problem besides.
     async fn poll(&mut self) {
         let head = self.repo().head();
         let troubles = self.troubles().await;
@@ -173,13 +173,13 @@ impl Proof {
                 let past = self.oracle.past(self.server.repo(), &head);
                 for change in answer.data().as_array().unwrap() {
                     let version = past.served.get(change["id"].as_str().unwrap()).map(|(blob, _)| blob);
-                    // What is served with a problem says so in its tag, behind the blob.
+                    // The entity tag of a collection with a problem has a suffix after the blob id.
                     let tag = change["attributes"]["version"].as_str();
                     let blob = tag.map(|tag| tag.split_once('-').map_or(tag, |(blob, _)| blob));
                     assert_eq!(json!(blob), json!(version), "{}", self.story());
                 }
             }
-            // What a merge took off the first parents is reached all the same.
+            // Commits that a merge moved off the first-parent line are still reachable.
             None if self.reaches(&head, &place) => drop(asked.is(200)),
             None => assert_eq!(asked.is(410).error().0, "gone"),
         }
@@ -191,7 +191,7 @@ impl Proof {
         self.repo().try_git(&["merge-base", "--is-ancestor", revision, head]).status.success()
     }
 
-    /// Every event as the API tells it, oldest first.
+    /// Returns every event from the API, oldest first.
     async fn events(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         let mut link = json!(format!("/events?page[size]={}", self.rng.usize(1..30)));
@@ -203,7 +203,7 @@ impl Proof {
         in_order(&events)
     }
 
-    /// The events are those that git knows, and folding them gives what is served at each commit.
+    /// Checks that the events are those that git knows, and that folding them gives what is served at each commit.
     async fn check_events(&mut self) {
         let events = self.events().await;
         let head = self.repo().head();
@@ -224,7 +224,7 @@ impl Proof {
         }
     }
 
-    /// Filters by chance, together and alone.
+    /// Checks random filters, together and alone.
     async fn check_filters(&mut self) {
         let head = self.repo().head();
         let told = self.oracle.told(self.server.repo(), &head);
@@ -262,7 +262,7 @@ impl Proof {
         }
     }
 
-    /// Revisions and keys by chance, and the whole list at some of them.
+    /// Checks random revisions and keys, and the whole list at some of them.
     async fn check_pairs(&mut self) {
         let head = self.repo().head();
         let all = self.oracle.reached(self.server.repo(), &head);
@@ -288,7 +288,7 @@ impl Proof {
         }
     }
 
-    /// Two revisions by chance, compared.
+    /// Checks the difference between random pairs of revisions.
     async fn check_differences(&mut self) {
         let head = self.repo().head();
         let all = self.oracle.reached(self.server.repo(), &head);
@@ -319,7 +319,7 @@ impl Proof {
         }
     }
 
-    /// The last event since its creation that changed an attribute is the one that is blamed.
+    /// Checks that blame names the last event since the creation that changed the attribute.
     async fn check_blame(&mut self) {
         let head = self.repo().head();
         let told = self.oracle.told(self.server.repo(), &head);
@@ -345,13 +345,13 @@ impl Proof {
     }
 }
 
-/// The changes of an event by attribute.
+/// Returns the changes of an event by attribute.
 fn changes(list: &Value) -> BTreeMap<String, Value> {
     let list = list.as_array().expect("changes are a list").iter();
     list.map(|it| (it["attribute"].as_str().unwrap().to_owned(), it.clone())).collect()
 }
 
-/// What an event tells, in the oracle's words; of the place, which it does not tell, nothing new.
+/// Converts an event to the oracle's form. The position, which an event lacks, is copied from `told`.
 fn as_told(event: &Value, told: &Told) -> Told {
     let it = &event["attributes"];
     let text = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
@@ -369,7 +369,7 @@ fn as_told(event: &Value, told: &Told) -> Told {
     }
 }
 
-/// Makes an event's changes, from nothing but the event.
+/// Applies an event's changes, using only the event.
 fn fold(folded: &mut BTreeMap<String, Attributes>, event: &Value) {
     if !event["changes"].is_array() {
         return;

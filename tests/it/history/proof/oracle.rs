@@ -1,5 +1,5 @@
-//! What the history must say, from git's own word and from what the files were made to mean:
-//! nothing is parsed here but `git ls-tree` and `git log`.
+//! The expected history, from git's output and from the intended meaning of each file. Only `git ls-tree` and
+//! `git log` are parsed here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -12,32 +12,31 @@ use crate::support::Repo;
 /// The attributes of a collection by their wire names.
 pub(super) type Attributes = BTreeMap<String, Value>;
 
-/// What everybody must see of one commit.
+/// The expected state at one commit.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    /// The file that counts for a key: its name and blob.
+    /// The file that counts for each key: its name and blob.
     pub(super) files: BTreeMap<String, (String, String)>,
-    /// Keys that have files of both endings.
+    /// Keys that have files with both endings.
     pub(super) twins: BTreeSet<String>,
-    /// What is served: the blob, and what it means; of a broken file its last good version.
+    /// What is served: the blob and its attributes. For a broken file, its last good version.
     pub(super) served: BTreeMap<String, (String, Attributes)>,
 }
 
 /// What one commit did to one key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Told {
-    /// The id in the stream.
+    /// The event id in the stream.
     pub(super) position: String,
     pub(super) revision: String,
     pub(super) key: String,
     pub(super) action: &'static str,
     pub(super) actor: String,
     pub(super) at: i64,
-    /// The attributes that changed, by name; nothing where the file is broken.
+    /// The attributes that changed, by name; `None` where the file is broken.
     pub(super) changes: Option<BTreeMap<String, Value>>,
 }
 
-/// What is known of a commit.
 #[derive(Debug, Clone)]
 struct Commit {
     parent: Option<String>,
@@ -45,17 +44,17 @@ struct Commit {
     at: i64,
 }
 
-/// What git and the tester know.
+/// Combines what git reports with what the test knows about its files.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    /// By blob; nothing where it means nothing.
+    /// By blob; `None` for a broken file.
     meanings: HashMap<String, Option<Attributes>>,
     commits: HashMap<String, Commit>,
     pasts: HashMap<String, Rc<Past>>,
 }
 
 impl Oracle {
-    /// Says what a file means before anybody else does.
+    /// Records the meaning of a file before anything else reads it.
     pub(super) fn means(&mut self, content: &[u8], meaning: Option<Attributes>) {
         let mut hasher = Sha1::new();
         hasher.update(format!("blob {}\0", content.len()));
@@ -64,13 +63,13 @@ impl Oracle {
         self.blob_means(blob, meaning);
     }
 
-    /// The same of a file that git has already.
+    /// Like [`means`](Self::means), for a file that git already has.
     pub(super) fn blob_means(&mut self, blob: String, meaning: Option<Attributes>) {
         let known = self.meanings.entry(blob).or_insert_with(|| meaning.clone());
         assert_eq!(*known, meaning, "the same bytes mean the same");
     }
 
-    /// The commits along first parents, oldest first.
+    /// Returns the commits along first parents, oldest first.
     pub(super) fn line(&mut self, repo: &Repo, from: &str) -> Vec<String> {
         let mut line = vec![from.to_owned()];
         while let Some(parent) = self.parent(repo, line.last().expect("it has one")) {
@@ -80,7 +79,7 @@ impl Oracle {
         line
     }
 
-    /// Every commit that is reached from one.
+    /// Returns every commit reachable from `from`.
     pub(super) fn reached(&mut self, repo: &Repo, from: &str) -> Vec<String> {
         self.learn(repo, from);
         repo.git(&["rev-list", from]).lines().map(str::to_owned).collect()
@@ -106,7 +105,7 @@ impl Oracle {
         self.commits[revision].parent.clone()
     }
 
-    /// What must be seen of a commit.
+    /// Returns the expected state at a commit.
     pub(super) fn past(&mut self, repo: &Repo, revision: &str) -> Rc<Past> {
         let mut open = vec![revision.to_owned()];
         while let Some(revision) = open.last().cloned() {
@@ -152,13 +151,13 @@ impl Oracle {
         past
     }
 
-    /// Whether the file of a key can't be read at a commit.
+    /// Reports whether the file of a key is broken at a commit.
     pub(super) fn is_broken(&mut self, repo: &Repo, revision: &str, key: &str) -> bool {
         let past = self.past(repo, revision);
         past.files.get(key).is_some_and(|(_, blob)| self.meanings[blob].is_none())
     }
 
-    /// Everything that happened, oldest first.
+    /// Returns every expected event, oldest first.
     pub(super) fn told(&mut self, repo: &Repo, head: &str) -> Vec<Told> {
         self.line(repo, head).iter().flat_map(|revision| self.told_by(repo, revision)).collect()
     }
@@ -196,7 +195,7 @@ impl Oracle {
         touched.iter().enumerate().map(one).collect()
     }
 
-    /// What is told after a place in the stream; nothing if the place is not on the line.
+    /// Returns the events after a position in the stream; `None` if the position is not on the first-parent line.
     pub(super) fn told_after(&mut self, repo: &Repo, head: &str, place: Option<&str>) -> Option<Vec<Told>> {
         let line = self.line(repo, head);
         let Some(place) = place else { return Some(self.told(repo, head)) };
@@ -209,7 +208,7 @@ impl Oracle {
     }
 }
 
-/// What differs, as an event tells it: by name, with the values that there are.
+/// Returns the differences in the form of an event: by attribute name, with the values that exist.
 pub(super) fn differences(before: &Attributes, after: &Attributes) -> BTreeMap<String, Value> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let differing = names.into_iter().filter(|name| before.get(*name) != after.get(*name));

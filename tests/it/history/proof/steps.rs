@@ -1,4 +1,4 @@
-//! What happens in a random history.
+//! The steps of a random history.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ impl Proof {
         }
     }
 
-    /// Attributes by chance.
+    /// Returns random attributes.
     fn attributes(&mut self) -> Attributes {
         let mut attributes = Attributes::new();
         attributes.insert("type".into(), json!("document"));
@@ -50,7 +50,7 @@ impl Proof {
         attributes
     }
 
-    /// A file as somebody may have written it, and what it means.
+    /// Returns a file as a person may write it, and its meaning.
     fn content(&mut self) -> (String, Option<Attributes>) {
         let attributes = self.attributes();
         let mut lines: Vec<String> = attributes.iter().map(|(name, value)| self.line(name, value)).collect();
@@ -65,7 +65,7 @@ impl Proof {
         }
     }
 
-    /// JSON is YAML too; a plain text needs no quotes.
+    /// Formats an attribute as YAML. JSON is YAML too; a plain text needs no quotes.
     fn line(&mut self, name: &str, value: &Value) -> String {
         match value.as_str() {
             Some(text) if self.rng.bool() => format!("{name}:  {text} # {text}"),
@@ -74,14 +74,14 @@ impl Proof {
         }
     }
 
-    /// What is served of a key at the head.
+    /// Returns what is served for a key at the head.
     fn served(&mut self, key: &str) -> Option<Attributes> {
         let head = self.repo().head();
         let past = self.oracle.past(self.server.repo(), &head);
         past.served.get(key).map(|(_, attributes)| attributes.clone())
     }
 
-    /// Says what the service's own file of a key at the head means.
+    /// Records the meaning of the file that the service wrote for a key at the head.
     fn written(&mut self, key: &str, meaning: Attributes) {
         for ending in ["yaml", "yml"] {
             let name = format!("HEAD:collections/{key}.{ending}");
@@ -94,7 +94,7 @@ impl Proof {
         panic!("{key} has no file\n{}", self.story());
     }
 
-    /// A change by chance, and what it leads to.
+    /// Returns a random patch, and the attributes after it.
     fn patch(&mut self, key: &str) -> (Value, Attributes) {
         let mut after = self.served(key).unwrap_or_default();
         let mut patch = serde_json::Map::new();
@@ -153,7 +153,7 @@ impl Proof {
         }
     }
 
-    /// One request, one commit, several events.
+    /// Makes one request that results in one commit with several events.
     async fn write_many(&mut self) {
         let mut operations = Vec::new();
         let mut meanings = Vec::new();
@@ -178,7 +178,7 @@ impl Proof {
         }
     }
 
-    /// The service commits what the person saved, and then its own change.
+    /// Writes over a hand edit: the service commits the person's file, and then its own change.
     async fn write_over_a_hand_edit(&mut self) {
         let (key, (content, Some(meaning))) = (self.key(), self.content()) else { return };
         let file = self.file(key);
@@ -195,7 +195,7 @@ impl Proof {
         self.written(key, meaning);
     }
 
-    /// The file that a key has, or would get.
+    /// Returns the file that a key has or would get.
     fn file(&mut self, key: &str) -> String {
         let yml = format!("collections/{key}.yml");
         let yaml = format!("collections/{key}.yaml");
@@ -232,7 +232,7 @@ impl Proof {
         assert_eq!(String::from_utf8(bytes(self)), String::from_utf8(before), "{}", self.story());
     }
 
-    /// Some files made, changed, broken or removed in the work tree.
+    /// Creates, changes, breaks or removes some files in the work tree.
     fn edit(&mut self, keys: &[&str]) {
         for key in keys {
             let mut file = self.file(key);
@@ -265,7 +265,7 @@ impl Proof {
         self.git(&["commit", "--quiet", "--allow-empty", "--message=By hand"]);
     }
 
-    /// Merges so many sides at once; where they do not fit together, nothing happens.
+    /// Merges this many branches at once; a conflict is abandoned.
     fn merge(&mut self, sides: usize) {
         let mut names = Vec::new();
         for side in 0..sides {
@@ -293,7 +293,7 @@ impl Proof {
         }
     }
 
-    /// As after `git pull` in a clone and a push: what was the branch is the second parent now.
+    /// Merges as `git pull` in a clone and a push do: the former head of the branch becomes the second parent.
     fn merge_from_the_side(&mut self) {
         self.git(&["switch", "--quiet", "--create", "side"]);
         self.edit(&KEYS[..1]);
@@ -322,7 +322,7 @@ impl Proof {
                 self.git(&["commit", "--quiet", "--allow-empty", "--amend", "--message=Amended"]);
             }
             2 => {
-                // The commits come again behind another one, with the trailers that they had.
+                // The head commit is applied again after another one, with its original trailers.
                 let old = self.repo().head();
                 self.git(&["reset", "--quiet", "--hard", &back]);
                 self.commit_by_hand();
@@ -338,7 +338,7 @@ impl Proof {
         }
     }
 
-    /// Whether the change was kept or not, nothing is half-done.
+    /// Kills the service during a write: the change is kept or lost, but never half-done.
     async fn kill_while_writing(&mut self) {
         let key = self.key();
         if self.served(key).is_none() {
