@@ -1,4 +1,4 @@
-//! Calls as they were asked and answered, and the clients that make them.
+//! Calls with their requests and answers, and the clients that make them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,66 +10,65 @@ use tokio::sync::watch;
 
 use crate::support::{ATOMIC, Answer, Client, document};
 
-/// What was asked.
+/// What a call requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Asked {
     Read(&'static str),
     List,
     Create(&'static str),
-    /// The name that the collection is expected to have, if one is.
+    /// With the name that the collection is expected to have, if any.
     Update(&'static str, Option<String>),
-    /// An update that merges with what others did to other attributes since it had this name.
+    /// An update that is merged with others' changes of other attributes since the collection had this name.
     Merge(&'static str, String),
-    /// A change of another attribute than the name.
+    /// A change of an attribute other than the name.
     Label(&'static str),
     Delete(&'static str),
     /// An update of both at once.
     Both([&'static str; 2]),
 }
 
-/// What came of it.
+/// The outcome of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Answered {
-    /// What stood at a revision.
+    /// The names at a revision.
     Seen(String, BTreeMap<String, String>),
-    /// It is done, as of a revision.
+    /// Done, as of a revision.
     Done(String),
-    /// It is refused, since of what was asked there is none, one already, or another version.
+    /// Refused, because the collection does not exist, already exists, or has another version.
     Refused,
-    /// Not now.
+    /// Refused for now, with status 503.
     NotNow,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Lost,
 }
 
-/// One call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Tells it from all others: the reason of its commit, and the name that it gives.
+    /// Identifies the call: it is the reason of its commit and the name that it sets.
     pub(crate) id: String,
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
     pub(crate) asked: Asked,
     pub(crate) answered: Answered,
-    /// Whether a read may show only what is the newest everywhere.
+    /// Whether a read must show the newest revision of all instances.
     pub(crate) is_latest: bool,
-    /// Which connection of the client it was made on.
+    /// The client and its connection.
     pub(crate) connection: (usize, usize),
 }
 
-/// Who asks.
+/// A client that makes calls.
 pub(crate) struct Caller {
     pub(crate) number: usize,
     pub(crate) seed: u64,
     pub(crate) until: Instant,
     pub(crate) keys: &'static [&'static str],
-    /// The instances; where there are several, reads say whether they want the newest, and writes have a name under
-    /// which they are asked for again elsewhere.
+    /// The instances. With several, some reads ask for the newest revision, and writes have an idempotency key, so
+    /// that they can be repeated at another instance.
     pub(crate) services: Vec<watch::Receiver<Client>>,
     pub(crate) answers: Arc<AtomicUsize>,
 }
 
-/// A question as it is sent.
+/// A request as it is sent.
 struct Question<'a> {
     id: &'a str,
     asked: &'a Asked,
@@ -131,7 +130,7 @@ impl Question<'_> {
     }
 }
 
-/// The names in a list or a single resource, by key.
+/// Returns the names in a list or a single resource, by key.
 fn names(data: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let one = |it: &Value| (text(&it["id"]), text(&it["attributes"]["name"]));
@@ -139,17 +138,17 @@ fn names(data: &Value) -> BTreeMap<String, String> {
 }
 
 impl Caller {
-    /// Asks until the time is over; what is asked depends on the seed alone.
+    /// Makes calls until the time is over; the seed alone determines what they request.
     pub(crate) async fn run(mut self) -> Vec<Call> {
         let mut random = fastrand::Rng::with_seed(self.seed ^ self.number as u64);
         let is_shared = self.services.len() > 1;
         let (mut calls, mut at, mut connection) = (Vec::new(), self.number % self.services.len(), 0);
-        // The version that it saw last of each collection.
+        // The last version of each collection that the client has seen.
         let mut seen: HashMap<&str, (String, String)> = HashMap::new();
         while Instant::now() < self.until {
             let key = self.keys[random.usize(..self.keys.len())];
             let known = seen.get(key).cloned();
-            // Where others change more than the name, a tag is refused for less than another name.
+            // Where others change more than the name, an entity tag may be refused although the name is the same.
             let is_labelled = is_shared && key.as_bytes()[0].is_multiple_of(2);
             let asked = match random.u8(..100) {
                 0..35 => Asked::Read(key),
@@ -187,7 +186,8 @@ impl Caller {
             }
             let is_write = !matches!(asked, Asked::Read(_) | Asked::List);
             if is_shared && is_write && matches!(answered, Answered::Lost) {
-                // Under its name it is safe to ask again; what is refused now may be done by the first all the same.
+                // The idempotency key makes it safe to repeat. A refused repeat does not prove that the first attempt
+                // failed.
                 let service = self.services[at].borrow_and_update().clone();
                 let again = question.ask(&service).await;
                 if let done @ Answered::Done(_) = question.answered(again.as_ref()) {

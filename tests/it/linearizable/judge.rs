@@ -1,4 +1,4 @@
-//! The order of the commits, and whether each answer is true at one place in it.
+//! Derives the order of the commits and checks that each answer is true at one place in it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -7,22 +7,22 @@ use super::calls::{Answered, Asked, Call};
 use super::person::Saves;
 use crate::support::Repo;
 
-/// So many commits are looked through for the version that a merge begins with, at least.
+/// The service searches at least this many commits for the base version of a merge.
 const LOOKED_THROUGH: usize = 100;
 
 type State = BTreeMap<String, String>;
 
-/// What the branch has had: what stood after each commit, and which call made it. A branch that was rewritten comes
-/// to places of its own, so a revision may have several, and a call may have been done more than once.
+/// The history of the branch: the state after each commit, and the call that made it. A rewrite of the branch gets
+/// its own places, so a revision may have several places, and a call may have been done more than once.
 pub(crate) struct Line {
     pub(crate) places: HashMap<String, Vec<usize>>,
     pub(crate) states: Vec<State>,
     pub(crate) by_id: HashMap<String, Vec<usize>>,
-    /// The places to which the branch has come by a move that took commits back.
+    /// The places that the branch reached by a move that removed commits.
     pub(crate) taken_back: Vec<usize>,
 }
 
-/// A commit: what stands there, whose child it is, and which call made it.
+/// A commit: its parent, the state after it, and the call that made it.
 struct Commit {
     parent: Option<String>,
     state: State,
@@ -30,7 +30,7 @@ struct Commit {
 }
 
 impl Line {
-    /// The order of the commits that a branch has.
+    /// Reads the order of the commits of a branch.
     pub(crate) fn of(repo: &Repo) -> Self {
         let line = Self::through(repo, &[repo.head()]);
         for (id, places) in &line.by_id {
@@ -39,7 +39,7 @@ impl Line {
         line
     }
 
-    /// The same of one whose every move since it was at `start` was noted (`core.logAllRefUpdates`).
+    /// Like [`of`](Self::of), for a branch whose reflog has every move since `start` (`core.logAllRefUpdates`).
     pub(crate) fn of_moves(repo: &Repo, start: &str) -> Self {
         let log =
             std::fs::read_to_string(repo.git_folder().join("logs/refs/heads/main")).expect("it was noted");
@@ -83,7 +83,7 @@ impl Line {
         line
     }
 
-    /// Where a call stands for sure: a read at its revision, a write at its commit.
+    /// Returns the known places of a call: those of a read's revision, or of a write's commit.
     fn places(&self, call: &Call) -> &[usize] {
         match (&call.answered, &call.asked) {
             (Answered::Seen(revision, _), _) => self.at(revision, call),
@@ -102,8 +102,8 @@ impl Line {
         }
     }
 
-    /// Whether a refusal would be right at a place: also of a merge whose first version need not be looked for any
-    /// more, or may have been taken back, though another one has its name.
+    /// Reports whether a refusal may be right at a place. A merge may also be refused if its base version is too many
+    /// commits back, or may have been removed from the branch, although another version has its name.
     fn may_refuse(&self, asked: &Asked, place: usize) -> bool {
         let is_out_of_sight = |name: &str| {
             let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
@@ -115,7 +115,7 @@ impl Line {
         self.refuses(asked, place) || matches!(asked, Asked::Merge(_, name) if is_out_of_sight(name))
     }
 
-    /// Whether nothing but a refusal would be right at a place.
+    /// Reports whether only a refusal is right at a place.
     fn refuses(&self, asked: &Asked, place: usize) -> bool {
         let name = |key: &str| self.states[place].get(key);
         match asked {
@@ -130,7 +130,7 @@ impl Line {
     }
 }
 
-/// All commits that the branch ever had.
+/// Returns all commits that the branch ever had.
 fn commits(repo: &Repo) -> HashMap<String, Commit> {
     let log = repo.git(&[
         "log",
@@ -166,7 +166,7 @@ fn commits(repo: &Repo) -> HashMap<String, Commit> {
     commits
 }
 
-/// The commits from one head to the next; of one that does not go on from there only itself.
+/// Returns the commits from one head to the next; if the next does not descend from the first, only itself.
 fn way(commits: &HashMap<String, Commit>, from: Option<&String>, to: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut next = Some(to.to_owned());
@@ -182,11 +182,11 @@ fn way(commits: &HashMap<String, Commit>, from: Option<&String>, to: &str) -> Ve
     found
 }
 
-/// The places that calls are known to stand at, to tell which are possible for another one.
+/// The known places of calls, which limit the possible places of other calls.
 struct Clock {
-    /// By the end of a call, the last place until then.
+    /// By the end of each call, the last place known until then.
     ended: Vec<(Instant, usize)>,
-    /// By the beginning of a call, the first place from then on.
+    /// By the start of each call, the first place known from then on.
     began: Vec<(Instant, usize)>,
 }
 
@@ -205,7 +205,7 @@ impl Clock {
             last = last.max(*place);
             *place = last;
         });
-        // What may be old may be asked for at any time.
+        // A read that may be stale can show an old place at any time, so it is no limit.
         let newest = placed().filter(|(call, _)| call.is_latest);
         let mut began: Vec<_> = newest.map(|(call, place)| (call.began, place)).collect();
         began.sort_unstable();
@@ -228,7 +228,7 @@ impl Clock {
     }
 }
 
-/// Judges every call. What was seen of collections that people save is judged by itself.
+/// Judges every call. `saves` judges reads of collections that people save.
 pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
     let clock = Clock::of(calls, line);
     saves.judge(calls, line);
@@ -281,7 +281,7 @@ pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
     assert!(line.by_id.keys().all(|id| asked.contains(id)), "a commit that nobody asked for");
 }
 
-/// On one connection what is shown only goes on.
+/// Checks that the reads on one connection never go back.
 fn never_back(calls: &[Call], line: &Line) {
     let mut shown: HashMap<(usize, usize), usize> = HashMap::new();
     for call in calls.iter().filter(|call| matches!(call.answered, Answered::Seen(..))) {

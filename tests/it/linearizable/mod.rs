@@ -1,13 +1,13 @@
-//! Many clients at once, kills and restarts; then every answer is judged against the commits that git has.
+//! Many concurrent clients, kills and restarts; then every answer is judged against the commits that git has.
 //!
-//! The commits along the branch are one order of all writes, and git tells what stood after each. So an answer is
-//! right if there is a place in that order where it is true, and if the places keep to the clock: what began after
-//! something had ended does not come before it. That is linearizability, of each collection and of the list, and
-//! needs no search: reads name their place (`Collectory-Revision`), writes are found by their reason. In a work tree
-//! somebody saves files and commits meanwhile, see `person`. Somebody else follows the stream, and must have heard of
-//! every commit once and in order.
+//! The commits along the branch are one order of all writes, and git knows the state after each. An answer is right
+//! if it is true at some place in that order, and if the places agree with the clock: a call that started after
+//! another had ended does not come before it. That is linearizability, of each collection and of the list. It needs
+//! no search: reads name their place (`Collectory-Revision`), and writes are found by their reason. In a work tree, a
+//! person saves and commits files at the same time, see `person`. A follower of the stream must have received every
+//! commit once and in order.
 //!
-//! `COLLECTORY_HISTORY_SECONDS=600` is the long run, `COLLECTORY_HISTORY_SEED` has the clients ask the same again.
+//! `COLLECTORY_HISTORY_SECONDS=600` is the long run, `COLLECTORY_HISTORY_SEED` repeats the clients' requests.
 
 mod calls;
 mod judge;
@@ -36,7 +36,7 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// How many answers there are between two kills.
 const ANSWERS_BETWEEN_KILLS: usize = 300;
 
-/// Somebody who follows the stream, and goes on behind what was heard last whenever there is another service.
+/// A client that follows the stream, and resumes after the last event whenever the service is replaced.
 struct Follower {
     services: mpsc::Sender<SocketAddr>,
     heard: Arc<Mutex<Vec<String>>>,
@@ -71,7 +71,7 @@ impl Follower {
         self.services.send(address).expect("it listens until the end");
     }
 
-    /// Waits until the newest commit was heard of, and compares all that was with what git has.
+    /// Waits until the newest commit has arrived, and compares everything received with the commits that git has.
     async fn judge(self, mut server: TestServer) {
         let line =
             server.repo().git(&["log", "--reverse", "--first-parent", "--format=%H", "--", "collections"]);
@@ -134,7 +134,7 @@ async fn run(setup: Setup, has_person: bool) {
         follower.follow(server.address());
         tell.send_replace(server.client().clone());
     }
-    // Who waits for another service gets none.
+    // Clients that wait for another service stop waiting.
     drop((tell, service));
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
     let saved = person.map(|person| person.join().expect("files can be saved")).unwrap_or_default();
@@ -175,7 +175,7 @@ async fn every_answer_of_a_shared_branch_is_true_at_one_place_in_the_order_of_th
     run(TestServer::setup("").absent().flag(&["--remote", &url]), false).await;
 }
 
-/// A judge that acquits everybody proves nothing.
+/// A judge that accepts every answer proves nothing.
 #[test]
 fn false_answers_are_found() {
     let state = |names: &[(&str, &str)]| -> BTreeMap<String, String> {
@@ -219,7 +219,7 @@ fn false_answers_are_found() {
     assert!(!with(call("c1n0", 40, 50, Asked::Merge("a", "c0n1".into()), Answered::Refused)));
     assert!(!with(call("c1n0", 40, 50, Asked::Delete("a"), done("r2"))), "a write that is lost");
     let with_saves = |others: [Call; 2]| {
-        // Saved after 12 ms and never committed, since it was replaced by what the second commit has.
+        // Saved after 12 ms and never committed, because the second commit's file replaced it.
         let saves = Saves::from_iter([("h0", "a", start + Duration::from_millis(12), (2, 0))]);
         let calls = [writes.as_slice(), &others].concat();
         std::panic::catch_unwind(|| judge(&calls, &line(), &saves)).is_ok()

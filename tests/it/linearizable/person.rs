@@ -1,7 +1,8 @@
-//! Somebody who saves files of the work tree meanwhile, and commits now and then; and what of it may be seen when.
+//! A person who saves files of the work tree during the test and commits now and then, and a judge of which versions
+//! may be seen when.
 //!
-//! Each save gives a name that nobody else gives, so a commit tells where it came to stand: the service commits it
-//! before it writes over it. What was never committed was replaced by the next save of the same file, and stands right
+//! Each save sets a unique name, so that the commits show its place: the service commits a saved file before it
+//! writes over it. A version that was never committed was replaced by the next save of the same file, and ranks right
 //! before that one.
 
 use std::collections::{HashMap, HashSet};
@@ -14,16 +15,16 @@ use super::calls::{Answered, Asked, Call};
 use super::judge::Line;
 use crate::support::{Repo, eventually_sync};
 
-/// How many places before and behind one are told of.
+/// A failure lists this many places before and after the one in question.
 const PLACES_TOLD: usize = 8;
 
-/// What was saved so long before and after something is told with it.
+/// A failure lists the saves and restarts within this time of the call.
 const TIME_TOLD: Duration = Duration::from_secs(3);
 
 /// How many answers there are between two saves.
 const ANSWERS_BETWEEN_SAVES: usize = 20;
 
-/// Somebody at the work tree.
+/// A person at the work tree.
 pub(crate) struct Person {
     pub(crate) repo: Repo,
     pub(crate) seed: u64,
@@ -40,7 +41,7 @@ pub(crate) struct Save {
 }
 
 impl Person {
-    /// Saves until the time is over; what is saved depends on the seed alone.
+    /// Saves until the time is over; the seed alone determines what is saved.
     pub(crate) fn run(self) -> Vec<Save> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut saves = Vec::new();
@@ -58,7 +59,7 @@ impl Person {
                 saves.push(Save { key, name, began });
             }
             if random.u8(..4) == 0 {
-                // A lock of the service's, or a write that was faster, may be in the way.
+                // A lock of the service, or a write that was faster, may make these fail.
                 let file = format!("collections/{key}.yaml");
                 drop(self.repo.try_git(&["add", &file]));
                 drop(self.repo.try_git(&["commit", "--quiet", "--message", "By hand", "--", &file]));
@@ -66,8 +67,8 @@ impl Person {
         }
     }
 
-    /// Gives the file another name, as editors do: over it, or beside it and then in its place. It may be gone, and so
-    /// may its folder.
+    /// Sets the name in the file, as editors do: in place, or by renaming a new file over it. The file and its folder
+    /// may not exist.
     fn save(&self, key: &str, name: &str, is_beside: bool) -> bool {
         let path = self.repo.path().join(format!("collections/{key}.yaml"));
         let text = fs::read_to_string(&path).unwrap_or_else(|_| "type: document\nname: none\n".to_owned());
@@ -84,28 +85,28 @@ impl Person {
     }
 }
 
-/// Who committed what, by place.
+/// Returns the commits by place, with author, committer and subject.
 fn commits(repo: &Repo) -> Vec<String> {
     let log = repo.git(&["log", "--reverse", "--first-parent", "--format=%h %an %cn %ct %s"]);
     std::iter::once(String::new()).chain(log.lines().map(str::to_owned)).collect()
 }
 
-/// Where a version of a collection stands in the order of its versions: the commit that has it, or the one before which
-/// it was replaced.
+/// The rank of a version among a collection's versions: the place of the commit that has it, or of the commit before
+/// which it was replaced.
 type Rank = (usize, usize);
 
-/// The rank of what is committed there.
+/// Returns the rank of the version committed at a place.
 const fn committed(place: usize) -> Rank {
     (place, usize::MAX)
 }
 
-/// All that was saved, by name.
+/// All saves, by name.
 #[derive(Default)]
 pub(crate) struct Saves {
     by_name: HashMap<String, (&'static str, Instant, Rank)>,
     pub(crate) committed: usize,
     commits: Vec<String>,
-    /// When the service was ended, and the next one was there.
+    /// When the service ended, and when the next one was ready.
     restarts: Vec<(Instant, Instant)>,
 }
 
@@ -118,7 +119,7 @@ impl FromIterator<(&'static str, &'static str, Instant, Rank)> for Saves {
 }
 
 impl Saves {
-    /// Finds where what was saved has come to stand. What was saved last may stand in the work tree.
+    /// Determines the rank of each save. The last save of a file may still be uncommitted.
     pub(crate) fn of(saves: &[Save], line: &Line, repo: &Repo, restarts: Vec<(Instant, Instant)>) -> Self {
         let mut found = Self { commits: commits(repo), restarts, ..Self::default() };
         let mut next: HashMap<&str, Rank> = HashMap::new();
@@ -146,7 +147,7 @@ impl Saves {
         found
     }
 
-    /// Which version of a collection was seen at a place: the one that is committed there, or one that was saved over
+    /// Returns the rank of the version seen at a place: the one that is committed there, or one that was saved over
     /// it.
     fn rank(&self, key: &str, name: Option<&String>, place: usize, line: &Line, call: &Call) -> Rank {
         let at = |place: usize| line.states[place].get(key);
@@ -173,7 +174,7 @@ impl Saves {
         *rank
     }
 
-    /// Whether something was saved that is reason enough for a refusal, and was not committed yet at a place.
+    /// Reports whether a save that was not committed yet at a place justifies a refusal.
     pub(crate) fn refuse(&self, call: &Call, place: usize) -> bool {
         self.by_name.iter().any(|(name, (of, began, rank))| {
             let refuses = match &call.asked {
@@ -192,7 +193,7 @@ impl Saves {
         })
     }
 
-    /// What stood there and who committed it between two places, and what was saved about a time.
+    /// Describes the versions and commits between two places, and the saves and restarts around a time.
     fn around(&self, key: &str, rank: Rank, to: usize, line: &Line, at: Instant) -> String {
         let to = to.min(line.states.len() - 1);
         let commit = |place: usize| self.commits.get(place).map_or("", String::as_str);
@@ -210,8 +211,8 @@ impl Saves {
         stood.chain(saved).chain(restarts).collect::<Vec<_>>().join("\n")
     }
 
-    /// Judges what was seen of each collection: it stood there, and where somebody saves, who looks later sees no older
-    /// version; elsewhere the places tell that already.
+    /// Judges what was seen of each collection: the version existed at its place, and no later read shows an older
+    /// one. Without saves, the places alone prove the latter.
     pub(crate) fn judge(&self, calls: &[Call], line: &Line) {
         let committed = line.states.iter().flatten().map(|(key, _)| key.as_str());
         let keys: HashSet<&str> = committed.chain(self.by_name.values().map(|(key, ..)| *key)).collect();
