@@ -1,4 +1,4 @@
-//! One target of `src/fuzz.rs`: that of the program's own name.
+//! Runs the target of `src/fuzz.rs` that has this program's name.
 
 #![no_main]
 

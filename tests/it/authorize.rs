@@ -1,4 +1,4 @@
-//! The two variants: without authentication, and with the hook (here opened on purpose).
+//! The two variants: without authentication, and with a hook (here one that allows everything).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The program on the command line: help, codes, variables, logs, and the other commands.
+//! The program on the command line: help, exit codes, environment variables, logs, and the other commands.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -195,9 +195,9 @@ async fn a_signal_that_comes_twice_at_once_is_one() {
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // It asks for the body: the request is under way.
+    // The service asks for the body, so the request is in progress.
     stream.read_exact(&mut [0; 1]).unwrap();
-    // As `timeout` does: twice without a pause.
+    // `timeout` also sends the signal twice without a pause.
     server.signal(Signal::TERM);
     server.signal(Signal::TERM);
     server.logs("shutting down").await;
@@ -383,7 +383,7 @@ fn a_format_means_the_same_wherever_something_is_printed_for_programs() {
         let code = i32::from(command == ["check"]);
         let printed = |flags: &[&str]| {
             let printed = run(folder.path(), &[command, flags].concat()).exits(code).stdout;
-            // How long a flush takes `doctor` measures each time.
+            // `doctor` measures anew how long a flush takes.
             printed.split_inclusive('\n').filter(|line| !line.contains("a flush takes")).collect::<String>()
         };
         let json = printed(&["--json"]);

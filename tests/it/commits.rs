@@ -1,4 +1,4 @@
-//! The history: one write is one commit that tells what happened, to people and to machines.
+//! The history: one write is one commit, whose message describes it for people and for programs.
 
 use serde_json::json;
 
@@ -78,7 +78,7 @@ async fn times_are_utc_and_now() {
     }
 }
 
-/// The time as the file system tells it, in seconds.
+/// Returns the current time of the file system, in seconds.
 fn chrono_now(server: &TestServer) -> i64 {
     let file = server.folder().join("now");
     std::fs::write(&file, "now").unwrap();
@@ -239,7 +239,7 @@ async fn headers_can_not_forge_a_trailer_either() {
     assert!(server.repo().commit_count() > 1, "a strange reason alone is no reason to refuse them all");
 }
 
-/// The trailers are those of the one update of `posts`, whichever reader looks.
+/// Asserts that both git and a line-by-line reader find only the trailers of one update of `posts`.
 #[track_caller]
 fn assert_honest(server: &TestServer, subject: &str) {
     assert_eq!(server.repo().field("HEAD", "%s"), subject);

@@ -1,4 +1,4 @@
-//! `--compress`: the whole list in fewer bytes, for those who take it so.
+//! `--compress`: the whole list in fewer bytes, for clients that accept it.
 
 use serde_json::json;
 

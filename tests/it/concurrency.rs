@@ -1,4 +1,4 @@
-//! Many at once: nothing lost, nothing twice.
+//! Concurrent clients: nothing is lost, nothing happens twice.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Client, TestServer, document, update};
 
-/// Runs one task a client and collects what they return.
+/// Runs one task per client and collects the results.
 async fn all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     server: &TestServer,
     count: usize,

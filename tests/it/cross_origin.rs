@@ -1,4 +1,4 @@
-//! What web pages of other origins may do: nothing, unless the service was told so.
+//! What web pages of other origins may do: nothing, unless a flag allows it.
 
 use crate::support::{Auth, Good, JSON_API, TestServer};
 

@@ -1,4 +1,4 @@
-//! `Prefer: dry-run`: everything short of the commit.
+//! `Prefer: dry-run`: everything except the commit.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What differs between two messages of the same commit: the ids in it.
+/// Removes the ids, which differ between two messages of the same commit.
 fn without_ids(message: &str) -> String {
     let lines = message.lines();
     lines.filter(|line| !line.starts_with("Collectory-Event") && !line.starts_with("Request-Id")).collect()
@@ -130,13 +130,13 @@ async fn taking_back_is_told_as_it_would_be_and_nothing_changes() {
         assert_eq!(told.json()["data"]["attributes"]["name"], name, "{path}");
         assert_eq!((server.repo().head(), server.repo().status()), (head.clone(), String::new()));
     }
-    // What is told is what happens then.
+    // The write then does what the dry run announced.
     let told = rehearse(&server, "POST", &undo(2), None, 200).await;
     let done = server.request("POST", &undo(2)).send().await.is(201);
     assert_eq!(told.data(), done.data());
     let made = server.repo().field("HEAD", "%B");
     assert_eq!(without_ids(text(&commits(&told)[0]["message"])), without_ids(&made));
-    // What can't be done can't be rehearsed, and what is so already makes no commit.
+    // What can't be done is refused in a dry run too; what changes nothing makes no commit.
     rehearse(&server, "POST", &undo(2), None, 409).await;
     let told = rehearse(&server, "POST", "/collections/posts/restore", Some(&back), 200).await;
     assert_eq!(told.json()["meta"], json!({"commits": []}));

@@ -1,4 +1,4 @@
-//! Killed at any instant: what was acknowledged is there, what was not is there whole or not at all.
+//! Kills at any instant: acknowledged writes survive; others exist completely or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ async fn write_until_cut(
     subjects
 }
 
-/// After so many kills there is a fresh repository: all of its history is looked at after each of them.
+/// The repository is replaced after this many kills, because each check reads its whole history.
 const KILLS_OF_A_REPOSITORY: usize = 20;
 
 async fn crash_loop(setup: impl Fn() -> Setup) {
@@ -60,14 +60,14 @@ async fn crash_rounds(mut server: TestServer, rounds: &[u64]) {
         for writer in 0..4 {
             writers.spawn(write_until_cut(server.client().clone(), writer, round, Arc::clone(&acknowledged)));
         }
-        // The kill comes after a number of writes that differs from round to round, at whatever
-        // instant the other writers have reached by then.
+        // The kill comes after a number of writes that varies by round, at whatever instant the other writers have
+        // reached.
         let enough = 1 + (round as usize * 7) % 23;
         eventually("writes are acknowledged", async || {
             (acknowledged.load(Ordering::Relaxed) >= enough).then_some(())
         })
         .await;
-        // With and without whatever it has started.
+        // Alternates between killing the process alone and its whole process group.
         if round % 2 == 0 {
             server.kill();
         } else {
@@ -81,7 +81,7 @@ async fn crash_rounds(mut server: TestServer, rounds: &[u64]) {
     }
 }
 
-/// Every acknowledged write is in the log exactly once, and everything is sound.
+/// Checks that every acknowledged write is in the log exactly once, and that the repository is sound.
 async fn check(server: &TestServer, expected: &[String]) {
     let log = server.repo().git(&["log", "--format=%s%x00%b%x01"]);
     let mut found = std::collections::BTreeMap::new();

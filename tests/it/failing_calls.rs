@@ -1,5 +1,5 @@
-//! A disk that refuses one kind of call for a while, as the program under test meets it, and kills before each call that
-//! changes anything: a library before the C library sees to it, and nothing of the program knows of it.
+//! A disk that refuses one kind of system call for a while, and kills before each call that changes anything.
+//! The tests use an `LD_PRELOAD` library in front of the C library; the program under test is unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{TestServer, add, document, eventually, restoring};
 
-/// What fails, and how the system says so (errno(3)).
+/// The call that fails, and its errno(3).
 const FAULTS: [(&str, &str, i32); 11] = [
     ("flush", "EIO", 5),
     ("flush", "ENOSPC", 28),
@@ -24,7 +24,7 @@ const FAULTS: [(&str, &str, i32); 11] = [
     ("unlink", "EROFS", 30),
 ];
 
-/// The fault that a running service meets.
+/// The fault that a running service meets: its control file.
 struct Fault(PathBuf);
 
 impl Fault {
@@ -39,15 +39,15 @@ impl Fault {
     }
 }
 
-/// What git has, past whatever the service knows.
+/// Returns the file of a key from git, independent of the service.
 fn committed(server: &TestServer, key: &str) -> Option<String> {
     let path = format!("HEAD:collections/{key}.yaml");
     let output = server.repo().try_git(&["cat-file", "blob", &path]);
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// Every kind of write is done or refused, and of the past every question answered or not; says whether a write was
-/// refused.
+/// Asserts that every kind of write is done or refused, and every query of the past answered or refused. Returns
+/// whether a write was refused.
 async fn writes(server: &TestServer, what: &str, number: usize) -> bool {
     let name = format!("{what} {number}");
     let [key, other] = [format!("n{number}"), format!("m{number}")];
@@ -91,7 +91,7 @@ async fn survives(setup: impl Fn(&Path) -> crate::support::Setup) {
         let what = format!("{call} {name}");
         control.begin(call, errno);
         let is_refused = writes(&server, &what, number).await;
-        // What can't be read or removed need not stand in the way of a write.
+        // A failing read or unlink need not stop a write.
         assert!(
             is_refused || matches!(call, "read" | "unlink"),
             "{what} has stopped nothing: is it met at all?"
@@ -103,7 +103,7 @@ async fn survives(setup: impl Fn(&Path) -> crate::support::Setup) {
             (answer.status() == 200).then(|| drop(answer.checked()))
         })
         .await;
-        // Whatever became of the others, they are there whole or not at all.
+        // The other writes took effect completely or not at all.
         assert!(committed(&server, "posts").unwrap().contains(&last), "{what}");
         let served = server.list().await.is(200).ids();
         for key in ["posts".to_owned(), "pages".to_owned(), format!("n{number}"), format!("m{number}")] {
@@ -126,8 +126,8 @@ async fn calls_that_fail_for_a_while_leave_a_bare_repository_and_its_service_wel
     survives(|folder| TestServer::setup("small").bare().failing(folder)).await;
 }
 
-/// A write is killed before its first call, then before its second, and so on, until there is no further one; the
-/// process alone and its whole group in turn. Says how often it was killed.
+/// Kills a write before its first system call, then before its second, and so on, until it completes. Alternates
+/// between the process alone and its whole process group. Returns the number of kills.
 async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup, is_by_hand: bool) -> i32 {
     let folder = tempfile::tempdir().unwrap();
     let control = Fault(folder.path().join("fault"));

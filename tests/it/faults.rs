@@ -1,5 +1,5 @@
-//! A disk, a lock or a client that misbehaves: a clear answer, nothing half-done, and everything is
-//! well again when the cause is gone.
+//! A disk, a lock or a client that misbehaves: the answer is clear, nothing is half-done, and everything works again
+//! when the cause is gone.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -14,14 +14,14 @@ use tokio::task::JoinSet;
 
 use crate::support::{DEADLINE, RawRequest, TestServer, document, eventually, eventually_is};
 
-/// Writes until the cause of a fault has been noticed to be gone.
+/// Writes until the service notices that the cause of a fault is gone.
 async fn recovers(server: &TestServer) {
     let write = async || server.patch("posts", json!({"name": "After the fault"})).await;
     eventually_is("writes succeed again", 200, write).await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "After the fault");
 }
 
-/// A write fails as a fault of the server's side, and changes nothing.
+/// Asserts that a write fails with a server error and changes nothing; returns the detail.
 async fn fails(server: &TestServer, statuses: &[u16]) -> String {
     let head = server.repo().tip("main");
     let refused = server.patch("posts", json!({"name": "Never"})).await;
@@ -283,7 +283,7 @@ async fn a_person_who_commits_a_file_in_place_of_the_folder_empties_no_list() {
     let server = TestServer::on("small").await;
     let folder = server.repo().path().join("collections");
     let before = server.repo().head();
-    // As one step for whoever watches: the folder is never just gone.
+    // A watcher sees this as one step: the folder is never merely absent.
     block(&folder);
     server.repo().git(&["add", "--all"]);
     server.repo().git(&["commit", "-m", "No folder"]);
@@ -383,7 +383,7 @@ fn rest_of(mut stream: TcpStream) -> String {
 
 #[tokio::test]
 async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
-    // Longer than a busy machine takes between two bytes of a quick client.
+    // Longer than the gap between two bytes of a fast client on a busy machine.
     let setup =
         TestServer::setup("small").flag(&["--header-wait-ms-max", "2000", "--body-wait-ms-max", "2000"]);
     let server = setup.start().await;
@@ -399,7 +399,7 @@ async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
     assert!(answer.contains("connection: close\r\n"), "{answer}");
     assert_eq!(rest_of(silent), "");
-    // On a connection of its own: the one that the client keeps is about to be closed too.
+    // On a new connection, because the one that the client keeps is about to be closed too.
     RawRequest::new("GET", "/collections").send(server.address()).is(200);
 }
 
@@ -421,7 +421,7 @@ async fn as_many_connections_are_served_as_the_system_has_open_files_for() {
 #[tokio::test]
 async fn connections_leave_writes_the_files_that_they_need_where_few_may_be_open() {
     let server = TestServer::setup("small").open_files_max(64).start().await;
-    // The connection that the client keeps.
+    // The client keeps this connection open.
     server.patch("posts", json!({"name": "Written before"})).await.is(200);
     let held: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
     for turn in 0..20 {
@@ -459,7 +459,7 @@ async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
     server.create(&document("small-one", json!({}))).await.is(201);
 }
 
-/// A client that waits with its body for a sign must not wait for nothing.
+/// A client that waits for a response before it sends its body must not wait in vain.
 #[tokio::test]
 async fn a_length_above_the_limit_is_refused_before_the_body_has_come() {
     let server = TestServer::setup("small").flag(&["--body-wait-ms-max", "3600000"]).start().await;
@@ -486,8 +486,7 @@ async fn a_full_disk_is_answered_and_recovered_from() {
     drop(server);
 }
 
-/// A file system of a few megabytes in memory; only a privileged user can have one, so elsewhere
-/// the test that needs it has nothing to say.
+/// A tmpfs of a few megabytes. Only a privileged user can mount one; elsewhere the test that needs it checks nothing.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {

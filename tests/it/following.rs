@@ -1,5 +1,4 @@
-//! What is served as a stream, and polled: nothing that changes is missed, and nothing told that one may
-//! not read.
+//! The served collections, streamed and polled: no change is missed, and no caller learns of what it may not read.
 
 use std::time::Instant;
 
@@ -18,7 +17,7 @@ fn resumed(server: &TestServer, id: &str) -> Stream {
     follow(server, "/collections", &format!("Last-Event-ID: {id}\r\n"))
 }
 
-/// `collection posts`, `removed posts`, `ready`, `reset`.
+/// Formats an event as `collection posts`, `removed posts`, `ready` or `reset`.
 fn line(heard: &Heard) -> String {
     match heard.data["id"].as_str() {
         Some(key) => format!("{} {key}", heard.event),
@@ -26,7 +25,7 @@ fn line(heard: &Heard) -> String {
     }
 }
 
-/// What is told up to the next event with an id, and that id.
+/// Returns the events up to the next one with an id, and that id.
 #[track_caller]
 fn told(stream: &mut Stream) -> (Vec<String>, String) {
     let mut lines = Vec::new();
@@ -44,7 +43,7 @@ async fn token(server: &TestServer) -> String {
     told["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
 }
 
-/// The changes since a token, as `KEY` or `-KEY`, and the next token.
+/// Returns the changes since a token, as `KEY` or `-KEY`, and the next token.
 async fn changes(server: &TestServer, since: &str) -> (Vec<String>, String) {
     let answer = server.get(&format!("/changes?filter[since]={since}")).await.is(200).json();
     let shown = |change: &Value| {
@@ -338,7 +337,7 @@ async fn many_who_follow_are_told_in_groups_and_each_of_the_last_state() {
             messages += 1;
         }
     }
-    // Each rests for 200 microseconds times the number of those who follow.
+    // Each follower pauses for 200 microseconds times the number of followers.
     let most = FOLLOWERS * (began.elapsed().as_millis() as usize / 20 + 2);
     assert!(messages <= most, "{messages} messages where {most} are enough");
 }

@@ -1,4 +1,4 @@
-//! The files: hand-written ones keep their manner, new ones read the same everywhere.
+//! The files: hand-written ones keep their style, new ones read the same everywhere.
 
 use std::process::Command;
 
@@ -41,7 +41,7 @@ async fn the_order_of_a_map_is_that_of_its_file_before_and_after_a_restart() {
     let status = |name: &str| json!({"directory": name, "name": name});
     let first = json!({"x-m": {"b": 1}, "unpublishedStatuses": {"z": status("z")}});
     server.create(&document("posts", first)).await.is(201);
-    // A value that keeps its place in the file stands before one that is added.
+    // A value that keeps its place in the file comes before one that is added.
     let second =
         json!({"x-m": {"a": 0, "b": 1}, "unpublishedStatuses": {"a": status("a"), "z": status("z")}});
     let answered = server.patch("posts", second).await.is(200);
@@ -186,7 +186,7 @@ async fn texts_that_look_like_something_else_are_quoted() {
     }
 }
 
-/// What `PyYAML`, a reader of YAML 1.1, makes of a text; nothing where it is not installed.
+/// Parses a text with `PyYAML`, a reader of YAML 1.1; `None` where it is not installed.
 fn python_reads(text: &str) -> Option<Value> {
     let script = "import sys, json, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
     let output = Command::new("python3").args(["-c", script, text]).env("PYTHONUTF8", "1").output().ok()?;
@@ -199,7 +199,7 @@ fn python_reads(text: &str) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// Files that look like YAML and are refused, and what the message has to name.
+/// Invalid files that look like YAML, and what the message must name.
 const REFUSED: &[(&str, &str)] = &[
     ("type: document\nname: a\nname: b\n", "name"),
     ("type: document\nname: &a Posts\nx-b: *a\n", ""),

@@ -1,4 +1,4 @@
-//! Repositories that somebody else has prepared, or that belong to somebody else.
+//! Repositories that an attacker has prepared, or that belong to another user.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Finished, Repo, TestServer, document, program, run_to_end};
 
-/// A repository beside which a file of somebody else's stands.
+/// A repository, and a file beside it that must not be touched.
 struct Prepared {
     _folder: tempfile::TempDir,
     repo: Repo,
@@ -32,7 +32,7 @@ impl Prepared {
         self.repo.path().join(".git").join(part)
     }
 
-    /// Takes away what stands at a part of `.git`.
+    /// Clears a path below `.git` and returns it.
     fn clear(&self, part: &str) -> PathBuf {
         let path = self.at(part);
         match fs::symlink_metadata(&path) {
@@ -47,12 +47,12 @@ impl Prepared {
         TestServer::setup("").repository(self.repo.path()).refused()
     }
 
-    /// Starts a service that must serve what can be served, and stops it; says what a write was answered.
+    /// Starts a service, which must serve what it can, and stops it. Returns the status of a write.
     async fn served(&self) -> u16 {
         let mut server = TestServer::setup("").repository(self.repo.path()).start_unchecked();
         let answer = server.patch("posts", json!({"name": "Written"})).await.status();
         server.stop();
-        // With what was prepared, git itself would not do well.
+        // The harness's final checks would fail on what was prepared, so a fresh repository replaces it.
         let folder = self.repo.path();
         fs::rename(folder, folder.with_extension("prepared")).unwrap();
         drop(Repo::seeded(folder, "small"));
@@ -102,7 +102,7 @@ fn a_link_in_the_place_of_a_folder_of_the_repository_is_refused() {
     }
 }
 
-/// What git runs or follows where it finds it.
+/// Files that git runs or follows wherever it finds them.
 const TRAPS: [(&str, &str); 4] = [
     ("hooks/reference-transaction", "#!/bin/sh\n: > VICTIM\n"),
     ("hooks/pre-push", "#!/bin/sh\n: > VICTIM\n"),
@@ -218,7 +218,7 @@ fn chown(path: &Path, user: u32) {
 
 #[tokio::test]
 async fn a_repository_of_another_user_is_refused_unless_it_is_said_to_be_safe() {
-    // Only root can give a folder away.
+    // Only root can give a folder to another user.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -237,7 +237,7 @@ async fn a_repository_of_another_user_is_refused_unless_it_is_said_to_be_safe() 
     let config = prepared.victim.with_file_name("gitconfig");
     fs::write(&config, format!("[safe]\n\tdirectory = {}\n", repo.display())).unwrap();
     log(&config).exits(0);
-    // What the repository says of itself does not count.
+    // A repository's own `safe.directory` does not count.
     fs::write(repo.join(".git/config"), "[core]\n\tbare = false\n[safe]\n\tdirectory = *\n").unwrap();
     chown(repo, NOBODY);
     log(Path::new("/dev/null")).exits(1);
@@ -247,7 +247,7 @@ async fn a_repository_of_another_user_is_refused_unless_it_is_said_to_be_safe() 
     let mut server = setup.clone().environment("GIT_CONFIG_GLOBAL", &global).start().await;
     server.patch("posts", json!({"name": "Safe"})).await.is(200);
     server.stop();
-    // What the harness looks at last is looked at with git.
+    // The harness's final checks run git, so root must own the repository again.
     chown(repo, 0);
     drop(server);
     chown(repo, NOBODY);

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the same request, sent again, is answered again and not carried out again.
+//! `Idempotency-Key`: a repeated request gets the same answer and is not carried out again.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ async fn ask(server: &TestServer, key: &str, method: &str, path: &str, body: Opt
     request.send().await
 }
 
-/// Everything that must be the same the second time.
+/// Returns everything that must be the same in the repeated answer.
 fn told(answer: &Good) -> (u16, Vec<u8>, Vec<Option<String>>) {
     let headers = ["etag", "location", "content-type", "collectory-revision"];
     let headers = headers.iter().map(|name| answer.header_if_any(name)).collect();
@@ -73,7 +73,7 @@ async fn a_write_that_is_sent_again_is_answered_as_the_first_time_also_after_a_r
     assert!(server.repo().trailer("HEAD", "Collectory-Fingerprint")[0].starts_with("sha256:"));
 }
 
-/// An event's path of undoing, and the body that restores what was before it.
+/// Returns the path that undoes the newest event, and the body that restores the state before it.
 async fn taking_back(server: &TestServer, key: &str) -> (String, Value) {
     let events = server.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200);
     let event = events.json()["data"][0].clone();
@@ -115,7 +115,7 @@ async fn what_was_taken_back_is_not_taken_back_again_also_after_a_restart() {
             server.restart().await;
         }
         for ((key, path, body, status), first) in asked.iter().zip(&first) {
-            // What changed nothing is forgotten with the service.
+            // The answer to a request that changed nothing does not survive a restart.
             if *key != "same" {
                 let again = ask(&server, key, method(path), path, *body).await.is(*status);
                 assert_eq!(told(&again), *first, "{path}, restarted: {restarted}");

@@ -1,6 +1,6 @@
-//! The service as its users meet it: the real program, a real port, a real repository.
+//! Tests of the service as its users see it: the real program, a real port, a real repository.
 //!
-//! One test binary, since each would link the whole program's dependencies again.
+//! One test binary, because each would link all dependencies of the program again.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed, and says where")]
 
@@ -49,7 +49,7 @@ fn every_test_file_is_listed() {
     assert!(missing.is_empty(), "not listed as modules: {missing:#?}");
 }
 
-/// Collects what stands in a folder without a `mod` line in the folder's own file.
+/// Collects the entries of a folder that have no `mod` line in the folder's own file.
 fn unlisted(folder: &std::path::Path, own: &str, missing: &mut Vec<std::path::PathBuf>) {
     let listing = std::fs::read_to_string(folder.join(own)).expect("every folder of tests has its own file");
     for entry in std::fs::read_dir(folder).expect("a folder can be listed") {

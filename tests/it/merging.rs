@@ -1,5 +1,4 @@
-//! `Prefer: merge=attributes`: an update of an older version passes where nobody else changed the
-//! same attributes.
+//! `Prefer: merge=attributes`: an update of an older version succeeds if nobody else changed the same attributes.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Media types: what is accepted and what comes back (jsonapi.md section 3). Refusals stand in the
-//! table of bad inputs.
+//! Media types: what is accepted and what is returned (jsonapi.md section 3). Refusals are in the table of bad
+//! inputs.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The OpenAPI document: served, complete, and true of every route.
+//! The OpenAPI document: served, complete, and correct for every route.
 
 use serde_json::Value;
 
@@ -54,8 +54,8 @@ fn every_operation_has_an_id_of_its_own_a_summary_and_described_responses() {
     assert!(!ids.is_empty());
 }
 
-/// A client that is generated from the document takes an answer for a text as well where there is one beside it; texts
-/// that are asked for by `Accept` are told of in words.
+/// A generated client would treat every answer as text if the document listed a text beside it. Texts that a client
+/// requests with `Accept` are therefore documented in prose only.
 #[test]
 fn every_answer_has_one_media_type() {
     for (path, method, operation) in operations() {
@@ -91,7 +91,7 @@ fn head_takes_what_get_takes_and_who_may_answer_412_takes_the_conditions() {
         if method == "head" {
             assert_eq!(own(operation), own(&openapi()["paths"][path]["get"]), "{path}");
         }
-        // Those of a batch stand in its operations.
+        // A batch has its conditions in its operations.
         if operation["responses"].get("412").is_some() && path != "/operations" {
             for name in ["IfMatch", "IfNoneMatch"] {
                 let reference = serde_json::json!({"$ref": format!("#/components/parameters/{name}")});
@@ -140,7 +140,7 @@ fn every_reference_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The examples in the document are what the document says.
+/// The examples in the document match its schemas.
 #[test]
 fn every_schema_compiles_and_fits_its_examples() {
     let root = openapi();

@@ -8,12 +8,12 @@ use crate::support::{
     restoring, run_to_end, update,
 };
 
-/// A token as a policy has it.
+/// Returns the hash of a secret as a policy file has it.
 pub(crate) fn hash(secret: &str) -> String {
     Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Mara may do everything, a reader only read, a blogger write what begins with `blog-`.
+/// Mara may read and write everything, a reader only read, a blogger write keys that begin with `blog-`.
 fn policy() -> String {
     format!(
         "tokens:
@@ -183,7 +183,7 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     mara.list().await.is(401);
 }
 
-/// Puts a whole file in place of the policy, as `collectory token` does.
+/// Renames a complete file into the place of the policy, as `collectory token` does.
 fn rename_into_place(server: &TestServer, text: &str) {
     let new = server.folder().join("policy.new");
     std::fs::write(&new, text).unwrap();
@@ -214,7 +214,7 @@ async fn what_is_wrong_with_the_policy_shows_in_readyz_and_nothing_else_does() {
     let ready = server.get("/readyz").await.is(200);
     assert_eq!(ready.json()["meta"], json!({"status": "ready"}));
     assert_eq!(ready.header_if_any("collectory-revision"), None);
-    // Cut short in its last line.
+    // Truncated in its last line.
     rename_into_place(&server, policy().trim_end_matches('\n'));
     eventually("a file that can't be used is told", async || {
         policy_told(&server).await.contains("can't be used").then_some(())
@@ -244,7 +244,7 @@ async fn a_token_may_have_rights_for_keys_of_their_own_and_is_told_which() {
     assert_eq!(told["grants"], expected);
 }
 
-/// A time names every revision, so who may restore may look at all that was.
+/// A time can name any revision, so the right to restore would reveal the whole past.
 #[tokio::test]
 async fn what_was_is_for_those_who_may_audit() {
     let policy = audited("may: [write, audit]\n    keys: [\"*\"]");
@@ -258,7 +258,7 @@ async fn what_was_is_for_those_who_may_audit() {
     }
 }
 
-/// Sends the head of a request with a body, and nothing of the body.
+/// Sends only the head of a request that announces a body.
 fn head_alone(server: &TestServer, token: &str, path: &str) -> String {
     let media_type = if path == "/operations" { crate::support::ATOMIC } else { crate::support::JSON_API };
     let head = format!(
@@ -268,7 +268,7 @@ fn head_alone(server: &TestServer, token: &str, path: &str) -> String {
     String::from_utf8_lossy(&crate::support::raw_exchange(server.address(), head.as_bytes())).into_owned()
 }
 
-/// A reason may speak of every key that its commit is about.
+/// A reason may mention every key of its commit.
 #[tokio::test]
 async fn a_sheet_gives_no_reason_of_a_commit_that_is_about_hidden_keys_too() {
     let policy = audited("may: [read, audit]\n    keys: [\"posts\"]");
@@ -438,7 +438,7 @@ async fn an_idempotency_key_is_its_caller_s_own() {
     request.document(&document("one", json!({}))).send().await.is(403);
 }
 
-/// Mara may write, an auditor follow what happens, if he has that line at all.
+/// Returns a policy in which Mara may write, and an auditor has the rights in `auditor`, if any.
 fn audited(auditor: &str) -> String {
     let entry =
         format!("  - name: Auditor\n    email: a@example.org\n    hash: sha256:{}\n", hash("auditor"));
@@ -446,7 +446,7 @@ fn audited(auditor: &str) -> String {
     format!("{}{auditor}", policy())
 }
 
-/// Puts another policy in place and waits until the auditor's requests are answered by it.
+/// Replaces the policy and waits until it applies to the auditor's requests.
 async fn audit_becomes(server: &TestServer, auditor: &str, path: &str, status: u16) {
     std::fs::write(server.folder().join("policy.yaml"), audited(auditor)).unwrap();
     let client = server.with_token("auditor");

@@ -8,7 +8,7 @@ async fn ids(server: &TestServer, query: &str) -> Vec<String> {
     server.get(&format!("/collections?{query}")).await.is(200).ids()
 }
 
-/// Twelve documents `k00` to `k11` beside nothing else.
+/// Starts a service with exactly twelve documents, `k00` to `k11`.
 async fn twelve() -> TestServer {
     let server = TestServer::setup("empty").bare().start().await;
     let operations: Vec<_> = (0..12)

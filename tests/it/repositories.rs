@@ -360,7 +360,7 @@ async fn a_partial_clone_says_how_to_have_what_it_lacks() {
         assert!(told.contains("git fetch --refetch --no-filter"), "{filter}: {told}");
         assert!(!told.contains("hash-object"), "{filter}: {told}");
         if status == 200 {
-            // What the newest commit changed, and who gave an attribute its value, only what was before tells.
+            // Only older objects show what the newest commit changed, and which commit set an attribute.
             let told = server.get("/collections/posts/blame").await.is(503).detail();
             assert!(told.contains("git fetch --refetch --no-filter"), "{told}");
             let newest = &server.get("/collections/posts/events").await.is(200).data()[0]["attributes"];

@@ -1,12 +1,11 @@
-//! Random stories: API writes, every kind of save, git commands, broken files, restarts and kills,
-//! interleaved by a seed on the real program, a real repository and the real `git`.
+//! Random stories: API writes, every way of saving, git commands, broken files, restarts and kills, interleaved by a
+//! seed on the real program, a real repository and the real `git`.
 //!
-//! After each step the test waits for the service to be quiet and then checks what the design
-//! promises: the served list is what a plain reading of the repository says; every acknowledged
-//! write is in the history exactly once; every byte a person saved is in the work tree or in a
-//! commit; `git diff` shows exactly the person's own changes.
+//! After each step the test waits for the service to be quiet and then checks what the design promises: the served
+//! list agrees with a plain reading of the repository; every acknowledged write is in the history; everything that a
+//! person saved is in the work tree or in git; `git diff` shows exactly the person's own changes.
 //!
-//! `COLLECTORY_STORIES` sets how many stories are told, `COLLECTORY_STORY_SEED` replays one.
+//! `COLLECTORY_STORIES` sets the number of stories, `COLLECTORY_STORY_SEED` replays one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +20,7 @@ const STORIES_DEFAULT: u64 = 6;
 const STEPS: usize = 24;
 const KEYS: [&str; 5] = ["alpha", "bravo", "charlie", "delta", "echo"];
 
-/// The stories differ in their seed only.
+/// The stories differ only in their seed.
 #[tokio::test]
 async fn nothing_is_lost_whatever_people_and_programs_do_at_once() {
     for seed in story_seeds(STORIES_DEFAULT) {
@@ -29,8 +28,7 @@ async fn nothing_is_lost_whatever_people_and_programs_do_at_once() {
     }
 }
 
-/// What the person has in the work tree that differs from the head: content, or `None` for a
-/// deleted file.
+/// The person's uncommitted changes in the work tree: content, or `None` for a deleted file.
 type Saved = BTreeMap<String, Option<String>>;
 
 struct Story {
@@ -43,7 +41,7 @@ struct Story {
     acknowledged: Vec<String>,
     /// Contents that the service committed for the person.
     committed_by_hand: Vec<String>,
-    /// What git has said once, by blob.
+    /// The contents that git has already shown, by blob.
     contents: RefCell<HashMap<String, String>>,
     counter: u64,
 }
@@ -136,7 +134,7 @@ impl Story {
         }
     }
 
-    /// Saves a file in one of the many ways in which programs save.
+    /// Saves a file in one of the ways that programs use.
     fn save(&mut self) {
         let key = self.key();
         let file = format!("collections/{key}.yaml");
@@ -227,7 +225,7 @@ impl Story {
         self.forget_what_is_committed();
     }
 
-    /// The files stay as they are, so what differs from the new head is the person's from now on.
+    /// Resets the branch and keeps the files. What differs from the new head is now the person's change.
     fn reset_keeping_files(&mut self, how: &str) {
         let before = self.work_tree();
         self.git(&["reset", "--quiet", how, "HEAD~1"]);
@@ -286,7 +284,7 @@ impl Story {
         self.git(&["branch", "--quiet", "-D", "side"]);
     }
 
-    /// A push from a clone, into the branch that is checked out.
+    /// Pushes from a clone into the branch that is checked out.
     fn push_into(&mut self) {
         let clone = self.server.folder().join(format!("clone-{}", self.counter));
         let path = clone.to_str().expect("temporary paths are UTF-8").to_owned();
@@ -327,7 +325,7 @@ impl Story {
         self.saved.retain(|file, content| content.as_ref() != head.get(file));
     }
 
-    /// The collection files of the head.
+    /// Returns the collection files of the head.
     fn files_at_head(&self) -> BTreeMap<String, String> {
         let listed = self.repo().git(&["ls-tree", "-r", "main", "--", "collections"]);
         let mut known = self.contents.borrow_mut();
@@ -343,7 +341,7 @@ impl Story {
         listed.lines().map(file).collect()
     }
 
-    /// The collection files of the work tree.
+    /// Returns the collection files of the work tree.
     fn work_tree(&self) -> BTreeMap<String, String> {
         let folder = self.repo().path().join("collections");
         let Ok(entries) = std::fs::read_dir(folder) else { return BTreeMap::new() };
@@ -353,7 +351,7 @@ impl Story {
             .collect()
     }
 
-    /// Waits until all is quiet and everything is as promised.
+    /// Waits until the service is quiet and everything is as promised.
     async fn check(&self) {
         let head = self.files_at_head();
         let mut expected = head.clone();
@@ -383,7 +381,7 @@ impl Story {
         }
     }
 
-    /// What is not yet as a plain reading of the repository has it.
+    /// Returns what does not agree yet with a plain reading of the repository.
     async fn wrong(&self, expected: &BTreeMap<String, String>, revision: Option<&str>) -> Option<String> {
         let list = self.server.list().await.is(200);
         if list.header_if_any("collectory-revision").as_deref() != revision {
@@ -432,7 +430,7 @@ impl Story {
             .then(|| format!("git shows changes that nobody made: {stray:?}\n{}", self.repo().status()))
     }
 
-    /// A byte that a person saved is in the work tree or in a commit.
+    /// Asserts that content saved by a person is in the work tree, or that git has it.
     fn check_kept(&self, content: &str) {
         if self.work_tree().values().any(|file| file == content) {
             return;
@@ -444,8 +442,8 @@ impl Story {
         assert!(known, "{content:?} is lost\n{}", self.story());
     }
 
-    /// Every acknowledged write is in the history exactly once, also where a person has moved the
-    /// branch away from it since.
+    /// Asserts that every acknowledged write is in the history, even where a person has since moved the branch away
+    /// from it.
     fn check_history(&self) {
         let log = self.repo().git(&[
             "log",
@@ -455,19 +453,19 @@ impl Story {
         ]);
         for id in &self.acknowledged {
             let found = log.lines().filter(|line| line.split(' ').nth(1) == Some(id)).count();
-            // An amended or reverted commit of a person's keeps the message of ours.
+            // A person's amended or reverting commit repeats our message, so an id may occur more than once.
             assert!(found >= 1, "{id} was acknowledged and is not in the history\n{}", self.story());
         }
     }
 }
 
-/// The attributes of a file by an independent reader, if it is a valid one.
+/// Parses the attributes of a file with an independent reader; `None` for an invalid file.
 fn parsed(content: &str) -> Option<Value> {
     let value: Value = serde_yaml::from_str(content).ok()?;
     (value["type"] == "document" || value["type"] == "media").then_some(value)
 }
 
-/// What differs between two states of the files.
+/// Returns the changes from one state of the files to another.
 fn changed(from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> Saved {
     let gone = from.keys().filter(|file| !to.contains_key(*file)).map(|file| (file.clone(), None));
     let new = to.iter().filter(|(file, content)| from.get(*file) != Some(content));

@@ -1,5 +1,5 @@
-//! Every command of git's that tidies a repository, again and again beside writes: nothing is refused,
-//! nothing is lost, and what is left starts and is clean.
+//! Every git command that maintains a repository, run repeatedly during writes: no write is refused, nothing is lost,
+//! and the service then starts on a clean repository.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::{Interval, interval};
 
 use crate::support::{Client, Repo, TestServer, chosen, document};
 
-/// What a person, a timer or another tool may run at any time.
+/// Commands that a person, a timer or another tool may run at any time.
 const COMMANDS: [&[&str]; 9] = [
     &["gc", "--quiet"],
     &["multi-pack-index", "write"],
@@ -26,14 +26,14 @@ const COMMANDS: [&[&str]; 9] = [
     &["gc", "--quiet", "--aggressive", "--prune=now"],
 ];
 
-/// How many write at once.
+/// How many clients write concurrently.
 const WRITERS_LEN: usize = 16;
 
-/// What all writers of a round share.
+/// The state that all writers of a round share.
 struct Round {
     number: u64,
     is_over: AtomicBool,
-    /// Each write waits for a tick of it: a round of more commits would only make git slower.
+    /// Each write waits for a tick, because more commits in a round would only make git slower.
     pace: Mutex<Interval>,
 }
 
@@ -59,7 +59,8 @@ async fn write(client: Client, writer: usize, round: Arc<Round>) -> Vec<String> 
     reasons
 }
 
-/// Tidies until the time is up; what one command spoils for another is none of the service's business.
+/// Runs the commands until the time is up; returns how many. They may break each other: that does not concern the
+/// service.
 fn tidy(repo: &Repo, until: Instant) -> usize {
     let mut done = 0;
     for command in COMMANDS.iter().cycle() {
@@ -72,7 +73,7 @@ fn tidy(repo: &Repo, until: Instant) -> usize {
     done
 }
 
-/// How a long run goes, for who looks on with `--nocapture`.
+/// Prints the progress of a long run, for `--nocapture`.
 #[expect(clippy::print_stdout, reason = "a run of minutes says how it goes")]
 fn tell(line: &str) {
     println!("{line}");
@@ -109,7 +110,7 @@ async fn tidy_beside_writes(mut server: TestServer) {
     }
 }
 
-/// Every acknowledged write is in the log once, and all is served.
+/// Asserts that every acknowledged write is in the log once, and that everything is served.
 async fn check(server: &TestServer, expected: &[String]) {
     let log = server.repo().git(&["log", "--format=%b"]);
     let mut found: HashMap<&str, usize> = HashMap::new();

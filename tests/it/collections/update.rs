@@ -86,7 +86,7 @@ async fn another_id_in_the_body_is_a_conflict_that_names_both() {
 #[tokio::test]
 async fn a_kind_can_not_change() {
     let server = TestServer::on("small").await;
-    // The attributes of the other kind are no fault of their own.
+    // Attributes of the other type are not reported as separate errors.
     for attributes in [json!({}), json!({"accept": [".pdf"]})] {
         let refused = server.update("posts", &media("posts", attributes.clone())).await.is(409);
         assert_eq!(refused.error(), ("conflict".into(), json!({"pointer": "/data/type"})));

@@ -1,4 +1,4 @@
-//! Values that break the rule of their attribute.
+//! Values that violate the rule of their attribute.
 
 use serde_json::{Value, json};
 

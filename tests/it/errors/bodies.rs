@@ -1,8 +1,8 @@
-//! Bodies that are not JSON, or not JSON that can be trusted to mean one thing.
+//! Bodies that are not JSON, or ambiguous JSON.
 
 use super::{Case, patch, post};
 
-/// Texts that are no JSON value.
+/// Texts that are not a JSON value.
 const NOT_JSON: &[&[u8]] = &[
     b"",
     b" ",
@@ -46,7 +46,7 @@ const NOT_JSON: &[&[u8]] = &[
     b"\xff\xfe{\x00}\x00",
 ];
 
-/// Bodies whose members are named twice; which one would count is anybody's guess.
+/// Bodies with duplicate members; which one counts would depend on the parser.
 const TWICE: &[&str] = &[
     r#"{"data": {"type": "document-collection", "id": "a"}, "data": {"type": "document-collection", "id": "b"}}"#,
     r#"{"data": {"type": "document-collection", "id": "a", "id": "b"}}"#,
@@ -58,7 +58,7 @@ const TWICE: &[&str] = &[
     r#"{"data": {"type": "document-collection", "id": "a"}, "meta": {"a": 1, "a": 2}}"#,
 ];
 
-/// Numbers that no file and no client could keep.
+/// Numbers that no file and no client could represent.
 const NUMBERS: &[&str] = &["1e999", "-1e999", "1e400", "1e-400", "-0.00001e-400"];
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -1,4 +1,4 @@
-//! JSON that is no JSON:API document, or one about something else.
+//! JSON that is not a JSON:API document, or a document about something else.
 
 use super::{Case, patch, post};
 

@@ -1,4 +1,4 @@
-//! Bytes that are hardly HTTP: they are refused, the service lives on and nothing changes.
+//! Malformed HTTP: it is refused, the service continues and nothing changes.
 
 use crate::support::{RawRequest, TestServer, raw_exchange};
 
@@ -44,7 +44,7 @@ async fn what_is_refused_before_it_is_looked_at_is_named_too() {
     }
 }
 
-/// A host and a port alone are a target for proxies; warp has no path to look for in them.
+/// A host and a port alone are a target for proxies, in which warp finds no path.
 #[tokio::test]
 async fn a_tunnel_is_refused_in_words() {
     let server = TestServer::on("small").await;

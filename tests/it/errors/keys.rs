@@ -1,4 +1,4 @@
-//! Every part of the rule for keys, as an id in a document.
+//! Every part of the rule for keys, applied to ids in documents.
 
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Bad input: each case gets its own clear answer and changes nothing.
 //!
-//! The cases are tables, one file a kind of fault. All of them go over one running service as raw
-//! bytes, so that no client tidies them up on the way.
+//! The cases are tables, one file for each kind of error. All of them go to one running service as raw bytes, so that
+//! no client corrects them on the way.
 
 mod attributes;
 mod bodies;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::{JSON_API, RawRequest, TestServer};
 
-/// One request that must be refused.
+/// A request that must be refused.
 pub(crate) struct Case {
     request: RawRequest,
     typed: bool,
@@ -24,30 +24,30 @@ pub(crate) struct Case {
     source: Option<Value>,
 }
 
-/// Begins a case.
+/// Starts a case.
 pub(crate) fn case(method: &str, target: &str) -> Case {
     Case { request: RawRequest::new(method, target), typed: false, status: 400, code: None, source: None }
 }
 
-/// A creation with this body, which is JSON:API text.
+/// A request that creates a collection with this body, sent as JSON:API.
 pub(crate) fn post(body: impl Into<Vec<u8>>) -> Case {
     case("POST", "/collections").text(body)
 }
 
-/// A change of `posts` with this body.
+/// A request that updates `posts` with this body.
 pub(crate) fn patch(body: impl Into<Vec<u8>>) -> Case {
     case("PATCH", "/collections/posts").text(body)
 }
 
 impl Case {
-    /// A body under the media type of JSON:API.
+    /// Sets a body with the media type of JSON:API.
     pub(crate) fn text(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.request = self.request.body(body);
         self.typed = true;
         self
     }
 
-    /// A body without a media type.
+    /// Sets a body without a media type.
     pub(crate) fn untyped(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.request = self.request.body(body);
         self
@@ -58,14 +58,14 @@ impl Case {
         self
     }
 
-    /// The one status and code that are right.
+    /// Sets the expected status and code.
     pub(crate) fn is(mut self, status: u16, code: &'static str) -> Self {
         self.status = status;
         self.code = Some(code);
         self
     }
 
-    /// The one status that is right.
+    /// Sets the expected status.
     pub(crate) fn status(mut self, status: u16) -> Self {
         self.status = status;
         self

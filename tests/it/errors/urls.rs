@@ -1,8 +1,8 @@
-//! Paths and queries that lead nowhere.
+//! Paths and queries that do not exist.
 
 use super::{Case, case};
 
-/// Paths that hold no collection, tricks of every kind among them.
+/// Paths without a collection, including tricks of every kind.
 const NOWHERE: &[&str] = &[
     "/",
     "/nothing",
@@ -53,7 +53,7 @@ const NOWHERE: &[&str] = &[
     "/openapi.yaml",
 ];
 
-/// Queries of the list that it does not know, and the parameter to blame.
+/// Queries that the list does not support, and the parameter that the error names.
 const QUERIES: &[(&str, &str)] = &[
     ("include=", "include"),
     ("include=author", "include"),
@@ -113,7 +113,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Parameters on endpoints that have none.
+/// Parameters on endpoints that take none.
 fn elsewhere() -> Vec<Case> {
     let body = r#"{"data": {"type": "document-collection", "id": "new"}}"#;
     let update = r#"{"data": {"type": "document-collection", "id": "posts", "attributes": {"name": "x"}}}"#;

@@ -1,4 +1,4 @@
-//! API writes beside hand edits: both end up in the history, and neither undoes the other.
+//! API writes concurrent with hand edits: both end up in the history, and neither undoes the other.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn a_write_to_an_edited_key_commits_the_edit_first_as_the_person_s_own() {
     assert_eq!(server.repo().read(POSTS), edited.replace("By hand", "By API"));
 }
 
-/// Waits until the answer for `posts` tells of its file.
+/// Waits until the answer for `posts` has a `meta` member, which reports the state of its file.
 async fn the_edit_is_known(server: &TestServer) {
     eventually("the edit is known", async || {
         server.read("posts").await.is(200).data().get("meta").is_some().then_some(())
@@ -175,7 +175,7 @@ async fn what_comes_late_into_a_file_that_is_still_open_is_waited_for() {
     server.shows("posts", "name", "Early").await;
     let (client, mut writing) = (server.client().clone(), JoinSet::new());
     writing.spawn(async move { client.patch("posts", json!({"recursive": true})).await.is(200) });
-    // Time enough for a write that waits for nobody.
+    // Enough time for a write that does not wait.
     for _ in 0..5 {
         server.read("posts").await.is(200);
     }
@@ -206,7 +206,7 @@ async fn what_a_filter_of_git_s_would_change_is_a_person_s_to_commit() {
     assert_eq!(server.repo().git(&["show", &format!("HEAD:{POSTS}")]), "type: document\nname: Hidden again");
 }
 
-/// A file with a comment of so many bytes.
+/// A file with a comment of this size.
 fn large(comment_bytes: usize) -> String {
     format!("type: document\n#{}\n", "x".repeat(comment_bytes))
 }
@@ -378,7 +378,7 @@ async fn a_checkout_of_the_served_branch_that_races_with_writes_makes_up_no_edit
         let is_done = Arc::clone(&is_done);
         move || {
             while !is_done.load(Ordering::Relaxed) {
-                // It fails where it finds our lock.
+                // The checkout fails when it meets our lock.
                 repo.try_git(&["checkout", "--quiet", "main"]);
             }
         }

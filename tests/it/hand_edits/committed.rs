@@ -1,4 +1,4 @@
-//! Every way in which git moves a branch, while the service runs.
+//! Every way in which git moves a branch while the service runs.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ async fn edited() -> TestServer {
     server
 }
 
-/// What is served is what the head says, and nothing is marked.
+/// Waits until the head is served, `posts` has this name, and nothing is marked as uncommitted.
 async fn matches_head(server: &TestServer, name: &str) {
     server.serves(&server.repo().head()).await;
     let good = server.shows("posts", "name", name).await;

@@ -1,4 +1,4 @@
-//! A file that a person renames in letter case only, where the API writes to its key.
+//! A file that a person renames in letter case only, while the API writes to its key.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::{ATOMIC, JSON_API, TestServer, document, program, remove, re
 const LOWER: &str = "collections/posts.yaml";
 const UPPER: &str = "collections/Posts.yaml";
 
-/// Every commit is good as it is, and the work tree is what the head has.
+/// Asserts that every commit is valid and that the work tree matches the head.
 fn is_well(server: &mut TestServer) {
     let repo = server.repo();
     for commit in repo.git(&["rev-list", "HEAD"]).lines() {

@@ -1,4 +1,4 @@
-//! Edits by hand: live at once, marked, and never lost.
+//! Hand edits: live at once, marked, and never lost.
 
 mod beside_writes;
 mod committed;
@@ -8,7 +8,7 @@ mod rewritten;
 mod saving;
 mod unnoticed;
 
-/// A file of a document collection with only a name.
+/// The file of a document collection with only a name.
 pub(crate) fn named(name: &str) -> String {
     format!("type: document\nname: {name}\n")
 }

@@ -1,4 +1,4 @@
-//! Broken files: visible, harmless to the others, and never taken for no settings.
+//! Broken files: visible, harmless to other collections, and never mistaken for missing settings.
 
 use serde_json::json;
 
@@ -143,7 +143,7 @@ async fn a_file_whose_name_is_not_utf_8_is_a_problem_saved_or_committed() {
 async fn a_huge_file_is_a_problem_and_nobody_waits_for_it() {
     let mut server = TestServer::on("small").await;
     let huge = server.repo().path().join("collections/huge.yaml");
-    // Without blocks, but to be read it would take minutes.
+    // The file is sparse, but reading it would take minutes.
     std::fs::File::create(&huge).unwrap().set_len(20 << 30).unwrap();
     let problem = server.problem("collections/huge.yaml").await;
     let message = problem["attributes"]["message"].as_str().unwrap();

@@ -1,11 +1,11 @@
-//! A branch that somebody rewrites: what the service acknowledged can be had back.
+//! A branch that someone rewrites: everything the service acknowledged can be recovered.
 
 use serde_json::json;
 
 use super::named;
 use crate::support::{Repo, Setup, Stream, TestServer, eventually};
 
-/// A service that has acknowledged three writes; the head before them and after.
+/// Starts a service that acknowledges three writes. Returns the head before and after them.
 async fn written(setup: Setup) -> (TestServer, String, String) {
     let server = setup.flag(&["--tick-ms", "20"]).start().await;
     let before = server.repo().head();
@@ -16,7 +16,7 @@ async fn written(setup: Setup) -> (TestServer, String, String) {
     (server, before, old)
 }
 
-/// The only ref that is kept: its name below `refs/collectory/kept/`, and the revision.
+/// Returns the only kept ref: its name below `refs/collectory/kept/`, and its revision.
 fn kept(repo: &Repo) -> Option<(String, String)> {
     let refs = repo.git(&["for-each-ref", "--format=%(refname) %(objectname)", "refs/collectory/"]);
     let (name, revision) = refs.lines().next()?.split_once(' ')?;
@@ -24,7 +24,7 @@ fn kept(repo: &Repo) -> Option<(String, String)> {
     Some((name.strip_prefix("refs/collectory/kept/")?.to_owned(), revision.to_owned()))
 }
 
-/// Waits until the old head is kept once more; returns its name.
+/// Waits until the old head is kept again; returns the name of its ref.
 async fn kept_again(server: &TestServer, old: &str) -> String {
     let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
     assert_eq!(revision, old);
@@ -32,7 +32,7 @@ async fn kept_again(server: &TestServer, old: &str) -> String {
     name
 }
 
-/// Waits until the old head is kept and told; returns its name.
+/// Waits until the old head is kept and reported as a problem; returns the name of its ref.
 async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
     assert_eq!(revision, old);

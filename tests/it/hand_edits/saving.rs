@@ -1,4 +1,4 @@
-//! Uncommitted edits, in every shape in which programs save.
+//! Uncommitted edits, saved in every way that programs use.
 
 use std::fs;
 use std::io::Write as _;
@@ -83,10 +83,10 @@ async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
     }
 }
 
-/// Longer than a busy machine takes between the two halves of a save, and short enough to wait for.
+/// Longer than a busy machine takes between the two halves of a save, but short enough for a test.
 pub(super) const LONG_PATIENCE: &[&str] = &["--settle-patience-ms", "3000"];
 
-/// Saves `content` over `posts` in one of the ways in which programs do.
+/// Saves `content` over `posts` in one of the ways that programs use.
 type Save = fn(&TestServer, &str);
 
 const WAYS: &[(&str, Save)] = &[
@@ -181,7 +181,7 @@ async fn every_way_of_saving_is_seen_and_never_shows_a_gap() {
     server.leaves(" M collections/posts.yaml");
 }
 
-/// Saves in every way and waits each time until that is served; meanwhile the list never shows a gap.
+/// Saves in every way and waits each time until the result is served. The list must never show a gap.
 pub(super) async fn saved_in_every_way(server: &TestServer) {
     for (index, (way, save)) in WAYS.iter().enumerate() {
         let name = format!("Saved {index}");
@@ -196,8 +196,8 @@ pub(super) async fn saved_in_every_way(server: &TestServer) {
     }
 }
 
-/// Somebody reads the list all the time while it is saved in every way. The patience is longer than
-/// any stall of a busy machine between the two halves of a save; the last save needs none.
+/// Reads the list continuously while it is saved in every way. The settle patience is longer than any stall of a busy
+/// machine between the two halves of a save; the last save does not depend on it.
 #[tokio::test]
 async fn no_reader_ever_sees_a_gap_or_half_a_value() {
     let mut server = TestServer::setup("small").flag(&["--settle-patience-ms", "3600000"]).start().await;
@@ -232,7 +232,7 @@ async fn no_reader_ever_sees_a_gap_or_half_a_value() {
     server.leaves(" M collections/posts.yaml");
 }
 
-/// The service looks all the time, whatever it is told.
+/// The service checks the files every 10 ms, whatever the watcher reports.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn half_a_value_is_not_shown_however_long_its_writer_pauses() {

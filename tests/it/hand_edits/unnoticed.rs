@@ -1,4 +1,4 @@
-//! Where no notice of a change ever comes, the slow tick finds it.
+//! Without a watcher, the slow tick finds every change.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::support::{Repo, TestServer, eventually};
 
 const POSTS: &str = "collections/posts.yaml";
 
-/// A service that hears of nothing, and looks for itself.
+/// Starts a service without a watcher; it finds changes on its own tick.
 async fn deaf(more: &[&str]) -> TestServer {
     TestServer::setup("small").flag(&["--watch", "none", "--tick-ms", "20"]).flag(more).start().await
 }

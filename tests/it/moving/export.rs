@@ -23,7 +23,7 @@ fn every_form_that_keeps_everything_can_be_imported_and_changes_nothing() {
     let (_folder, repo) = nasty();
     for form in ["json", "yaml", "laika"] {
         let export = run(&repo, &["export", "--format", form, "--repo", "."]).exits(0).stdout;
-        // Laika has no status without a name.
+        // Laika requires a name for every status.
         let export = export.replace(",\n          \"name\": \"draft\"", "");
         std::fs::write(repo.path().join("../export"), &export).unwrap();
         let import =

@@ -1,4 +1,4 @@
-//! `collectory import`, into a repository that nobody serves.
+//! `collectory import`, into a repository that no service is serving.
 
 use std::fs;
 use std::path::Path;

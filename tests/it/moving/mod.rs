@@ -1,4 +1,4 @@
-//! Settings that come from other programs and go to them, on the command line.
+//! Importing settings from other programs and exporting them, on the command line.
 
 mod export;
 mod import;

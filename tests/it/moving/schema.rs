@@ -1,4 +1,4 @@
-//! The JSON Schema of a collection file: the same to whoever asks for it.
+//! The JSON Schema of a collection file: the same wherever it is requested.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A service that vanishes in the middle of an import: what was sent is done whole, or not at all.
+//! A service that becomes unreachable during an import: the batch is executed completely or not at all.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,16 +9,16 @@ use crate::support::{Finished, TestServer, program, run_to_end};
 const DECAP: &str = "backend: {name: git-gateway}\nmedia_folder: static/img\ncollections:\n\
                      \x20 - {name: posts, folder: content/posts}\n  - {name: pages, folder: content/pages}\n";
 
-/// When the line breaks.
+/// When the connection breaks.
 #[derive(Clone, Copy, PartialEq)]
 enum Breaks {
     /// Before the batch has reached the service.
     OnTheWayThere,
-    /// After it was carried out, before that is told.
+    /// After it was executed, but before the answer arrives.
     OnTheWayBack,
 }
 
-/// A line to the service that breaks at the first batch; lives as long as the test.
+/// Starts a proxy to the service whose connection breaks at the first batch; it lives as long as the test.
 fn line_to(service: SocketAddr, breaks: Breaks) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

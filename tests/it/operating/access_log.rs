@@ -1,4 +1,4 @@
-//! One line for each request.
+//! The access log: one line for each request.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::{Auth, TestServer, document, eventually};
 use crate::ui::checked;
 use crate::ui::filled;
 
-/// Of the token `mara-secret`.
+/// The policy with the token `mara-secret`.
 const POLICY: &str = "\
 tokens:
   - name: Mara
@@ -18,7 +18,7 @@ tokens:
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// The lines of the access log, once there are so many.
+/// Returns the lines of the access log, once there are at least `count`.
 async fn lines(server: &TestServer, count: usize) -> Vec<String> {
     let all = || -> Vec<String> {
         let log = server.log();
@@ -56,7 +56,7 @@ async fn each_request_has_a_line_that_machines_read() {
     assert!(!log.contains("mara-secret"), "{log}");
 }
 
-/// What the last line of so many says.
+/// Returns the last line; there must be exactly `count`.
 async fn last(server: &TestServer, count: usize) -> Value {
     let lines = lines(server, count).await;
     assert_eq!(lines.len(), count, "one line a request");

@@ -1,4 +1,4 @@
-//! The copy in one file: whole, sound and beside a running service.
+//! The backup in one file: complete, sound, and made while the service runs.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn backup(repository: &Path, file: &Path) -> Finished {
     run_to_end(program(folder).arg("backup").arg(file).arg("--repo").arg(repository))
 }
 
-/// What a copy restores to.
+/// Restores a backup and checks it.
 fn restored(file: &Path, name: &str) -> Repo {
     let folder = file.parent().unwrap();
     let here = Repo::at(folder);

@@ -1,4 +1,4 @@
-//! What is installed beside the service, and what asks after it.
+//! What is installed beside the service, and health checks.
 
 use std::fs;
 

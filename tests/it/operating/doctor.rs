@@ -16,7 +16,7 @@ fn doctor(repo: &Repo, flags: &[&str]) -> Finished {
     )
 }
 
-/// What is found, as `check: severity`.
+/// Returns the exit code, and the findings as `check: severity`.
 fn found(repo: &Repo, flags: &[&str]) -> (Option<i32>, Vec<String>) {
     let finished = doctor(repo, &[&["--json"], flags].concat());
     let told: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:#?}"));
@@ -97,7 +97,7 @@ async fn a_work_tree_that_a_kill_left_behind_is_brought_forward_and_edits_stay()
     server.patch("posts", serde_json::json!({"name": "One"})).await.is(200);
     server.stop();
     let repo = server.repo();
-    // As after a kill between the branch and its files.
+    // As after a kill between moving the branch and updating its files.
     let before = repo.git(&["rev-parse", "HEAD~1"]);
     let note = repo.git_folder().join("collectory/work-tree");
     let text = fs::read_to_string(&note).unwrap();
@@ -175,7 +175,7 @@ fn packs_whose_objects_are_in_another_one_are_told() {
     let name = pack.file_stem().unwrap().to_str().unwrap();
     let ours = repo.git_folder().join("collectory");
     fs::create_dir_all(&ours).unwrap();
-    // As the service notes it: the pack, and the one that it was merged into.
+    // In the service's own format: the pack, and the one that it was merged into.
     fs::write(ours.join("spare-packs"), format!("{name} pack-{}\n", "7".repeat(40))).unwrap();
     assert_eq!(found(&repo, &[]), (Some(0), vec!["packs: hint".to_owned()]));
     fs::write(ours.join("spare-packs"), format!("pack-{} {name}\n", "7".repeat(40))).unwrap();
@@ -208,7 +208,7 @@ fn what_git_calls_damage_once_and_not_again_is_none() {
     let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
     let [git, runs] = ["git", "runs"].map(|name| folder.path().join(name));
     for (failures, code) in [(2, 0), (3, 1)] {
-        // As beside a service that writes while git reads.
+        // Behaves like `git fsck` beside a service that writes at the same time.
         let text = format!(
             "#!/bin/sh\nPATH='{path}'\ncase \" $* \" in *' fsck '*) echo again >> '{0}'; \
              if [ $(wc -l < '{0}') -le {failures} ]; then echo 'missing blob' >&2; exit 2; fi;; esac\n\
@@ -244,10 +244,10 @@ fn a_policy_that_others_may_change_or_that_has_a_fault_is_wrong() {
     assert_eq!(nobody, (Some(1), vec!["service: wrong".to_owned()]));
 }
 
-/// A user who is nobody else here.
+/// The id of an unprivileged user.
 const SOMEBODY: u32 = 65_534;
 
-/// The program as a user whom modes keep out: whoever runs the tests, but not root.
+/// Runs the program as a user whom file modes restrict: the user who runs the tests, unless that is root.
 struct Somebody {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -259,14 +259,14 @@ impl Somebody {
         let built = PathBuf::from(env!("CARGO_BIN_EXE_collectory"));
         let mut program = built.clone();
         if rustix::process::geteuid().is_root() {
-            // Where it was built somebody may have no access.
+            // Another user may have no access to the folder in which the program was built.
             program = folder.path().join("collectory");
             fs::copy(built, &program).unwrap();
         }
         Self { folder, program }
     }
 
-    /// Gives all that is in the folder to them.
+    /// Gives everything in the folder to that user.
     fn take_over(&self) {
         if rustix::process::geteuid().is_root() {
             give(self.folder.path());
@@ -295,7 +295,7 @@ fn give(path: &Path) {
     }
 }
 
-/// A repository in which there was a write.
+/// Creates a repository to which the program has written.
 fn written_repo(folder: &Path) -> Repo {
     let repo = repo(folder);
     let source = folder.join("new.json");
@@ -332,7 +332,7 @@ fn all_that_a_write_needs_is_looked_at() {
         assert_eq!(told.matches("wrong: ").count(), 1, "{told}");
         assert!(told.starts_with(&wanted) && told.contains("chmod u+w"), "{told}");
     }
-    // Nothing is made there as long as the folder of the collections is in it.
+    // The folder of the collections exists, so a write creates nothing here.
     let was = fs::metadata(repo.path()).unwrap().permissions();
     fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o500)).unwrap();
     let told = somebody.doctor(&repo);

@@ -1,4 +1,4 @@
-//! The listener for whoever watches over the service.
+//! The admin listener.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ fn setup() -> Setup {
     TestServer::setup("small").flag(&["--admin-listen", "127.0.0.1:0"])
 }
 
-/// Where the admin listener is, as the log tells.
+/// Returns the address of the admin listener, from the log.
 fn admin(server: &TestServer) -> SocketAddr {
     let log = server.log();
     let line = log.lines().find(|line| line.contains("metrics are at")).expect("it is told where");
@@ -28,7 +28,7 @@ fn admin(server: &TestServer) -> SocketAddr {
     at.and_then(|at| at.parse().ok()).expect("an address")
 }
 
-/// A page of the admin listener: its status, its media type and its text.
+/// Fetches a page of the admin listener: its status, its media type and its text.
 async fn page(server: &TestServer, path: &str, accept: &str) -> (u16, String, String) {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("http://{}{path}", admin(server));
@@ -37,7 +37,7 @@ async fn page(server: &TestServer, path: &str, accept: &str) -> (u16, String, St
     (answer.status().as_u16(), media_type, answer.text().await.unwrap())
 }
 
-/// The samples of `/metrics`, by name and labels as they are written.
+/// Returns the samples of `/metrics`, by name and labels as they are written.
 pub(crate) async fn samples(server: &TestServer) -> BTreeMap<String, f64> {
     let (status, _, text) = page(server, "/metrics", "*/*").await;
     assert_eq!(status, 200, "{text}");
@@ -50,11 +50,11 @@ pub(crate) async fn samples(server: &TestServer) -> BTreeMap<String, f64> {
     lines.map(sample).collect()
 }
 
-/// What Prometheus has to say of a page: nothing.
+/// Asserts that Prometheus's `promtool` finds nothing wrong with a page.
 fn promtool(text: &str) {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Where it is not installed the names are compared all the same.
+    // Without `promtool`, the names are still compared.
     let Ok(mut promtool) = promtool.spawn() else { return };
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let said = promtool.wait_with_output().unwrap();
@@ -139,7 +139,7 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
         let setup = TestServer::setup("").absent().flag(&["--admin-listen", "127.0.0.1:0", "--remote", &url]);
         setup.flag(&["--remote-insecure"]).flag(flags)
     };
-    // This one hears of nothing before it pushes.
+    // This instance learns nothing of the remote before it pushes.
     let deaf = ["--remote-poll-ms", "0", "--watch", "none", "--tick-ms", "600000"];
     let (one, other) = (with(&deaf).start().await, with(&["--remote-poll-ms", "50"]).start().await);
     let written = other.patch("posts", json!({"name": "First"})).await.is(200);
@@ -252,7 +252,7 @@ async fn what_is_too_much_for_a_page_a_collection_or_a_file_is_counted() {
     ["wide", "wrong"].iter().for_each(|name| server.repo().remove(&format!("collections/{name}.yaml")));
 }
 
-/// What says how often the service itself looks or says something, for how long it remembers, and how many it is.
+/// Flags that are not limits: intervals, waiting times, retention, and the number of threads.
 const NO_LIMITS: [&str; 8] = [
     "heartbeat_ms",
     "idempotency_retention_s",
@@ -368,7 +368,7 @@ async fn without_the_flag_there_are_no_metrics() {
 fn the_rules_for_alerts_fire_when_they_should() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/prometheus");
     for arguments in [["check", "rules", "alerts.yaml"], ["test", "rules", "tests.yaml"]] {
-        // Where promtool is not installed there is nothing to ask.
+        // Without `promtool` there is nothing to check.
         let Ok(said) = Command::new("promtool").args(arguments).current_dir(folder).output() else { return };
         let all = [said.stdout, said.stderr].concat();
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&all));

@@ -1,4 +1,4 @@
-//! What whoever runs the service for others meets.
+//! The service as its operators see it.
 
 mod access_log;
 mod backup;

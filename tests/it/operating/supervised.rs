@@ -1,4 +1,4 @@
-//! A service below a supervisor, as systemd is one.
+//! A service under a supervisor such as systemd.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{DEADLINE, Signal, TestServer, program, raw_exchange};
 
-/// Waits for a notice that has this line.
+/// Waits for a notification that has a line with this beginning, and returns it.
 #[track_caller]
 fn told(socket: &UnixDatagram, line: &str) -> String {
     let mut notice = [0; 4_096];
@@ -53,7 +53,7 @@ async fn a_supervisor_may_listen_at_a_name_that_is_no_path() {
     told(&socket, "READY=1");
 }
 
-/// Starts a service on the socket that `listener` is, as systemd does: from the third descriptor on.
+/// Starts a service with socket activation, as systemd does: `listener` is file descriptor 3.
 fn activated(folder: &Path, listener: impl Into<OwnedFd>) -> (std::process::Child, String) {
     let program = program(folder);
     let mut shell = Command::new("sh");
@@ -77,7 +77,7 @@ fn a_restart_on_a_socket_that_is_passed_on_refuses_no_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     for _ in 0..2 {
-        // Nobody accepts yet, and it is no failure to connect.
+        // No process accepts yet, but connecting succeeds.
         let asking = std::thread::spawn(move || {
             raw_exchange(
                 address,
@@ -105,7 +105,7 @@ fn a_socket_at_a_path_can_be_passed_on_too() {
     assert!(path.exists(), "the file is the supervisor's");
 }
 
-/// What takes a file's place is not seen through a mount of that file.
+/// A mount of a single file does not show the file that replaces it.
 #[test]
 fn the_compose_file_mounts_the_folder_of_what_is_replaced() {
     let compose = source("examples/container/compose.yaml");

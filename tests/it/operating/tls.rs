@@ -11,7 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::support::{Setup, Signal, TestServer, eventually, program, run_to_end};
 
-/// A certificate for this machine that signs itself, and its key.
+/// A self-signed certificate for this machine, and its key.
 struct Pair {
     certificate: PathBuf,
     key: PathBuf,
@@ -52,7 +52,7 @@ fn setup(pair: &Pair) -> Setup {
     TestServer::setup("small").flag(&["--tls-cert", &flags[0], "--tls-key", &flags[1]])
 }
 
-/// Asks over TLS, trusting nothing but a certificate.
+/// Sends a request over TLS, trusting only one certificate.
 fn ask(address: SocketAddr, trusted: &Path) -> Result<String, ureq::Error> {
     let roots = [Certificate::from_pem(&fs::read(trusted).unwrap()).unwrap()];
     let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&roots)).build();
@@ -70,7 +70,7 @@ async fn a_certificate_is_taken_over_when_it_changes_and_a_bad_one_is_not() {
     eventually("it is served over TLS", async || ask(server.address(), &first).ok()).await;
     assert!(ask(server.address(), &other.certificate).is_err());
 
-    // Half of a pair is none.
+    // A certificate that does not match its key is not used.
     fs::copy(&other.certificate, &served.certificate).unwrap();
     server.signal(Signal::HUP);
     server.logs("can't be used together").await;
@@ -90,7 +90,7 @@ async fn clients_without_tls_are_not_served_and_hold_up_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let pair = pair(folder.path(), "served");
     let server = setup(&pair).flag(&["--header-wait-ms-max", "200"]).start_unchecked();
-    // Says nothing, and is not waited for.
+    // This client sends nothing, and must not block others.
     let silent = std::net::TcpStream::connect(server.address()).unwrap();
     let answer = server.client().request("GET", "/livez").attempt().await;
     assert!(answer.is_none());

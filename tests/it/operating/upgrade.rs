@@ -1,4 +1,4 @@
-//! What an older version wrote is read by this one, and what a newer one wrote is refused in a sentence.
+//! This version reads what an older version wrote, and refuses what a newer one wrote with a clear message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use serde_json::json;
 
 use crate::support::{Auth, Repo, Setup, TestServer, copy_folder};
 
-/// The repositories that released versions have left, one a folder named by the version; their `.git` is called
-/// `git`, since no repository can hold another one. Made by `examples` of the README with that version: some
-/// writes, an edit by hand that was committed, a stop in order.
+/// The repositories that released versions have left, one folder per version. Their `.git` is named `git`, because no
+/// repository can contain another. Made with that version from the examples in the README: some writes, a committed
+/// hand edit, an orderly stop.
 const VERSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/versions");
 
-/// A copy of such a repository.
+/// Copies one of these repositories.
 fn kept(version: &Path, folder: &Path) -> Repo {
     let path = folder.join("settings");
     copy_folder(version, &path);
     fs::rename(path.join("git"), path.join(".git")).unwrap();
-    // Git keeps no empty folders.
+    // Git does not store empty folders.
     for empty in ["refs/tags", "objects/info"] {
         fs::create_dir_all(path.join(".git").join(empty)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Webhooks, seen by receivers.
+//! Webhooks, as receivers see them.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -26,7 +26,7 @@ struct Delivery {
     body: Value,
 }
 
-/// A receiver that answers as it is told, and 204 when nothing is said.
+/// A receiver that gives the queued answers, and 204 when there are none.
 struct Receiver {
     address: SocketAddr,
     got: Arc<Mutex<Vec<Delivery>>>,
@@ -62,7 +62,7 @@ impl Receiver {
         self.answers.lock().unwrap().extend(answers.iter().map(|&answer| answer.to_owned()));
     }
 
-    /// Waits for so many deliveries, and tells all there are.
+    /// Waits for at least this many deliveries, and returns all.
     async fn gets(&self, count: usize) -> Vec<Delivery> {
         eventually(&format!("{count} deliveries"), async || {
             let got = self.got.lock().unwrap();
@@ -72,7 +72,7 @@ impl Receiver {
     }
 }
 
-/// Reads a delivery, whose signature must hold.
+/// Reads a delivery and checks its signature.
 fn read(stream: &mut std::net::TcpStream) -> Option<Delivery> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -140,7 +140,7 @@ async fn events_are_delivered_once_in_order_and_signed_whoever_made_them() {
     let event = server.get(&format!("/events/{}", got[0].id)).await.is(200).data();
     assert_eq!(got[0].body["data"]["attributes"], event["attributes"]);
     assert_eq!(got[0].body["timestamp"], event["attributes"]["at"]);
-    // What was told, and noted, is not told again.
+    // What was delivered and recorded is not delivered again.
     let served = server.get("/collections").await.is(200).header("collectory-revision");
     eventually("the last delivery is noted", async || {
         let receivers = server.get("/webhooks").await.is(200).data();
@@ -153,7 +153,7 @@ async fn events_are_delivered_once_in_order_and_signed_whoever_made_them() {
     assert_eq!((got.len(), &got[3].body["type"]), (4, &json!("collection.deleted")));
 }
 
-/// Waits until the receivers have begun.
+/// Waits until every receiver has a start position.
 async fn at_head(server: &TestServer) {
     eventually("the receivers have begun", async || {
         let receivers = server.get("/webhooks").await.is(200).data();
@@ -177,7 +177,7 @@ async fn a_receiver_that_is_down_loses_nothing_over_a_crash_and_holds_up_nobody(
     let shown = eventually("the failure is shown", async || {
         let receivers = server.get("/webhooks").await.is(200).data();
         let [down, up] = [0, 1].map(|it| receivers[it]["attributes"].clone());
-        // What the other has is noted, so that a kill has it told once.
+        // The other receiver's progress is recorded, so that the delivery is not repeated after a kill.
         (down["lag"] == 3 && down["lastError"].is_object() && up["lag"] == 0).then_some(receivers)
     })
     .await;
@@ -322,7 +322,7 @@ async fn the_list_is_read_again_and_a_bad_one_is_not_taken_over() {
 async fn a_receiver_that_begins_with_a_time_is_told_everything_from_its_first_moment_on() {
     let folder = tempfile::tempdir().unwrap();
     let receivers = [(); 3].map(|()| Receiver::listen());
-    // The first commit of the fixture is of the second of January.
+    // The first commit of the fixture is dated 2 January.
     let sinces = ["2026-01-01", "2026-01-02", "2026-01-03"].map(|day| format!(", since: {day}"));
     let entries: Vec<_> = receivers.iter().zip(sinces.iter().map(String::as_str)).collect();
     let server = setup(&listed(folder.path(), &entries)).start().await;

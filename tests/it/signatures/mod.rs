@@ -1,5 +1,5 @@
-//! Signatures: the service signs what it commits, and `collectory verify` judges all there are,
-//! beside git's own word where `ssh-keygen` is installed.
+//! Signatures: the service signs its commits, and `collectory verify` judges all signatures, compared with git where
+//! `ssh-keygen` is installed.
 
 mod signing;
 mod verifying;
@@ -14,7 +14,7 @@ use ssh_key::{LineEnding, PrivateKey};
 
 use crate::support::{Finished, Repo, program, run_to_end};
 
-/// A key of its own for each number.
+/// Returns a different key for each number.
 fn key(seed: u8) -> PrivateKey {
     PrivateKey::from(Ed25519Keypair::from_seed(&[seed; 32]))
 }
@@ -23,14 +23,14 @@ fn public(key: &PrivateKey) -> String {
     key.public_key().to_openssh().unwrap()
 }
 
-/// The file of a private key, closed to others.
+/// Writes a private key to a file that other users can't read.
 fn key_file(folder: &Path, key: &PrivateKey) -> PathBuf {
     let path = folder.join("signing-key");
     key.write_openssh_file(&path, LineEnding::LF).unwrap();
     path
 }
 
-/// A file of allowed signers.
+/// Writes a file of allowed signers.
 fn signers(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("allowed-signers");
     fs::write(&path, text).unwrap();
@@ -42,12 +42,12 @@ fn verify(repo: &Repo, arguments: &[&str]) -> Finished {
     run_to_end(program(folder).arg("verify").args(arguments).arg("--repo").arg(repo.path()))
 }
 
-/// The commits that `verify --json` told of, oldest first.
+/// Returns the commits that `verify --json` lists, oldest first.
 fn told(finished: &Finished) -> Vec<Value> {
     finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What git says of a commit's signature; nothing where it has no `ssh-keygen` to ask.
+/// Returns whether git accepts a commit's signature; `None` without `ssh-keygen`.
 fn git_verifies(repo: &Repo, signers: &Path, revision: &str) -> Option<bool> {
     Command::new("ssh-keygen").arg("-?").output().ok()?;
     let file = format!("gpg.ssh.allowedSignersFile={}", signers.display());

@@ -10,9 +10,9 @@ use serde_json::json;
 use super::{git_verifies, key, key_file, public, signers, told, verify};
 use crate::support::{Repo, Setup, TestServer, add, document, fixture, program, run_to_end};
 
-/// A service that signs, and the file that allows its key.
+/// A service that signs.
 struct Signing {
-    // Holds the key.
+    // Holds the key and the file that allows it.
     folder: tempfile::TempDir,
     server: TestServer,
 }
@@ -26,7 +26,7 @@ impl Signing {
         Self { folder, server }
     }
 
-    /// Every commit of the service is signed, by its own word and by git's.
+    /// Asserts that `verify` and git accept the signature of every commit of the service.
     #[track_caller]
     fn has_signed(&self, len: usize) {
         let repo = self.server.repo();

@@ -1,4 +1,4 @@
-//! `collectory verify` on histories that somebody has tampered with.
+//! `collectory verify` on histories that someone has tampered with.
 
 use std::fs;
 
@@ -10,11 +10,11 @@ use crate::support::{Repo, TestServer};
 const SERVICE: &str = "Collectory <collectory@localhost>";
 const MARA: &str = "Mara <mara@example.org>";
 
-/// When commits are made: 2026-07-01T00:00:00Z. In winter, where the harness says that we are: git
-/// hands the time over in local time, and `ssh-keygen` takes that for standard time.
+/// The time of commits: 2026-07-01T00:00:00Z, winter in the harness's time zone. Git passes it on in local time,
+/// which `ssh-keygen` takes for standard time.
 const AT: i64 = 1_782_864_000;
 
-/// A history that is written commit by commit.
+/// Builds a history commit by commit.
 struct Forge {
     folder: tempfile::TempDir,
     repo: Repo,
@@ -29,7 +29,7 @@ impl Forge {
         Self { folder, repo, head: None }
     }
 
-    /// The text of the next commit, which touches nothing.
+    /// Returns the text of the next commit, which changes no files.
     fn text(&self, committer: &str, subject: &str) -> String {
         self.text_of(&self.head.iter().map(String::as_str).collect::<Vec<_>>(), committer, subject)
     }
@@ -49,7 +49,7 @@ impl Forge {
         self.repo.git(&["hash-object", "-t", "commit", "-w", file.to_str().unwrap()])
     }
 
-    /// Puts a commit on the branch.
+    /// Writes a commit and moves the branch to it.
     fn push(&mut self, text: &str) -> String {
         let revision = self.write(text);
         self.repo.git(&["update-ref", "refs/heads/main", &revision]);
@@ -67,7 +67,7 @@ fn armor(key: &PrivateKey, namespace: &str, text: &str) -> String {
     signature.to_pem(LineEnding::LF).unwrap()
 }
 
-/// A commit with whatever stands for a signature in it.
+/// Inserts a signature, valid or not, into a commit.
 fn with(armor: &str, text: &str) -> String {
     text.replacen("\n\n", &format!("\ngpgsig {}\n\n", armor.trim_end().replace('\n', "\n ")), 1)
 }
@@ -182,12 +182,12 @@ fn git_s_configuration_names_whom_to_believe() {
         commits[0]["signature"]["state"].as_str().unwrap().to_owned()
     };
     forge.repo.write("signers", &format!("collectory@localhost {}\n", public(&key(1))));
-    // As git, from the root of the work tree.
+    // Like git, `verify` resolves this from the root of the work tree.
     forge.repo.git(&["config", "gpg.ssh.allowedSignersFile", "signers"]);
     assert_eq!(state(0), "valid");
     let said = verify(&forge.repo, &[]).exits(0).stderr;
     assert!(said.contains("settings/signers, as git is configured"), "{said}");
-    // Whoever commits could add a key of their own to it.
+    // Anyone who commits could add a key to this file.
     let demanding = verify(&forge.repo, &["--require-signature"]).exits(2).stderr;
     assert!(demanding.contains("checked-out file"), "{demanding}");
     let named = forge.repo.path().join("signers");
@@ -233,7 +233,7 @@ fn what_is_wrong_with_the_files_is_told_with_the_line() {
     assert!(said.stderr.contains("line 1 is no public key"), "{said:#?}");
 }
 
-/// The same lists of allowed signers, before git and before us.
+/// Gives the same lists of allowed signers to git and to `verify`.
 #[test]
 fn git_agrees_about_every_list_of_allowed_signers() {
     let mut forge = Forge::new();

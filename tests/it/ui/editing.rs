@@ -1,4 +1,4 @@
-//! Forms, without a script: new, edit, delete, undo, restore, two people at once, and forms of others.
+//! Forms, without a script: new, edit, delete, undo, restore, two people at once, and forms of other sites.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ async fn server() -> TestServer {
     TestServer::setup("small").unborn().auth(Auth::AllowAll).start().await
 }
 
-/// What a browser sends of the last form of a page, with these fields typed into.
+/// Returns what a browser sends for the last form of a page, with these values typed into its fields.
 pub(crate) fn filled(page: &Page, typed: &[(&str, &str)]) -> String {
     let form = page.html.rsplit_once("<form method=\"post\"").expect("there is a form").1;
     let form = form.split("</form>").next().expect("a form has a beginning");
@@ -54,7 +54,7 @@ async fn send(server: &TestServer, path: &str, body: String) -> Answer {
     request.header("Sec-Fetch-Site", "same-origin").form(body).send().await
 }
 
-/// Sends a form that is carried out, and follows where it leads.
+/// Sends a form that must succeed, and follows the redirect.
 async fn sent(server: &TestServer, path: &str, body: String) -> Page {
     let answer = send(server, path, body).await;
     assert_eq!(answer.status, 303, "{}", String::from_utf8_lossy(&answer.body));
@@ -123,7 +123,7 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
     assert!(server.repo().field("HEAD", "%B").contains("Done"));
 }
 
-/// Whether this field alone has the focus when the page is shown, without a script too.
+/// Reports whether only this field has the focus when the page is shown, even without a script.
 fn has_focus(page: &Page, id: &str) -> bool {
     let focused = page.html.split('<').filter(|tag| tag.contains(" autofocus"));
     focused.map(|tag| tag.contains(&format!(" id=\"{id}\""))).eq([true])

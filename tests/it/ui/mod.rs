@@ -1,4 +1,4 @@
-//! The web pages, over the wire and without a browser.
+//! The web pages over HTTP, without a browser.
 
 mod editing;
 mod reading;
@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use crate::support::{Answer, Client};
 pub(crate) use crate::ui::editing::filled;
 
-/// A page that keeps what is promised of every page.
+/// A page that passed the checks for every page.
 pub(crate) struct Page {
     pub(crate) html: String,
     answer: Answer,
 }
 
 impl Page {
-    /// Whether this stands in the page.
+    /// Asserts that the page contains a text.
     #[track_caller]
     pub(crate) fn has(&self, text: &str) -> &Self {
         assert!(self.html.contains(text), "{text:?} is not in\n{}", self.html);
@@ -33,14 +33,14 @@ impl Page {
         self.answer.header(name)
     }
 
-    /// The texts between the first and the second one, in order.
+    /// Returns the texts between `start` and `end`, in order.
     pub(crate) fn between(&self, start: &str, end: &str) -> Vec<String> {
         let parts = self.html.split(start).skip(1);
         parts.filter_map(|part| Some(part.split_once(end)?.0.to_owned())).collect()
     }
 }
 
-/// Looks at a page below `/ui`, as a browser does.
+/// Requests a page below `/ui`, as a browser does.
 pub(crate) async fn look(client: &Client, path: &str, status: u16) -> Page {
     let request = client.request("GET", &format!("/ui{path}")).header("Accept", "text/html,*/*;q=0.8");
     checked(request.send().await, status)

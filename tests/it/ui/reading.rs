@@ -1,4 +1,4 @@
-//! Looking at what is there, and was.
+//! Viewing the present and the past.
 
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use super::editing::filled;
 use super::{Page, checked};
 use crate::support::{Answer, Auth, Stream, TestServer};
 
-/// A reader of everything, an editor of everything, and one of some keys; the secret of each is `NAME-secret`.
+/// A reader and an editor of everything, and an editor of some keys; each secret is `NAME-secret`.
 fn policy() -> String {
     let entry = |name: &str, rights: &str| {
         let hash = crate::policy::hash(&format!("{}-secret", name.to_lowercase()));
@@ -30,7 +30,7 @@ async fn server() -> TestServer {
     server
 }
 
-/// A browser that keeps one cookie.
+/// A browser with one cookie.
 struct Browser<'a> {
     server: &'a TestServer,
     cookie: String,
@@ -46,7 +46,7 @@ impl<'a> Browser<'a> {
         browser
     }
 
-    /// Keeps the cookie that an answer sets, which must be one for the pages alone.
+    /// Keeps the cookie that an answer sets, which must be restricted to the pages.
     fn keep(&mut self, answer: &Answer) {
         let cookie = answer.header("set-cookie").expect("a cookie is set").to_owned();
         let (pair, attributes) = cookie.split_once("; ").expect("it has attributes");
@@ -238,7 +238,7 @@ async fn a_session_ends_for_good_when_its_token_is_changed_or_away_and_not_with_
     reader.page("/", 200).await;
 }
 
-/// The form that stands first in a page: to sign out.
+/// Returns the first form of a page, which signs out.
 fn filled_first(page: &Page) -> String {
     let token = &page.between("name=\"token\" value=\"", "\"")[0];
     format!("token={token}")
