@@ -1,4 +1,4 @@
-/** Prints the settings that a content store works with, and again whenever anybody changes them. */
+/** Prints the settings of a content store, and prints them again after every change. */
 import { runTask } from 'laikacms/compat';
 
 import { CollectorySettingsProvider } from './src/index.js';

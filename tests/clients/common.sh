@@ -1,6 +1,6 @@
-# Shared by the scripts of this folder: a folder of one's own, the service, and Python.
+# Shared by the scripts of this folder: a temporary folder, the service, and Python packages.
 #
-# Set by whoever sources it: `program`. Set here: `here`, `folder`, `packages`, and BASE by `serve`.
+# The sourcing script sets `program`. Set here: `here`, `folder`, `packages`, and BASE by `serve`.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
@@ -11,7 +11,7 @@ trap 'test -z "$service" || kill "$service" 2>/dev/null || true; rm -rf "$folder
 
 skip() { echo "skipped: $1"; }
 
-# The service on a repository of its own, with these flags more.
+# Starts the service on a new repository, with additional flags.
 serve() {
   "$program" init "$folder/settings" >"$folder/init.log" 2>&1
   mkfifo "$folder/ready"

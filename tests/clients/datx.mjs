@@ -1,4 +1,4 @@
-// @datx/jsonapi: a store of models; sends the changed attributes alone.
+// @datx/jsonapi: a store of models; sends only the changed attributes.
 import core from '@datx/core'
 import datx from '@datx/jsonapi'
 import assert from 'node:assert/strict'

@@ -1,5 +1,5 @@
-// jsona: turns documents into models and back; sparse fieldsets leave `attributes.type` out, which
-// its models have no room for.
+// jsona: turns documents into models and back. Sparse fieldsets leave out `attributes.type`, which its
+// models can't represent.
 import { Jsona } from 'jsona'
 import assert from 'node:assert/strict'
 

@@ -11,7 +11,7 @@ SCHEMA = {"document-collection": {"properties": {"name": {"type": "string"}}}}
 
 
 class Collections(Session):
-    """The path of all types is `collections`."""
+    """Uses the path `collections` for all types."""
 
     def _url_for_resource(self, resource_type, resource_id=None, filter=None):
         return super()._url_for_resource("collections", resource_id, filter)
@@ -20,7 +20,7 @@ class Collections(Session):
 session = Collections(os.environ["BASE"], schema=SCHEMA)
 created = session.create("document-collection", {"name": "Python"})
 created.id = KEY
-# What has an id is for it something to PATCH, so the document is its own and the method is given.
+# The client would send a PATCH for a resource with an id, so the method is given explicitly.
 session.http_request("post", os.environ["BASE"] + "/collections", {"data": created.json})
 session.invalidate()
 
@@ -40,7 +40,7 @@ gone.delete()
 try:
     gone.commit()
 except requests.exceptions.JSONDecodeError:
-    # Version 0.9.10 reads every answer as JSON, an empty 204 too; the deletion has happened.
+    # Version 0.9.10 parses every answer as JSON, even an empty 204; the deletion succeeded.
     pass
 session.invalidate()
 try:

@@ -3,7 +3,7 @@ import Kitsu from 'kitsu'
 import assert from 'node:assert/strict'
 
 const api = new Kitsu({ baseURL: process.env.BASE, camelCaseTypes: false, pluralize: false, resourceCase: 'none' })
-// kitsu makes path and type of one name; here all types share a path.
+// kitsu derives path and type from one name; here all types share a path.
 api.camel = () => 'document-collection'
 const key = 'by-kitsu'
 

@@ -1,5 +1,5 @@
-"""What schemathesis can't know from the document: which texts name something that is there, and
-which parameters exclude each other. Requests that are meant to be refused are left alone."""
+"""Tells schemathesis what the document can't express: which names exist, and which parameters exclude
+each other. Requests that are meant to be refused stay unchanged."""
 
 import hashlib
 import json
@@ -21,17 +21,17 @@ events = get("/events?page[size]=100")["data"]
 revisions = sorted({event["attributes"]["revision"] for event in events})
 token = get("/sync-token")["data"]["attributes"]["syncToken"]
 
-# `format: revision`: a name of a commit that is there, in each way that a commit can be named.
+# `format: revision`: the name of an existing commit, in every form of name.
 schemathesis.openapi.format(
     "revision",
     st.sampled_from(revisions + [revision[:7] for revision in revisions] + ["main", "2999-01-01T00:00:00Z"]),
 )
-# `format: sync-token`: one that the service gave out.
+# `format: sync-token`: a token issued by the service.
 schemathesis.openapi.format("sync-token", st.just(token))
-# `format: cursor`: a text that only the service can make up; the empty one begins a walk.
+# `format: cursor`: only the service can create one; the empty one starts at the first page.
 schemathesis.openapi.format("cursor", st.just(""))
 
-# Each style of pages excludes the others, as does a page that ends where it begins.
+# The styles of pagination exclude each other, and so do `page[after]` and `page[before]`.
 STYLES = [
     {"page[offset]", "page[limit]"},
     {"page[number]", "page[size]"},
@@ -62,13 +62,13 @@ def map_case(context, case):
 
 @schemathesis.hook
 def filter_case(context, case):
-    # Numbers that do not fit into 64 bits are refused wherever they stand, also in members that
-    # mean nothing here: a number is never taken for another one.
+    # Numbers that do not fit into 64 bits are refused everywhere, even in members that are ignored,
+    # because a number must never be read as another one.
     return not is_positive(case) or fits(case.body)
 
 
 def let_half_of_them_pass(case):
-    """Made-up entity tags are stale and made-up keys are taken: every second request has neither."""
+    """Gives half of the requests passing preconditions and an unused idempotency key, unlike generated ones."""
     request = f"{case.method} {case.path} {case.path_parameters} {case.body} {dict(case.headers)}"
     digest = hashlib.sha256(request.encode("utf-8", "surrogatepass")).hexdigest()
     if int(digest[0], 16) % 2 == 0:
@@ -78,7 +78,7 @@ def let_half_of_them_pass(case):
 
 
 def one_reason(case):
-    """Reasons that differ exclude each other."""
+    """Keeps one reason, because reasons that differ exclude each other."""
     if isinstance(case.body, dict) and "reason" in (case.body.get("meta") or {}):
         case.headers.pop("Commit-Message", None)
         case.headers.pop("Commit-Message-Encoded", None)
@@ -87,21 +87,21 @@ def one_reason(case):
 
 
 def one_style(query):
-    """A query with the pages of one style."""
+    """Returns the query with only one style of pagination."""
     pages = {name for name in query if name.startswith("page[")}
     kept = max(STYLES, key=lambda style: (pages <= style, len(pages & style)))
     return {name: value for name, value in query.items() if name not in pages - kept}
 
 
 def an_event(text):
-    """In place of half of the made-up ids, one of an event that is there."""
+    """Replaces half of the generated ids by the id of an existing event."""
     number = sum(map(ord, str(text)))
     return events[number // 2 % len(events)]["id"] if number % 2 else text
 
 
 def about_what_is_there(operations):
-    """Aims operations at paths of this service, at one collection each, and by names that were
-    given before, each once."""
+    """Points operations at paths of this service and at one collection each. A local id is defined only
+    once, and before it is used."""
     added = set()
     for operation in operations:
         data = operation.get("data", {})

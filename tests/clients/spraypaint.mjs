@@ -24,7 +24,7 @@ const { data: page } = await query.page(1).per(5).select(['directory']).all()
 assert.deepEqual(page.map((it) => [it.id, it.name, it.directory]), [['by-spraypaint', undefined, 'content/walls']])
 
 read.directory = '../outside'
-// It takes the errors of a 422 into the model, and throws the response of a 400.
+// spraypaint copies the errors of a 422 into the model, and throws the response of a 400.
 await assert.rejects(read.save(), (error) => error.response.status === 400)
 
 assert.equal(await read.destroy(), true)

@@ -1,6 +1,6 @@
 /**
- * The HTTP side: requests with a token, retries under an idempotency key, and Laika's errors for what the
- * service answers.
+ * The HTTP client: requests with a token, retries with an idempotency key, and the mapping of the service's
+ * answers to Laika's errors.
  */
 import {
   AuthenticationError,
@@ -20,10 +20,10 @@ import {
 export const JSON_API = 'application/vnd.api+json';
 export const ATOMIC = 'application/vnd.api+json;ext="https://jsonapi.org/ext/atomic"';
 
-/** How often a write is tried, the first time included. */
+/** Maximum attempts of a write, including the first one. */
 const TRIES_MAX = 4;
 
-/** How long the first wait between two tries is, in milliseconds; each further one is twice as long. */
+/** The wait before the second attempt, in milliseconds; each further wait is twice as long. */
 const RETRY_WAIT_MS = 100;
 
 export interface Answer {
@@ -44,7 +44,7 @@ export class Client {
     return this.ask(path, { headers: this.headers() });
   }
 
-  /** Writes, and tries again where nobody answered: under one key, so it happens once. */
+  /** Writes, and retries while the service is unavailable. The idempotency key ensures that it happens once. */
   async write(method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
     const key = crypto.randomUUID();
     const request = {
@@ -62,7 +62,7 @@ export class Client {
     }
   }
 
-  /** Opens a stream of events; `undefined` where something between does not let streams pass. */
+  /** Opens a stream of events; `undefined` where a proxy blocks streams. */
   async stream(path: string, lastEventId: string | undefined, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined> {
     const headers = this.headers({ Accept: 'text/event-stream' });
     if (lastEventId !== undefined) headers['Last-Event-ID'] = lastEventId;
@@ -96,7 +96,7 @@ function unreachable(error: unknown): never {
   throw new ServiceUnavailableError(`the settings service does not answer: ${cause}`);
 }
 
-/** What an answer that is no success means to Laika. */
+/** Converts an unsuccessful answer to an error of Laika. */
 async function failure(response: Response): Promise<LaikaError> {
   const text = await response.text().catch(() => '');
   let detail = `the settings service answers ${response.status}`;
@@ -104,7 +104,7 @@ async function failure(response: Response): Promise<LaikaError> {
     const details = JSON.parse(text).errors?.map((error: { detail?: string }) => error.detail).filter(Boolean);
     if (details?.length) detail = details.join(' ');
   } catch {
-    // Whoever answered was not the service; its status says enough.
+    // A proxy answered, not the service; the status must do.
   }
   switch (response.status) {
     case 400: return new InvalidData(detail);

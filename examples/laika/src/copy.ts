@@ -1,20 +1,20 @@
 /**
- * A copy of what the service serves, kept fresh by its stream, or by asking what has changed where streams do
- * not pass. What was read once stays readable while the service is away.
+ * A copy of the served collections, kept up to date by the service's stream, or by polling where streams are
+ * blocked. The copy stays readable while the service is down.
  */
 import { ServiceUnavailableError } from 'laikacms/core';
 
 import { Client } from './client.js';
 import { events, type ServerEvent } from './events.js';
 
-/** A collection as the service shows it. */
+/** A collection as the service represents it. */
 export interface Resource {
   type: 'document-collection' | 'media-collection';
   id: string;
   attributes: Record<string, unknown>;
 }
 
-/** How long to wait before the next try when the service is away, in milliseconds: at first, and at most. */
+/** How long to wait before a retry when the service is down, in milliseconds: at first, and at most. */
 const WAIT_MS = { first: 100, max: 5_000 };
 
 /** How long a stream may be silent before it counts as lost, in milliseconds: three heartbeats of the service. */
@@ -34,7 +34,7 @@ export class Copy {
     private readonly streams: boolean,
   ) {}
 
-  /** All collections; the first time after they have been read, from then on without any request. */
+  /** Returns all collections. The first call reads them; later calls make no request. */
   async all(): Promise<ReadonlyMap<string, Resource>> {
     this.first ??= new Promise<void>((resolve, reject) => void this.follow(resolve, reject)).catch(error => {
       this.first = undefined;
@@ -44,17 +44,17 @@ export class Copy {
     return this.resources;
   }
 
-  /** Takes over what a write has answered, so that whoever wrote reads it. */
+  /** Stores the answer to a write, so that the writer reads it at once. */
   put(resource: Resource): void {
     this.resources.set(resource.id, resource);
   }
 
-  /** Forgets a collection that is gone. */
+  /** Removes a deleted collection. */
   remove(id: string): void {
     this.resources.delete(id);
   }
 
-  /** Resolves at the next thing that is heard of. */
+  /** Resolves at the next news from the service. */
   news(): Promise<void> {
     return new Promise(resolve => this.listeners.push(resolve));
   }
@@ -63,7 +63,7 @@ export class Copy {
     this.closing.abort();
   }
 
-  /** Follows until closed; tells when all was read for the first time, or that the first try failed. */
+  /** Follows until closed; reports when everything was read for the first time, or that the first attempt failed. */
   private async follow(ready: () => void, failed: (error: unknown) => void): Promise<void> {
     let wait = WAIT_MS.first;
     let isFirst = true;
@@ -96,7 +96,7 @@ export class Copy {
     }
   }
 
-  /** Takes over what an event tells; a listing that begins anew counts when it is complete. */
+  /** Applies an event. A new listing replaces the copy only when it is complete. */
   private take(event: ServerEvent, ready: () => void): void {
     switch (event.type) {
       case 'reset':
@@ -122,7 +122,7 @@ export class Copy {
     this.tell();
   }
 
-  /** Asks what has changed, again and again. */
+  /** Polls for changes until closed. */
   private async poll(ready: () => void): Promise<void> {
     if (this.token === undefined) {
       const token = await this.syncToken();

@@ -5,7 +5,7 @@ export interface ServerEvent {
   id: string | undefined;
 }
 
-/** The events of a stream, each when it is complete; `alive` is told of every line, comments included. */
+/** Yields the events of a stream, each when it is complete. Calls `alive` for every line, comments included. */
 export async function* events(stream: ReadableStream<Uint8Array>, alive: () => void): AsyncGenerator<ServerEvent> {
   let event: { type: string; data: string[]; id: string | undefined } = { type: 'message', data: [], id: undefined };
   for await (const line of lines(stream)) {

@@ -1,6 +1,6 @@
 /**
- * The settings of a Laika content store, kept by Collectory: each change is a commit, each edit by hand in git is
- * live at once, and a store that runs asks no network for settings that it has.
+ * Keeps the settings of a Laika content store in Collectory. Each change is a commit, each hand edit in git is
+ * live at once, and a running store reads settings that it already has without the network.
  */
 import { Effect } from 'effect';
 import type { JSONSchema7 } from 'json-schema';
@@ -16,13 +16,13 @@ import { type Answer, ATOMIC, Client } from './client.js';
 import { Copy, type Resource } from './copy.js';
 
 export interface CollectoryOptions {
-  /** Where the service is, its base path included. */
+  /** The URL of the service, including its base path. */
   url: string;
   /** A bearer token with the rights `read`, and `write` for the put operations. */
   token?: string;
-  /** How often to ask for changes where streams do not pass, in milliseconds. */
+  /** The interval between polls where streams are blocked, in milliseconds. */
   pollMs?: number;
-  /** Whether to try the stream of what is served at all. */
+  /** Whether to try to use the stream at all. */
   stream?: boolean;
   fetch?: typeof globalThis.fetch;
 }
@@ -32,7 +32,7 @@ type Attributes = Record<string, unknown>;
 
 const POLL_MS = 2_000;
 
-/** The attribute in which a collection's own schema is kept. */
+/** The attribute that contains a collection's schema. */
 const SCHEMA = 'x-schema';
 
 export class CollectorySettingsProvider extends ContentBaseSettingsProvider {
@@ -45,12 +45,12 @@ export class CollectorySettingsProvider extends ContentBaseSettingsProvider {
     this.copy = new Copy(this.client, options.pollMs ?? POLL_MS, options.stream ?? true);
   }
 
-  /** Ends the stream; what was read stays readable. */
+  /** Ends the stream; the settings read so far stay readable. */
   close(): void {
     this.copy.close();
   }
 
-  /** Resolves when something new is heard of the service. */
+  /** Resolves at the next news from the service. */
   news(): Promise<void> {
     return this.copy.news();
   }
@@ -123,7 +123,7 @@ export class CollectorySettingsProvider extends ContentBaseSettingsProvider {
     this.take(await this.client.write('PATCH', path(known.id), { data }, { 'If-Match': etag }));
   }
 
-  /** All of it in one commit, or nothing. */
+  /** Puts all settings in one commit, or none of them. */
   private async putAll(wanted: Array<[string, Settings]>): Promise<void> {
     const known = await this.copy.all();
     const keys = new Set(wanted.map(([key]) => key));
@@ -152,7 +152,7 @@ export class CollectorySettingsProvider extends ContentBaseSettingsProvider {
     for (const gone of [...known.keys()].filter(key => !keys.has(key))) this.copy.remove(gone);
   }
 
-  /** The entity tag of what the store has read; if somebody changed it since, nothing is overwritten. */
+  /** Returns the entity tag of what the store has read; fails if that has changed, so that nothing is overwritten. */
   private async versionOf(known: Resource): Promise<string> {
     const now = await this.client.get(path(known.id)).catch(error => {
       if (error instanceof NotFoundError) throw changed(known.id);
@@ -179,7 +179,7 @@ function path(key: string): string {
   return `/collections/${encodeURIComponent(key)}`;
 }
 
-/** Laika's settings of a collection; what is not Laika's (`x-`) stays with the service. */
+/** Returns Laika's settings of a collection, without the `x-` attributes, which are not Laika's. */
 function settingsOf(resource: Resource): Settings {
   const own = Object.entries(resource.attributes).filter(([name]) => !name.startsWith('x-'));
   return { ...Object.fromEntries(own), key: resource.id } as Settings;
@@ -190,7 +190,7 @@ function attributesOf(settings: Settings): Attributes {
   return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
 }
 
-/** What to send so that one becomes the other; `x-` attributes are nobody's business here. */
+/** Returns the patch from one state to the other; it removes no `x-` attributes. */
 function changes(before: Attributes, after: Attributes): Attributes {
   const gone = Object.keys(before).filter(name => !name.startsWith('x-') && !(name in after));
   const other = Object.entries(after).filter(([name, value]) => !isSame(before[name], value));
@@ -206,7 +206,7 @@ function sorted(value: unknown): string {
   return JSON.stringify(value, (_, it) => isObject(it) ? Object.fromEntries(Object.entries(it).sort(([a], [b]) => (a < b ? -1 : 1))) : it) ?? '';
 }
 
-/** What Laika's own provider says of a collection that nobody has configured. */
+/** Returns what Laika's own provider returns for a collection without settings. */
 function defaults(collection: string, type: Settings['type']): Settings {
   const name = collection.charAt(0).toUpperCase() + collection.slice(1);
   const shared = { key: collection, name, directory: collection, recursive: true };

@@ -1,4 +1,4 @@
-/** Laika's own contracts of its documents and assets repositories, with their settings in the real service. */
+/** Laika's own contract tests of its documents and assets repositories, with their settings in the real service. */
 import { afterAll } from 'vitest';
 import { runTask } from 'laikacms/compat';
 import { ContentBaseAssetsRepository } from 'laikacms/assets/contentbase';
@@ -7,7 +7,7 @@ import { type ContentBaseSettings, defaultUnpublishedStatuses } from 'laikacms/c
 import { ContentBaseDocumentsRepository } from 'laikacms/documents/contentbase';
 import { runDocumentsRepositoryContract } from 'laikacms/documents/testing';
 
-// The package keeps it to its own tests.
+// The package does not export it.
 import { InMemoryStorageRepository } from '../node_modules/laikacms/dist/domain/storage/testing/in-memory-storage.js';
 import { CollectorySettingsProvider } from '../src/index.js';
 import { Service } from './service.js';

@@ -25,7 +25,7 @@ function provider(options: CollectoryOptions): CollectorySettingsProvider {
 
 const posts = (name: string): DocumentCollectionSettings => ({ type: 'document', key: 'posts', name, directory: 'content/posts' });
 
-/** Waits until the running store sees something. */
+/** Waits until the running store sees the wanted value. */
 async function seen<T>(store: CollectorySettingsProvider, look: () => Promise<T>, wanted: (it: T) => boolean): Promise<void> {
   while (!wanted(await look())) await store.news();
 }

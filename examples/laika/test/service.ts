@@ -1,4 +1,4 @@
-/** The real service, on a repository of its own. */
+/** The real service, on its own repository. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ export class Service {
     return service;
   }
 
-  /** Starts it, again at the same address. */
+  /** Starts the service, the next time at the same address. */
   async run(auth = 'allow-all'): Promise<void> {
     if (BINARY === undefined) throw new Error('build collectory first: cargo build');
     const flags = ['serve', '--auth', auth, '--repo', 'settings', '--listen', this.listen];
@@ -36,7 +36,7 @@ export class Service {
     throw new Error('the service ended at once');
   }
 
-  /** Stops it, as a machine does that goes down in order. */
+  /** Stops the service, as an orderly shutdown of the machine does. */
   async stop(): Promise<void> {
     const service = this.process;
     if (service === undefined) return;
