@@ -1,4 +1,4 @@
-//! Debian's `chromedriver`, one per browser, and its commands beyond the WebDriver standard.
+//! Debian's `chromedriver`, one per browser, and its commands beyond the `WebDriver` standard.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -90,7 +90,7 @@ pub(crate) fn is_there(files: &[impl AsRef<Path>], remedy: &str) -> bool {
     false
 }
 
-/// A command of the Chrome DevTools Protocol.
+/// A command of the Chrome `DevTools` Protocol.
 #[derive(Debug)]
 pub(crate) struct DevTools(pub(crate) &'static str, pub(crate) Value);
 
