@@ -147,7 +147,7 @@ const HTTP_ROOMS: &[Room] = &[
     ("notice_secret", &[]),
     ("metrics", &["authorize"]),
     ("jsonapi", &["authorize", "header"]),
-    ("browser", &["jsonapi"]),
+    ("browser", &["header", "jsonapi"]),
     ("budgets", &["jsonapi"]),
     ("reply", &["browser", "budgets", "header", "jsonapi"]),
     ("context", &["authorize", "browser", "metrics", "notice_secret"]),

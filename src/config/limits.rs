@@ -206,7 +206,8 @@ pub struct HandEditLimits {
           default_value_t = HandEditLimits::DEFAULT.tick_ms, value_parser = clap::value_parser!(u64).range(10..))]
     pub tick_ms: u64,
 
-    /// How long a file that is written in place must be left alone before it is read.
+    /// How long a file that is written in place must be left alone before it is read. Not used on Linux, which
+    /// reports when a file is closed.
     #[arg(long, env = "COLLECTORY_SETTLE_QUIET_MS", value_name = "MS", hide_short_help = true,
           default_value_t = HandEditLimits::DEFAULT.settle_quiet_ms)]
     pub settle_quiet_ms: u64,

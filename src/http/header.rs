@@ -7,6 +7,9 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue};
 /// The request id, in requests and in answers.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The host that a proxy was asked for.
+pub(crate) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
 /// Returns the values of all fields with this name, in order. Requests have few fields, so comparing names costs less
 /// than a lookup, which has to hash the name.
 pub(crate) fn fields<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {

@@ -173,7 +173,7 @@ fn remote(page: &mut Scrape<'_>, link: &Link) {
     let is_up = f64::from(u8::from(status.state == LinkState::Up));
     page.gauge("collectory_remote_up", "Whether the remote was reached and takes what is pushed.", is_up);
     let attempted = Some(counters.attempted_at.get()).filter(|at| *at > 0).map(|at| at as f64);
-    let help = "When the remote was asked last.";
+    let help = "When the last push or fetch began.";
     page.gauge("collectory_remote_last_attempt_timestamp_seconds", help, attempted);
     let succeeded = status.last_contact.map(|at| at.timestamp() as f64);
     let help = "When the remote answered last.";
@@ -188,7 +188,7 @@ fn remote(page: &mut Scrape<'_>, link: &Link) {
     page.histogram("collectory_remote_fetch_duration_seconds", "Time that fetches took.", &counters.fetches);
     page.counter("collectory_remote_races", "Pushes that others were faster than.", counters.races.get());
     let rewrites = counters.rewrites.get();
-    page.counter("collectory_remote_rewrites", "How often the remote was rewritten.", rewrites);
+    page.counter("collectory_remote_rewrites", "Rewrites of the remote that were followed.", rewrites);
     let help = "Changes of others that stood against ours when both were merged.";
     page.counter("collectory_remote_conflicts", help, counters.conflicts.get());
     let help = "Time from when others made a commit until it was here.";

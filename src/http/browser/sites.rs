@@ -11,10 +11,10 @@ use warp::http::header::{HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::browser::cors::Cors;
+use crate::http::header::X_FORWARDED_HOST;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// The host names by which a service may be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -56,15 +56,8 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
     if let Some(trouble) = call.context.access.guard.trouble() {
         meta["policy"] = trouble.into();
     }
-    if let Some(trouble) = call.context.projection.write_trouble() {
-        meta["writes"] = match tells_all {
-            true => format!("the last write could not be made: {trouble}").into(),
-            false => "the last write could not be made".into(),
-        };
-    }
-    if let Some(busy) = busy_for_too_long(call) {
-        meta["writes"] =
-            format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()).into();
+    if let Some(trouble) = write_trouble(call, tells_all) {
+        meta["writes"] = trouble.into();
     }
     if let Some(remote) = remote {
         meta["remote"] = remote.clone();
@@ -80,6 +73,18 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
         meta["workTree"] = (&**note).into();
     }
     Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
+}
+
+/// Why writes wait or fail, if they do. The cause of a failed write is given only with `tells_all`.
+fn write_trouble(call: &Call<'_>, tells_all: bool) -> Option<String> {
+    let waits = busy_for_too_long(call)
+        .map(|busy| format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()));
+    let fails = call.context.projection.write_trouble().map(|trouble| match tells_all {
+        true => format!("the last write could not be made: {trouble}"),
+        false => "the last write could not be made".to_owned(),
+    });
+    let troubles: Vec<String> = waits.into_iter().chain(fails).collect();
+    (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
 /// Returns how long the writer has been busy with one thing, if that is longer than it should be.

@@ -13,14 +13,13 @@ use warp::http::{HeaderMap, StatusCode};
 
 use crate::config::BasePath;
 use crate::http::authorize::Action;
-use crate::http::header::is_host;
+use crate::http::header::{X_FORWARDED_HOST, is_host};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// The document as it was written by hand.
 const DOCUMENT: &str = include_str!("../openapi.yaml");

@@ -152,6 +152,10 @@ async fn readiness_says_that_writes_wait() {
     served.projection.note_busy(Some(std::time::Instant::now()));
     served.get("/readyz").await.is(200);
     assert_eq!(reached.of(Limit::WriterBusy), 2);
+    served.projection.note_write_trouble(Some("the disk is full".to_owned()));
+    let ready = served.get("/readyz").await.is(200).json();
+    let both = "writes wait: the writer has been at one thing for 0 s; the last write could not be made: the disk is full";
+    assert_eq!(ready["meta"]["writes"], both);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ const DIFFERENCES_WAIT_MAX: Duration = Duration::from_millis(20);
 pub(crate) const SHOWN_BYTES_MAX: usize = 1_024 * 1_024;
 
 /// Longer values are folded.
-const FOLD_CHARS_MIN: usize = 400;
+const FOLD_BYTES_MIN: usize = 400;
 
 /// A time, exact for machines and readable for people. The script shows it in the reader's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl ChangeView {
 }
 
 fn whole(text: String) -> ChangeSide {
-    let folds = text.len() > FOLD_CHARS_MIN;
+    let folds = text.len() > FOLD_BYTES_MIN;
     ChangeSide { pieces: vec![Piece { text, differs: false }], folds }
 }
 
@@ -170,7 +170,7 @@ fn word_by_word(from: &str, to: &str, until: Instant) -> (ChangeSide, ChangeSide
             push(&mut after, text, differs);
         }
     }
-    let side = |pieces, text: &str| ChangeSide { pieces, folds: text.len() > FOLD_CHARS_MIN };
+    let side = |pieces, text: &str| ChangeSide { pieces, folds: text.len() > FOLD_BYTES_MIN };
     (side(before, from), side(after, to))
 }
 
