@@ -12,7 +12,7 @@ use crate::exchange;
 use crate::format::{self, message};
 use crate::http::fuzz as http;
 use crate::store::git::fuzz as git;
-use crate::store::signature::{AllowedSigners, Checker, Signature};
+use crate::store::signature::{AllowedSigners, SignatureChecker, SignatureStatus};
 use crate::store::{Commit, RawSignature};
 
 /// A target: its name, and the function that takes an input.
@@ -119,7 +119,7 @@ fn webhooks(bytes: &[u8]) {
 /// Uses the input as allowed signers, as revoked keys, and as the armored signature of an empty text.
 fn signatures(bytes: &[u8]) {
     let (allowed, _) = AllowedSigners::parse(bytes);
-    let mut checker = Checker::new(Some(allowed));
+    let mut checker = SignatureChecker::new(Some(allowed));
     drop(checker.revoke(bytes));
     let raw = RawSignature { signature: bytes.to_vec(), signed: Vec::new() };
     let commit = Commit {
@@ -131,7 +131,7 @@ fn signatures(bytes: &[u8]) {
         message: String::new(),
     };
     let judged = checker.check(Some(&raw), &commit);
-    assert!(!matches!(judged, Signature::None), "there is one");
+    assert!(!matches!(judged, SignatureStatus::None), "there is one");
 }
 
 #[cfg(test)]

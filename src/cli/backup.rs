@@ -14,9 +14,9 @@ use anyhow::{Context as _, anyhow, bail};
 use crate::cli::flags::repository::Repository;
 use crate::cli::scratch::Scratch;
 use crate::cli::{Done, Failure, counted, folder_of, note};
-use crate::store::Kept;
+use crate::store::KeptHead;
 use crate::store::git::{Access, GitJournal, Options};
-use crate::store::git_command::{git, git_reading};
+use crate::store::git_command::{git, git_read_only};
 
 /// Copy the history into one file, beside a running service
 #[derive(Debug, clap::Args)]
@@ -78,9 +78,9 @@ impl Backup {
 /// Git's own `bundle create` reads each ref separately, so under load `HEAD` could differ from its branch. This reads
 /// all refs at once.
 fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usize> {
-    let git = |arguments: &[&str]| answered(git_reading(repository), arguments);
+    let git = |arguments: &[&str]| answered(git_read_only(repository), arguments);
     let format = "--format=%(objectname) %(refname)";
-    let listed = git(&["for-each-ref", format, branch, Kept::REFS])?;
+    let listed = git(&["for-each-ref", format, branch, KeptHead::REFS])?;
     let mut refs: Vec<&str> = listed.lines().collect();
     let Some(head) = refs.iter().find_map(|line| line.strip_suffix(branch)) else {
         bail!("there is nothing to copy: {branch} has no commit yet");
@@ -110,7 +110,7 @@ fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
 
 /// Appends a pack with everything that the commits reach.
 fn packed(repository: &Path, commits: &str, file: File) -> anyhow::Result<()> {
-    let mut command = git_reading(repository);
+    let mut command = git_read_only(repository);
     command.args(["pack-objects", "--quiet", "--revs", "--delta-base-offset", "--stdout"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(file).stderr(Stdio::piped()).spawn().context(NO_GIT)?;

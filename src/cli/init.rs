@@ -133,7 +133,7 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let draft = Draft {
         files: vec![(file_name::of_new(&key), Some(EXAMPLE.into()))],
         message: message::compose(&[(Uuid::now_v7(), &event)], &about),
-        author: journal.person(),
+        author: journal.hand_edit_author(),
         at: Clock::system().now(),
     };
     journal.append(None, &[draft])?;

@@ -26,7 +26,7 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
                 path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
             unavailable(&format!("another git process holds the lock file `{name}`, try again"))
         }
-        StoreError::ShownElsewhere { branch, .. } => {
+        StoreError::CheckedOutElsewhere { branch, .. } => {
             tracing::warn!("{error}");
             let branch = branch.trim_start_matches("refs/heads/");
             unavailable(&format!(
@@ -73,7 +73,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
         }
         StoreError::Unsuitable { why, .. } => why.clone(),
         StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
-        StoreError::ShownElsewhere { .. } => "another work tree shows its branch".to_owned(),
+        StoreError::CheckedOutElsewhere { .. } => "another work tree shows its branch".to_owned(),
         // The text may contain paths of that machine; the log has it.
         StoreError::Remote(RemoteError::Unreachable(_)) => "the remote cannot be reached".to_owned(),
         StoreError::Remote(error) => error.to_string(),

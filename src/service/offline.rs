@@ -33,7 +33,8 @@ impl Offline {
     /// Fails with the reason why it can't be changed; for example, a service serves it.
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(journal_options(config)?)?;
-        let (archive, person, incomplete) = (journal.archive(), journal.person(), journal.incomplete()?);
+        let (archive, person, incomplete) =
+            (journal.archive(), journal.hand_edit_author(), journal.incomplete()?);
         let mut options = engine_options(config, journal.branch(), &Reached::default());
         // No other caller waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;

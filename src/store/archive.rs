@@ -25,7 +25,7 @@ pub struct FirstParents {
     /// The revisions, newest first.
     pub revisions: Vec<Revision>,
     /// The known revision where the walk stopped; `None` after a root, a shallow boundary or an unreadable commit.
-    pub onto: Option<Revision>,
+    pub stopped_at: Option<Revision>,
 }
 
 /// One commit and what it changed.
@@ -52,7 +52,7 @@ pub struct RawSignature {
 
 /// Why a name does not resolve to a commit.
 #[derive(Debug, thiserror::Error)]
-pub enum NameError {
+pub enum ResolveError {
     /// The name has no form that is understood.
     #[error("{0}")]
     Bad(String),
@@ -76,7 +76,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// Resolves the name of a commit: 7 to 40 hexadecimal digits of its id, a tag or a branch. As in git, a full id
     /// wins over names, and names win over abbreviated ids. Git's expressions (`HEAD~3`, `main@{1}`, `:/text`, `a..b`)
     /// are not understood.
-    fn resolve(&self, name: &str) -> Result<Revision, NameError>;
+    fn resolve(&self, name: &str) -> Result<Revision, ResolveError>;
 
     /// Returns a commit; `None` if it does not exist. A message longer than a megabyte is truncated.
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError>;
@@ -86,7 +86,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the commits whose parents a shallow clone lacks, in order; usually none. Costs no more than reading one
     /// small file, because it is called often.
-    fn cut_off(&self) -> Result<Vec<Revision>, StoreError>;
+    fn shallow_boundary(&self) -> Result<Vec<Revision>, StoreError>;
 
     /// Returns the revisions along first parents from `from` (included) until a known one (excluded) or the root. A
     /// commit that can't be read (excluded) ends the line as if the history were cut off there.
@@ -98,7 +98,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
 
     /// Reads commits and what each changed, on all cores when there are many, and passes each with its index to
     /// `each`, in no particular order. Neighbours along first parents are cheapest.
-    fn steps(
+    fn commit_changes(
         &self,
         revisions: &[Revision],
         each: &(dyn Fn(usize, CommitChanges) + Sync),
@@ -113,14 +113,10 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Vec<(String, TreeEntry)>, StoreError>;
 
     /// Returns what differs in the folder between two revisions, by name; `None` is the empty folder.
-    fn differences(
-        &self,
-        from: Option<Revision>,
-        to: Option<Revision>,
-    ) -> Result<Vec<FileChange>, StoreError>;
+    fn changes(&self, from: Option<Revision>, to: Option<Revision>) -> Result<Vec<FileChange>, StoreError>;
 
     /// Reads contents, on all cores when there are many, and passes each with its index to `each`, in no particular
-    /// order, as [`Commits::read`](super::Commits::read) does.
+    /// order, as [`Commits::contents`](super::Commits::contents) does.
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Reads one content.
@@ -131,12 +127,12 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns whether `descendant` reaches `ancestor` through any parents; a commit reaches itself.
-    fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
+    fn descends(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 
     /// Returns the note stored under a name beside the repository, if any.
-    fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    fn read_cached(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Stores derived data under a name beside the repository: atomically, without waiting for the disk. It may be
     /// deleted at any time.
-    fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
+    fn write_cached(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
 }

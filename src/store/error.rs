@@ -52,7 +52,7 @@ pub enum StoreError {
     #[error(
         "{path} can't be served: its branch {branch} is checked out at {at}; serve that work tree, or remove it with `git worktree remove`"
     )]
-    ShownElsewhere {
+    CheckedOutElsewhere {
         /// The repository.
         path: PathBuf,
         /// The full name of the branch.

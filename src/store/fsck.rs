@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::domain::Revision;
-use crate::store::git_command::git_reading;
+use crate::store::git_command::git_read_only;
 
 /// How many runs must fail before the result is believed: git reports what changes while it reads as damage.
 const RUNS_MAX: usize = 3;
@@ -22,11 +22,11 @@ pub(crate) struct Fault {
 
 /// Faults, grouped by the commits that introduce them.
 #[derive(Debug, Default)]
-pub(crate) struct Placed {
+pub(crate) struct FaultsByCommit {
     /// The faults in what each commit introduces.
-    pub(crate) of: HashMap<Revision, Vec<String>>,
+    pub(crate) by_commit: HashMap<Revision, Vec<String>>,
     /// The faults that can't be attributed to a commit.
-    pub(crate) elsewhere: Vec<String>,
+    pub(crate) unattributed: Vec<String>,
 }
 
 /// Has git check every object; the result is empty when the repository is sound.
@@ -37,7 +37,7 @@ pub(crate) struct Placed {
 pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
     let mut found = Vec::new();
     for _ in 0..RUNS_MAX {
-        let mut command = git_reading(git_dir);
+        let mut command = git_read_only(git_dir);
         command.args([
             "-c",
             "safe.directory=*",
@@ -62,15 +62,15 @@ pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
 /// # Errors
 ///
 /// Fails when git can't be run.
-pub(crate) fn place(
+pub(crate) fn attribute_to_commits(
     git_dir: &Path,
     faults: Vec<Fault>,
     after: Option<Revision>,
     line: &[Revision],
-) -> io::Result<Placed> {
-    let mut placed = Placed::default();
+) -> io::Result<FaultsByCommit> {
+    let mut placed = FaultsByCommit::default();
     let Some(last) = line.last() else { return Ok(placed) };
-    let mut command = git_reading(git_dir);
+    let mut command = git_read_only(git_dir);
     // Fsck checks the objects themselves, not their replacements.
     command.env("GIT_NO_REPLACE_OBJECTS", "1").args(["-c", "safe.directory=*", "rev-list", "--topo-order"]);
     command.args(["--reverse", "--objects", "--in-commit-order", "--missing=print"]);
@@ -80,9 +80,9 @@ pub(crate) fn place(
     let brought = brought(&said, line);
     for Fault { text, object } in faults {
         match object.as_deref().map(|object| brought.get(object)) {
-            Some(Some(Some(commit))) => placed.of.entry(*commit).or_default().push(text),
+            Some(Some(Some(commit))) => placed.by_commit.entry(*commit).or_default().push(text),
             Some(None) if output.status.success() => {}
-            Some(_) | None => placed.elsewhere.push(text),
+            Some(_) | None => placed.unattributed.push(text),
         }
     }
     Ok(placed)

@@ -52,7 +52,7 @@ pub(crate) fn git() -> Command {
 }
 
 /// Builds a git command in a repository that runs none of its programs and fetches no missing objects.
-pub(crate) fn git_reading(git_dir: &Path) -> Command {
+pub(crate) fn git_read_only(git_dir: &Path) -> Command {
     let mut command = git();
     command.env("GIT_DIR", git_dir).env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "");
     for setting in READS_ONLY {
@@ -78,7 +78,7 @@ pub(crate) fn quoted(text: &str) -> String {
 ///
 /// Fails when git can't be run.
 pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revision>> {
-    let mut command = git_reading(git_dir);
+    let mut command = git_read_only(git_dir);
     command.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]);
     let output = command.stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -91,7 +91,7 @@ pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revisio
 ///
 /// Fails with git's message.
 pub(crate) fn delete_ref(git_dir: &Path, name: &str) -> io::Result<()> {
-    let output = git_reading(git_dir).args(["update-ref", "--no-deref", "-d", name]).output()?;
+    let output = git_read_only(git_dir).args(["update-ref", "--no-deref", "-d", name]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
     if output.status.success() { Ok(()) } else { Err(io::Error::other(said)) }
 }
@@ -103,7 +103,7 @@ pub(crate) fn delete_ref(git_dir: &Path, name: &str) -> io::Result<()> {
 ///
 /// Fails when git can't be run.
 pub(crate) fn reflog_age(git_dir: &Path, now: DateTime<Utc>) -> io::Result<Option<TimeDelta>> {
-    let mut command = git_reading(git_dir);
+    let mut command = git_read_only(git_dir);
     command.args([
         "config",
         "--local",

@@ -12,7 +12,7 @@ const SHORT_LEN: usize = 8;
 
 /// A former head of the branch that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptHead {
     /// `20260301T093000Z-9fceb02d`: when it was kept and which revision, readable for people.
     pub name: String,
     /// When it was kept, to the second.
@@ -21,7 +21,7 @@ pub struct Kept {
     pub revision: Revision,
 }
 
-impl Kept {
+impl KeptHead {
     /// The prefix of the ref; the name follows.
     pub const REFS: &str = "refs/collectory/kept/";
 
@@ -50,11 +50,11 @@ mod tests {
     fn a_name_says_when_and_what() {
         let revision = Revision::new([0x9f; 20]);
         let now = DateTime::from_timestamp_millis(1_772_357_400_123).unwrap();
-        let kept = Kept::new(revision, now);
+        let kept = KeptHead::new(revision, now);
         assert_eq!(kept.name, "20260301T093000Z-9f9f9f9f");
-        assert_eq!(Kept::parse(&kept.name, revision), Some(kept));
+        assert_eq!(KeptHead::parse(&kept.name, revision), Some(kept));
         for name in ["", "mine", "20260301-9f9f9f9f", "20260301T093000Z"] {
-            assert_eq!(Kept::parse(name, revision), None, "{name}");
+            assert_eq!(KeptHead::parse(name, revision), None, "{name}");
         }
     }
 }

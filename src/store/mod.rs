@@ -30,10 +30,10 @@ use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision, object_id};
 pub use crate::store::metrics::Metrics;
-pub use archive::{Archive, CommitChanges, FirstParents, NameError, RawSignature, SHALLOW};
+pub use archive::{Archive, CommitChanges, FirstParents, RawSignature, ResolveError, SHALLOW};
 use error::AtPath;
 pub use error::{Damage, StoreError};
-pub use kept::Kept;
+pub use kept::KeptHead;
 
 object_id! {
     /// The id of a file's content.
@@ -191,18 +191,18 @@ pub enum GitLocks {
 pub enum WorkTree {
     /// The repository is bare, or the served branch is not checked out, so there are no hand edits to find. The text
     /// gives the reason for `/readyz` and the log ("the branch `x` is checked out").
-    Away(String),
+    Unavailable(String),
     /// Git is changing it (`index.lock` or `HEAD.lock` exists): ask again later.
     Busy,
     /// It shows the served branch.
-    Here {
+    Available {
         /// The inspected files that differ from the head, by name.
         edits: Vec<Edit>,
         /// The inspected files, edited or not, that some process was still writing, as far as the system reports that,
         /// and how long ago each was last changed.
         unfinished: BTreeMap<String, Duration>,
         /// The unfinished git operation, if any ("a merge"), for `/readyz` and the log.
-        half_done: Option<&'static str>,
+        operation_in_progress: Option<&'static str>,
     },
 }
 
@@ -212,12 +212,12 @@ pub struct Edit {
     /// The name inside the collections folder.
     pub name: String,
     /// Its current state.
-    pub now: Saved,
+    pub current: WorkTreeEntry,
 }
 
 /// The state of a name in the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Saved {
+pub enum WorkTreeEntry {
     /// A regular file. Content beyond the limit of a collection file is cut off; `blob` covers the whole file.
     File {
         /// The id that the content would have in git.
@@ -226,18 +226,18 @@ pub enum Saved {
         bytes: Vec<u8>,
     },
     /// It does not exist, but the head has a file.
-    Gone,
+    Deleted,
     /// Anything else.
     Special(Special),
 }
 
-impl Saved {
+impl WorkTreeEntry {
     /// Returns the content id: `Some(None)` if the file is gone, `None` if it is something other than a file.
     #[must_use]
     pub const fn blob(&self) -> Option<Option<BlobId>> {
         match self {
             Self::File { blob, .. } => Some(Some(*blob)),
-            Self::Gone => Some(None),
+            Self::Deleted => Some(None),
             Self::Special(_) => None,
         }
     }
@@ -247,8 +247,8 @@ impl Saved {
     pub fn is(&self, entry: Option<TreeEntry>) -> bool {
         match (self, entry) {
             (Self::File { blob, .. }, Some(TreeEntry::File(committed))) => *blob == committed,
-            (Self::Special(_), Some(TreeEntry::Special(_))) | (Self::Gone, None) => true,
-            (Self::File { .. } | Self::Gone | Self::Special(_), _) => false,
+            (Self::Special(_), Some(TreeEntry::Special(_))) | (Self::Deleted, None) => true,
+            (Self::File { .. } | Self::Deleted | Self::Special(_), _) => false,
         }
     }
 }
@@ -273,12 +273,12 @@ pub trait Commits {
     /// Reads contents, on all cores when there are many, and passes each with its index to `each`:
     /// [`StoreError::Damaged`] when only that object is lost, another error when more than that object is affected.
     /// Content longer than a collection file may be is truncated behind that length.
-    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
+    fn contents(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Reads one content.
     fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         let found = OnceLock::new();
-        self.read(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
+        self.contents(&[blob], &|_, content| drop(found.set(content.map(<[u8]>::to_vec))))?;
         found.into_inner().expect("BUG: a content was left out")
     }
 
@@ -340,7 +340,7 @@ pub trait Journal: Send + 'static {
     fn commits(&mut self) -> &mut dyn Commits;
 
     /// Returns when the branch may be written next, if it may not be now; everything else continues until then.
-    fn goes_on_at(&self) -> Option<Instant> {
+    fn paused_until(&self) -> Option<Instant> {
         None
     }
 
@@ -349,7 +349,7 @@ pub trait Journal: Send + 'static {
 
     /// Returns this content in full from the unchanged file of this name in the work tree; `None` if the file differs
     /// or is too large to be read whole.
-    fn copy_of(&mut self, _name: &str, _blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+    fn work_tree_content(&mut self, _name: &str, _blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
 
@@ -404,16 +404,16 @@ pub trait Journal: Send + 'static {
 
     /// Protects a commit and everything that it reaches from `git gc`, durably, under a name that contains the time.
     /// Returns the existing entry if the commit is kept already.
-    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError>;
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<KeptHead, StoreError>;
 
     /// Returns what is kept, oldest first, after removing the entries that are older than git keeps reflogs
     /// (`gc.reflogExpire`, 90 days by default).
-    fn kept(&mut self, _now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+    fn kept(&mut self, _now: DateTime<Utc>) -> Result<Vec<KeptHead>, StoreError> {
         Ok(Vec::new())
     }
 
     /// Removes entries that were [kept](Self::keep).
-    fn let_go(&mut self, _kept: &[Kept]) -> Result<(), StoreError> {
+    fn remove_kept(&mut self, _kept: &[KeptHead]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -436,11 +436,11 @@ pub trait Journal: Send + 'static {
     }
 
     /// Returns the author for commits of hand edits: `user.name` and `user.email` of the repository.
-    fn person(&mut self) -> Actor;
+    fn hand_edit_author(&mut self) -> Actor;
 
     /// Starts maintenance that no answer and no write waits for. The engine calls this when idle after a start, a
     /// write or a commit of another process, and otherwise after every few of them. Failures only cost speed.
-    fn tend(&mut self) -> Result<(), StoreError> {
+    fn start_maintenance(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -459,7 +459,12 @@ pub trait TwoPhase: Journal {
 
     /// Makes a merge commit of these two parents, durably, without moving the branch. Its tree is `tree` with the
     /// files of the draft put into it.
-    fn join(&mut self, parents: [Revision; 2], tree: TreeId, draft: &Draft) -> Result<Revision, StoreError>;
+    fn prepare_merge(
+        &mut self,
+        parents: [Revision; 2],
+        tree: TreeId,
+        draft: &Draft,
+    ) -> Result<Revision, StoreError>;
 
     /// Moves the branch, durably, from `expected` to a commit that exists here with everything that it reaches; `why`
     /// is recorded in the reflog. The next [`catch_up`](Journal::catch_up) brings the work tree forward.

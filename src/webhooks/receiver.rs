@@ -203,7 +203,7 @@ impl Following {
 
     async fn noted(&self) -> Result<Option<String>, String> {
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
-        let noted = tokio::task::spawn_blocking(move || archive.read_note(&name)).await;
+        let noted = tokio::task::spawn_blocking(move || archive.read_cached(&name)).await;
         let noted = noted.map_err(|error| error.to_string())?.map_err(|error| chain(&error))?;
         Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
@@ -214,7 +214,7 @@ impl Following {
         let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
         let noted =
-            tokio::task::spawn_blocking(move || archive.write_note(&name, format!("{text}\n").as_bytes()))
+            tokio::task::spawn_blocking(move || archive.write_cached(&name, format!("{text}\n").as_bytes()))
                 .await;
         if let Ok(Err(error)) = noted {
             tracing::warn!(

@@ -8,7 +8,8 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Actor, Revision};
 use crate::store::git::{self, GitJournal};
 use crate::store::{
-    Commits, Committed, Draft, Edit, GitLocks, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
+    Commits, Committed, Draft, Edit, GitLocks, Journal, KeptHead, Paths, StoreError, TreeEntry, WorkTree,
+    WorkTreeEntry,
 };
 
 /// Returns the differences between the index and the head as if they were saved in the work tree.
@@ -24,13 +25,15 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
     for (name, entry) in git::staged(index, folder)? {
         if committed.remove(&name) != Some(entry) {
             let now = match entry {
-                TreeEntry::File(blob) => Saved::File { blob, bytes: journal.commits().content(blob)? },
-                TreeEntry::Special(what) => Saved::Special(what),
+                TreeEntry::File(blob) => {
+                    WorkTreeEntry::File { blob, bytes: journal.commits().content(blob)? }
+                }
+                TreeEntry::Special(what) => WorkTreeEntry::Special(what),
             };
-            edits.push(Edit { name, now });
+            edits.push(Edit { name, current: now });
         }
     }
-    edits.extend(committed.into_keys().map(|name| Edit { name, now: Saved::Gone }));
+    edits.extend(committed.into_keys().map(|name| Edit { name, current: WorkTreeEntry::Deleted }));
     Ok(edits)
 }
 
@@ -71,11 +74,13 @@ impl Journal for ReadOnlyJournal {
         match &self.view {
             // Saved files count even while git holds its locks.
             SurveyView::WorkTree => self.journal.work_tree(head, paths, GitLocks::Ignore),
-            SurveyView::Staged(edits) => {
-                Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })
-            }
+            SurveyView::Staged(edits) => Ok(WorkTree::Available {
+                edits: edits.clone(),
+                unfinished: BTreeMap::new(),
+                operation_in_progress: None,
+            }),
             SurveyView::Revision(revision) => {
-                Ok(WorkTree::Away(format!("the commit {revision} is looked at")))
+                Ok(WorkTree::Unavailable(format!("the commit {revision} is looked at")))
             }
         }
     }
@@ -96,11 +101,11 @@ impl Journal for ReadOnlyJournal {
         Ok(())
     }
 
-    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
-        Ok(Kept::new(revision, now))
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<KeptHead, StoreError> {
+        Ok(KeptHead::new(revision, now))
     }
 
-    fn person(&mut self) -> Actor {
-        self.journal.person()
+    fn hand_edit_author(&mut self) -> Actor {
+        self.journal.hand_edit_author()
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use crate::cli::doctor::{Finding, Repo};
 use crate::store::fsck::fsck;
 use crate::store::git::staged;
-use crate::store::git_command::{VERSION_MIN, git_reading, version};
+use crate::store::git_command::{VERSION_MIN, git_read_only, version};
 
 /// How many lines of git's output are reported.
 const LINES_MAX: usize = 20;
@@ -50,7 +50,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
 
 /// Returns git's output for the repository, regardless of its owner: git executes nothing that the repository names.
 pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = git_reading(&repo.git_dir);
+    let mut command = git_read_only(&repo.git_dir);
     command.args(["-c", "safe.directory=*"]);
     let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot run git")?;
     if !output.status.success() {

@@ -11,9 +11,9 @@ use crate::cli::past::{Done, Failure, SHORT_LEN, Screen, Source, Style, shown};
 use crate::cli::{counted, note, plain};
 use crate::domain::Revision;
 use crate::engine::history::{Disagreement, Maker, Rules, Verdict, View};
-use crate::store::fsck::{Placed, fsck, place};
+use crate::store::fsck::{FaultsByCommit, attribute_to_commits, fsck};
 use crate::store::git::{Access, SignatureFiles, signature_files};
-use crate::store::signature::{AllowedSigners, Checker, Signature};
+use crate::store::signature::{AllowedSigners, SignatureChecker, SignatureStatus};
 
 /// Check that every commit says what it did, and who signed it
 #[derive(Debug, clap::Args)]
@@ -96,14 +96,14 @@ impl Verify {
         let (after, until) = sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
-        let Placed { of, elsewhere } = self.fsck(&view, after, until)?;
+        let FaultsByCommit { by_commit: of, unattributed: elsewhere } = self.fsck(&view, after, until)?;
         rules.faults = of;
         let (mut commits, mut disagreeing, mut unattributed) = (0_usize, 0_usize, 0_usize);
         let outcome = shown(|screen| {
             let mut told = Ok(());
             view.verify(after, until, &rules, &mut |verdict| {
                 commits += 1;
-                unattributed += usize::from(matches!(verdict.signature, Signature::Unattributed(_)));
+                unattributed += usize::from(matches!(verdict.signature, SignatureStatus::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
                 if told.is_ok() {
                     told = tell(screen, &verdict, self.source.output.is_json());
@@ -124,18 +124,23 @@ impl Verify {
     }
 
     /// Returns what git finds wrong with the commits of the range.
-    fn fsck(&self, view: &View, after: Option<Revision>, until: Option<Revision>) -> anyhow::Result<Placed> {
+    fn fsck(
+        &self,
+        view: &View,
+        after: Option<Revision>,
+        until: Option<Revision>,
+    ) -> anyhow::Result<FaultsByCommit> {
         let line = view.line(after, until)?;
         if line.is_empty() {
-            return Ok(Placed::default());
+            return Ok(FaultsByCommit::default());
         }
         let journal = self.source.place.journal(Access::Read)?;
         match fsck(journal.git_dir()) {
-            Ok(faults) if faults.is_empty() => Ok(Placed::default()),
-            Ok(faults) => Ok(place(journal.git_dir(), faults, after, &line)?),
+            Ok(faults) if faults.is_empty() => Ok(FaultsByCommit::default()),
+            Ok(faults) => Ok(attribute_to_commits(journal.git_dir(), faults, after, &line)?),
             Err(error) => {
                 note(&format!("`git fsck` was not run, so objects were not checked: {error}"));
-                Ok(Placed::default())
+                Ok(FaultsByCommit::default())
             }
         }
     }
@@ -165,7 +170,7 @@ impl Verify {
                 format!("--require-signature needs to know whose signatures count; {SIGNERS_MISSING}");
             return Err(Failure::Usage(sentence));
         }
-        let mut checker = Checker::new(allowed);
+        let mut checker = SignatureChecker::new(allowed);
         if let Some(path) = self.revoked_keys.as_ref().or(configured.revoked_keys.as_ref()) {
             let revoked = checker.revoke(&read(path, "revoked keys")?);
             revoked.with_context(|| format!("cannot take the revoked keys from {}", path.display()))?;
@@ -214,7 +219,7 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
         if faults.is_empty() { screen.ink(Style::Good, "ok") } else { screen.ink(Style::Bad, "DISAGREES") };
     let subject = plain(commit.message.lines().next().unwrap_or_default());
     screen.line(&format!("{revision} {maker} {} {good} {subject}", plain(&signature.to_string())))?;
-    if let Signature::NotChecked(why) = signature {
+    if let SignatureStatus::NotChecked(why) = signature {
         let why = screen.ink(Style::Faint, &why.to_string());
         screen.line(&format!("    {why}"))?;
     }
@@ -245,21 +250,21 @@ fn tell_elsewhere(screen: &mut Screen, faults: &[String], as_json: bool) -> std:
 }
 
 /// Formats a signature for programs; what does not apply is left out.
-fn resource(signature: &Signature) -> Value {
+fn resource(signature: &SignatureStatus) -> Value {
     let of = |state: &str, why: &dyn ToString| json!({"state": state, "detail": why.to_string()});
     match signature {
-        Signature::None => json!({"state": "unsigned"}),
-        Signature::Valid { key, signer } => json!({
+        SignatureStatus::None => json!({"state": "unsigned"}),
+        SignatureStatus::Valid { key, signer } => json!({
             "state": "valid", "signer": signer.principals, "key": key.fingerprint, "algorithm": key.algorithm,
         }),
-        Signature::Unattributed(key) => json!({
+        SignatureStatus::Unattributed(key) => json!({
             "state": "unattributed", "key": key.fingerprint, "algorithm": key.algorithm,
         }),
-        Signature::NotAllowed { key, why } => json!({
+        SignatureStatus::NotAllowed { key, why } => json!({
             "state": "not-allowed", "key": key.fingerprint, "algorithm": key.algorithm, "detail": why.to_string(),
         }),
-        Signature::Bad(why) => of("bad", why),
-        Signature::NotChecked(why) => of("not-checked", why),
+        SignatureStatus::Bad(why) => of("bad", why),
+        SignatureStatus::NotChecked(why) => of("not-checked", why),
     }
 }
 

@@ -73,7 +73,7 @@ use crate::engine::layers::{Good, damage, not_a_file};
 use crate::engine::pacing::Pacing;
 use crate::format::Fault;
 use crate::store::cache::SharedCache;
-pub use crate::store::signature::Signature;
+pub use crate::store::signature::SignatureStatus;
 use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
@@ -297,7 +297,7 @@ impl View {
     pub fn reaches(&self, revision: Revision) -> Result<bool, HistoryError> {
         match (self.index.find(revision), self.head()) {
             (Some(_), _) => Ok(true),
-            (None, Some(head)) => Ok(self.shared.archive.reaches(head, revision)?),
+            (None, Some(head)) => Ok(self.shared.archive.descends(head, revision)?),
             (None, None) => Ok(false),
         }
     }

@@ -9,7 +9,7 @@ use crate::engine::layers::{Good, Reading, damage, not_read};
 use crate::engine::mirror::provenance::{CollectionFiles, Provenances, provenance};
 use crate::engine::mirror::{Believed, Mirror, Step};
 use crate::format::Fault;
-use crate::store::{BlobId, FileChange, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, StoreError, TreeEntry, WorkTreeEntry};
 
 /// Older versions of collections, by the contents that tags identify (see
 /// [`content_of`](crate::engine::projection::content_of)).
@@ -143,7 +143,7 @@ impl Mirror {
         let blobs: Vec<BlobId> = wanted.iter().map(|(.., blob)| *blob).collect();
         let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
             wanted.iter().map(|_| OnceLock::new()).collect();
-        self.journal.commits().read(&blobs, &|index, content| {
+        self.journal.commits().contents(&blobs, &|index, content| {
             let (_, key, blob) = &wanted[index];
             drop(slots[index].set(content.map(|bytes| Good::read(key, *blob, bytes))));
         })?;
@@ -223,7 +223,8 @@ impl Mirror {
     }
 
     pub(crate) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
-        let is_it = |edit: &&Believed| matches!(&edit.saved, Saved::File { blob: it, .. } if *it == blob);
+        let is_it =
+            |edit: &&Believed| matches!(&edit.saved, WorkTreeEntry::File { blob: it, .. } if *it == blob);
         if let Some(edit) = self.work_tree.edits.values().find(is_it) {
             return Ok(edit.bytes.as_ref().clone());
         }

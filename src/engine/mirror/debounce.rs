@@ -13,7 +13,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::layers::{Good, Reading, not_a_file, not_read};
 use crate::engine::mirror::{Believed, Busy, Mirror, Suspect, WorkTreeView};
 use crate::engine::signal::{Hint, Hints};
-use crate::store::{Edit, GitLocks, Paths, Saved, StoreError, WorkTree};
+use crate::store::{Edit, GitLocks, Paths, StoreError, WorkTree, WorkTreeEntry};
 use crate::telemetry::chain;
 
 impl Mirror {
@@ -109,14 +109,14 @@ impl Mirror {
         }
         let (edits, unfinished, note) = match seen {
             WorkTree::Busy => return Ok(false),
-            WorkTree::Away(why) => {
+            WorkTree::Unavailable(why) => {
                 looked = self.work_tree.edits.keys().cloned().collect();
                 self.work_tree.suspects.clear();
                 self.work_tree.unfinished.clear();
                 self.work_tree.away = true;
                 (Vec::new(), BTreeMap::new(), Some(why))
             }
-            WorkTree::Here { edits, unfinished, half_done } => {
+            WorkTree::Available { edits, unfinished, operation_in_progress: half_done } => {
                 if std::mem::take(&mut self.work_tree.away) && matches!(paths, Paths::Only(_)) {
                     return self.look(head, Paths::All);
                 }
@@ -129,8 +129,8 @@ impl Mirror {
         let now = Instant::now();
         self.work_tree.unfinished.extend(unfinished.keys().map(|name| (name.clone(), now)));
         self.note_work_tree(note);
-        let mut found: BTreeMap<String, Saved> =
-            edits.into_iter().map(|Edit { name, now }| (name, now)).collect();
+        let mut found: BTreeMap<String, WorkTreeEntry> =
+            edits.into_iter().map(|Edit { name, current: now }| (name, now)).collect();
         looked.extend(found.keys().cloned());
         for name in looked {
             let now = found.remove(&name);
@@ -157,7 +157,12 @@ impl Mirror {
 
     /// Decides whether to believe the current state of a file; returns whether that changes anything. If a process
     /// has the file open for writing, `unfinished` is the time for which it has left the file alone.
-    pub(crate) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
+    pub(crate) fn believe(
+        &mut self,
+        name: &str,
+        now: Option<WorkTreeEntry>,
+        unfinished: Option<Duration>,
+    ) -> bool {
         if self.work_tree.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
             self.work_tree.suspects.remove(name);
             return false;
@@ -181,7 +186,7 @@ impl Mirror {
 
     /// Returns whether a file has been in this state for long enough. A file that is seen for the first time has been
     /// so for `alone`, if that is known.
-    fn is_patience_over(&mut self, name: &str, now: &Option<Saved>, alone: Option<Duration>) -> bool {
+    fn is_patience_over(&mut self, name: &str, now: &Option<WorkTreeEntry>, alone: Option<Duration>) -> bool {
         let patience = self.options.settle_patience;
         let is_known = self.work_tree.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);
         if !is_known {
@@ -196,11 +201,11 @@ impl Mirror {
 /// Wait before looking again at a work tree that git is changing.
 pub(super) const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
 
-fn read_saved(name: &str, saved: &Saved) -> (Option<Reading>, Vec<u8>) {
+fn read_saved(name: &str, saved: &WorkTreeEntry) -> (Option<Reading>, Vec<u8>) {
     match saved {
-        Saved::Gone => (None, Vec::new()),
-        Saved::Special(what) => (Some(Err(vec![not_read(*what)])), Vec::new()),
-        Saved::File { blob, bytes } => {
+        WorkTreeEntry::Deleted => (None, Vec::new()),
+        WorkTreeEntry::Special(what) => (Some(Err(vec![not_read(*what)])), Vec::new()),
+        WorkTreeEntry::File { blob, bytes } => {
             let content = match FileName::parse(name) {
                 FileName::Collection(key) => Good::read(&key, *blob, bytes),
                 FileName::BadKey(why) => Err(vec![not_a_file(why)]),

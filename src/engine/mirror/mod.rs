@@ -32,7 +32,7 @@ use crate::engine::mirror::provenance::Provenances;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::signal::{Hint, Hints};
 use crate::format::message;
-use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry, WorkTreeEntry};
 
 pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 
@@ -42,14 +42,14 @@ struct Believed {
     /// The collection that was read from it; `None` if the file is gone or its name is not that of a collection file.
     content: Option<Reading>,
     bytes: Arc<Vec<u8>>,
-    saved: Saved,
+    saved: WorkTreeEntry,
 }
 
 /// A file that is broken, empty, gone or half-written, and when that was first seen.
 #[derive(Debug)]
 struct Suspect {
     /// The difference from the head, if there is one.
-    saved: Option<Saved>,
+    saved: Option<WorkTreeEntry>,
     since: Instant,
 }
 
@@ -321,7 +321,10 @@ impl Mirror {
     pub(crate) fn is_special(&self, key: &Key) -> bool {
         names_of(key).iter().any(|name| {
             self.is_committed_special(name)
-                || matches!(self.work_tree.edits.get(name).map(|edit| &edit.saved), Some(Saved::Special(_)))
+                || matches!(
+                    self.work_tree.edits.get(name).map(|edit| &edit.saved),
+                    Some(WorkTreeEntry::Special(_))
+                )
         })
     }
 
@@ -331,7 +334,7 @@ impl Mirror {
     }
 
     /// Returns the saved files of this key that differ from the head.
-    pub(crate) fn edits_of(&self, key: &Key) -> Vec<(String, Saved)> {
+    pub(crate) fn edits_of(&self, key: &Key) -> Vec<(String, WorkTreeEntry)> {
         names_of(key)
             .into_iter()
             .filter_map(|name| self.work_tree.edits.get(&name).map(|edit| (name, edit.saved.clone())))

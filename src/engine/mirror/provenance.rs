@@ -258,20 +258,20 @@ pub(crate) fn provenance(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::git::testing::{Making, Put, Repo};
+    use crate::store::git::testing::{CommitSpec, NewEntry, Repo};
 
     const WHO: (&str, &str) = ("Mara", "mara@example.org");
     const MERGE: &str = "Merge\n\nCollectory-Origin: merge\n";
 
     /// Creates a repository in which the last merge brings an earlier merge that lost its race; `last` is what the
     /// last local commit does to the file. Also returns the head.
-    fn merged(last: Put) -> (Repo, Revision) {
+    fn merged(last: NewEntry) -> (Repo, Revision) {
         let repo = Repo::bare();
-        let make = |parents: &[Revision], put: Put, message: &str| {
+        let make = |parents: &[Revision], put: NewEntry, message: &str| {
             let files = [("posts.yaml", put)];
-            repo.make(&Making { parents, files: &files, message, author: WHO, committer: WHO, at: 9 })
+            repo.make(&CommitSpec { parents, files: &files, message, author: WHO, committer: WHO, at: 9 })
         };
-        let file = |text: &str| Put::File(text.to_owned());
+        let file = |text: &str| NewEntry::File(text.to_owned());
         let base = make(&[], file("base"), "base");
         let there = make(&[base], file("there 1"), "there 1");
         let here = make(&[base], file("here 1"), "here 1");
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_merges_bring_comes_before_what_they_stand_on_as_events_tell_it() {
-        let (repo, head) = merged(Put::File("here 2".to_owned()));
+        let (repo, head) = merged(NewEntry::File("here 2".to_owned()));
         let names = ["here 2", "lost", "here 1", "there 1", "base"];
         let blobs = names.map(|text| Some(BlobId::of(text.as_bytes())));
         // There was nothing before the first commit.
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_stood_before_a_deletion_that_a_merge_brings_is_told_to_be_over() {
-        let (repo, head) = merged(Put::Nothing);
+        let (repo, head) = merged(NewEntry::Nothing);
         assert_eq!(earlier(&repo, head)[0], None);
     }
 }

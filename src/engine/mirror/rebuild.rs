@@ -14,7 +14,7 @@ use crate::engine::mirror::{Mirror, Step};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
-use crate::store::{Saved, StoreError, TreeEntry};
+use crate::store::{StoreError, TreeEntry, WorkTreeEntry};
 
 impl Mirror {
     /// Completes the next snapshot, whose revision is set, for every key whose files changed or were edited.
@@ -57,7 +57,7 @@ impl Mirror {
         let mut is_uncovered = false;
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
             if let Some(edit) = self.served_edit(&name) {
-                is_uncovered = edit.saved == Saved::Gone;
+                is_uncovered = edit.saved == WorkTreeEntry::Deleted;
                 *slot = edit.content.clone().map(|content| KeyFile { name, content, uncommitted: true });
                 continue;
             }
@@ -181,7 +181,7 @@ impl Mirror {
             None => self.aside.remove(name),
         };
         let edit = self.served_edit(name);
-        let stands = edit.map_or(committed.is_some(), |edit| edit.saved != Saved::Gone);
+        let stands = edit.map_or(committed.is_some(), |edit| edit.saved != WorkTreeEntry::Deleted);
         let uncommitted = edit.is_some();
         let path = self.path(name);
         if !stands {
@@ -216,7 +216,7 @@ impl Mirror {
                 return Ok(Some(LastGood { name, good, uncommitted: false }));
             }
             // The file in the work tree may be intact although the repository has lost its content.
-            if let Some(bytes) = self.journal.copy_of(&name, blob)?
+            if let Some(bytes) = self.journal.work_tree_content(&name, blob)?
                 && let Ok(good) = Good::read(key, blob, &bytes)
             {
                 return Ok(Some(LastGood { name, good, uncommitted: false }));
@@ -270,7 +270,7 @@ impl Mirror {
 
     /// Returns the contents of regular files that are saved and not committed, if such edits are served.
     fn saved(&self) -> BTreeMap<String, Arc<Vec<u8>>> {
-        let files = self.served_edits().filter(|(_, edit)| matches!(edit.saved, Saved::File { .. }));
+        let files = self.served_edits().filter(|(_, edit)| matches!(edit.saved, WorkTreeEntry::File { .. }));
         files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
 
@@ -281,7 +281,7 @@ impl Mirror {
             let entry = next.get(key.as_str()).filter(|entry| entry.uncommitted);
             entry.is_some_and(|entry| self.served_edit(&entry.file()).is_none())
         };
-        let gone = self.served_edits().filter(|(_, edit)| edit.saved == Saved::Gone);
+        let gone = self.served_edits().filter(|(_, edit)| edit.saved == WorkTreeEntry::Deleted);
         gone.filter_map(|(name, _)| key_of(name)).filter(|key| !is_shown(key)).count()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::domain::file_name::twin;
 use crate::engine::mirror::{Believed, Mirror};
-use crate::store::Saved;
+use crate::store::WorkTreeEntry;
 
 impl Mirror {
     /// Believes at once that a file is gone if its collection has a good new file.
@@ -16,7 +16,7 @@ impl Mirror {
         let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
         for name in gone {
             self.work_tree.suspects.remove(&name);
-            let gone = Believed { content: None, bytes: Arc::default(), saved: Saved::Gone };
+            let gone = Believed { content: None, bytes: Arc::default(), saved: WorkTreeEntry::Deleted };
             self.work_tree.edits.insert(name.clone(), gone);
             self.unbuilt.insert(name);
         }
@@ -30,7 +30,7 @@ impl Mirror {
         self.work_tree
             .suspects
             .get(&other)
-            .filter(|suspect| suspect.saved == Some(Saved::Gone))
+            .filter(|suspect| suspect.saved == Some(WorkTreeEntry::Deleted))
             .map(|_| other)
     }
 }

@@ -13,7 +13,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{Gone, Rewritten};
 use crate::format::message::{self, Conflict};
-use crate::store::{Kept, StoreError};
+use crate::store::{KeptHead, StoreError};
 use crate::telemetry::chain;
 
 /// Maximum number of removed events that are named; `git log` shows them all.
@@ -112,7 +112,7 @@ impl Mirror {
         // If an operator has already accepted the loss, the kept ref is gone again at once.
         let kept =
             kept.filter(|kept| self.journal.kept((self.options.clock)()).is_ok_and(|all| all.contains(kept)));
-        let kept_as = kept.map(|kept| format!("{}{}", Kept::REFS, kept.name));
+        let kept_as = kept.map(|kept| format!("{}{}", KeptHead::REFS, kept.name));
         let (events, gone) = (events.count, events.line());
         tracing::warn!(from = %old, to = %head, events, gone, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
         // The journal may keep former heads on its own when it follows a rewritten remote.
@@ -124,21 +124,21 @@ impl Mirror {
         let mut back = Vec::new();
         for Rewritten { name, since, revision, .. } in self.snapshot.rewritten.iter() {
             if self.journal.commits().descends(head, *revision)? {
-                back.push(Kept { name: name.clone(), at: *since, revision: *revision });
+                back.push(KeptHead { name: name.clone(), at: *since, revision: *revision });
             }
         }
         if back.is_empty() { Ok(()) } else { self.settle(&back).and_then(|()| self.look_at_kept()) }
     }
 
-    fn settle(&mut self, back: &[Kept]) -> Result<(), StoreError> {
-        self.journal.let_go(back)?;
+    fn settle(&mut self, back: &[KeptHead]) -> Result<(), StoreError> {
+        self.journal.remove_kept(back)?;
         let kept: Vec<&str> = back.iter().map(|kept| &*kept.name).collect();
         tracing::info!(kept = kept.join(" "), "what the rewritten branch had is part of it again");
         Ok(())
     }
 
     /// Keeps a former head, unless a kept head contains it.
-    fn keep(&mut self, old: Revision) -> Result<Kept, StoreError> {
+    fn keep(&mut self, old: Revision) -> Result<KeptHead, StoreError> {
         let now = (self.options.clock)();
         for kept in self.journal.kept(now)? {
             if kept.revision != old && self.journal.commits().descends(kept.revision, old)? {
@@ -201,7 +201,7 @@ impl Mirror {
         Ok(steps)
     }
 
-    fn told_of(&mut self, kept: Kept) -> Result<Rewritten, StoreError> {
+    fn told_of(&mut self, kept: KeptHead) -> Result<Rewritten, StoreError> {
         let head = self.snapshot.revision;
         let left = match head {
             Some(head) => self.journal.commits().commits_beyond(kept.revision, head)?,
@@ -210,7 +210,7 @@ impl Mirror {
         let events = self.events_of(kept.revision, &left)?;
         let message =
             message_of(&self.options.branch, &kept, (head, events.count, self.journal.has_merges()));
-        let Kept { name, at, revision } = kept;
+        let KeptHead { name, at, revision } = kept;
         Ok(Rewritten { name, message, since: at, revision, events: events.named })
     }
 
@@ -222,7 +222,7 @@ impl Mirror {
         if told.iter().map(|rewritten| &rewritten.name).eq(names) {
             return Ok(());
         }
-        let known = |kept: &Kept| told.iter().find(|rewritten| rewritten.name == kept.name).cloned();
+        let known = |kept: &KeptHead| told.iter().find(|rewritten| rewritten.name == kept.name).cloned();
         let known: Vec<_> = kept.into_iter().map(|kept| (known(&kept), kept)).collect();
         let mut rewritten = Vec::with_capacity(known.len());
         for (known, kept) in known {
@@ -259,12 +259,12 @@ fn decided(folder: &str, message: &str) -> BTreeSet<Key> {
 /// locally, so the remedies are commands of the service.
 fn message_of(
     branch: &str,
-    kept: &Kept,
+    kept: &KeptHead,
     (head, events, is_shared): (Option<Revision>, usize, bool),
 ) -> String {
-    let Kept { name, revision, .. } = kept;
+    let KeptHead { name, revision, .. } = kept;
     let at = head.map_or_else(String::new, |head| format!(" and is at {head} now"));
-    let name = format!("{}{name}", Kept::REFS);
+    let name = format!("{}{name}", KeptHead::REFS);
     let [back, away] = match is_shared {
         true => ["collectory remote restore".to_owned(), "collectory remote accept".to_owned()],
         false => [format!("git merge {name}"), format!("git update-ref -d {name}")],

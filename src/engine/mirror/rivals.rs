@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::domain::Key;
 use crate::domain::file_name::{is_of, key_of};
 use crate::engine::mirror::Mirror;
-use crate::store::Saved;
+use crate::store::WorkTreeEntry;
 
 impl Mirror {
     /// Returns the keys that differ from this one in letter case only and have a file in the head or in the work
@@ -25,6 +25,7 @@ impl Mirror {
 
     /// Returns whether a file exists under this name: in the work tree if that is served, otherwise in the head.
     pub(crate) fn stands(&self, name: &str) -> bool {
-        self.served_edit(name).map_or_else(|| self.is_committed(name), |edit| edit.saved != Saved::Gone)
+        self.served_edit(name)
+            .map_or_else(|| self.is_committed(name), |edit| edit.saved != WorkTreeEntry::Deleted)
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::plan::edits::EditSources;
 use crate::engine::plan::{HandEdit, PlanFiles, PlanInput, Rival, RivalFile};
 use crate::engine::projection::content_of;
 use crate::engine::signal::Job;
-use crate::store::{FILE_BYTES_KEPT_MAX, Saved, StoreError};
+use crate::store::{FILE_BYTES_KEPT_MAX, StoreError, WorkTreeEntry};
 
 /// Reads everything that the plan needs from the disk. Contents are read as far as the turn has time for them.
 pub(crate) fn input<'a>(
@@ -58,7 +58,8 @@ pub(crate) fn input<'a>(
         }
     }
     let bases = bases_of(mirror, jobs)?;
-    let person = if files.by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
+    let person =
+        if files.by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.hand_edit_author() };
     Ok(PlanInput {
         bases,
         files,
@@ -78,25 +79,26 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
     if edits.is_empty() {
         return Ok(None);
     }
-    let is_special = |(name, saved): &(String, Saved)| {
-        matches!(saved, Saved::Special(_)) || mirror.is_committed_special(name)
+    let is_special = |(name, saved): &(String, WorkTreeEntry)| {
+        matches!(saved, WorkTreeEntry::Special(_)) || mirror.is_committed_special(name)
     };
     let committable = options.mirror.serve_uncommitted && !edits.iter().any(is_special);
-    let mut standing = edits.iter().filter(|(_, saved)| *saved != Saved::Gone).map(|(name, _)| name);
+    let mut standing =
+        edits.iter().filter(|(_, saved)| *saved != WorkTreeEntry::Deleted).map(|(name, _)| name);
     let filtered = standing.find(|name| mirror.journal.is_filtered(name)).cloned();
     let event = mirror.event_by_hand(key)?;
     let (mut files, mut unread) = (Vec::with_capacity(edits.len()), None);
     for (name, saved) in edits {
         let content = match saved {
-            Saved::File { blob, bytes } if bytes.len() >= FILE_BYTES_KEPT_MAX => {
-                let whole = mirror.journal.copy_of(&name, blob)?;
+            WorkTreeEntry::File { blob, bytes } if bytes.len() >= FILE_BYTES_KEPT_MAX => {
+                let whole = mirror.journal.work_tree_content(&name, blob)?;
                 if whole.is_none() {
                     unread = Some(name.clone());
                 }
                 Some(whole.unwrap_or(bytes))
             }
-            Saved::File { bytes, .. } => Some(bytes),
-            Saved::Gone | Saved::Special(_) => None,
+            WorkTreeEntry::File { bytes, .. } => Some(bytes),
+            WorkTreeEntry::Deleted | WorkTreeEntry::Special(_) => None,
         };
         files.push((name, content));
     }

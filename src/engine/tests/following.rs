@@ -50,10 +50,10 @@ fn a_commit_is_served_while_git_still_holds_the_work_tree() {
 #[test]
 fn what_a_person_commits_is_tended_as_well_as_what_was_there() {
     let (journal, running) = with_first();
-    running.eventually("the start is tended", |_| (journal.tends() == 1).then_some(()));
+    running.eventually("the start is tended", |_| (journal.maintenance_starts() == 1).then_some(()));
     commit(&journal, POSTS, &named("Second"));
     running.notice(Hint::Branch);
-    running.eventually("the commit is tended", |_| (journal.tends() == 2).then_some(()));
+    running.eventually("the commit is tended", |_| (journal.maintenance_starts() == 2).then_some(()));
     running.stop();
 }
 

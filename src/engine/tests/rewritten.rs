@@ -1,7 +1,7 @@
 //! Rewritten branches: what the service acknowledged is kept and reported.
 
 use crate::engine::tests::*;
-use crate::store::Kept;
+use crate::store::KeptHead;
 
 const POSTS: &str = "posts.yaml";
 
@@ -32,7 +32,7 @@ fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     look(&running, Hint::Branch);
     let rewritten = running.snapshot().rewritten[0].clone();
     assert_eq!(rewritten.revision, made[2]);
-    assert_eq!(rewritten.name, Kept::new(made[2], DateTime::UNIX_EPOCH).name);
+    assert_eq!(rewritten.name, KeptHead::new(made[2], DateTime::UNIX_EPOCH).name);
     for part in [made[2].to_string(), first.to_string(), "git merge refs/collectory/kept/".into()] {
         assert!(rewritten.message.contains(&part), "{}", rewritten.message);
     }

@@ -202,7 +202,7 @@ impl Group<'_> {
     /// collections; returns whether there are any.
     fn hold(&mut self, jobs: &mut Vec<Job>, answers: &[Option<Result<Granted, SubmitError>>]) -> bool {
         let Some(held) = &mut self.held else { return false };
-        if self.mirror.journal.goes_on_at().is_none() {
+        if self.mirror.journal.paused_until().is_none() {
             return false;
         }
         let makes_commits =

@@ -162,7 +162,7 @@ impl Writer {
         let State::Mirrored(mirror) = &self.state else { return };
         // If the branch may move earlier than announced, it is looked at now.
         let now = self.waiting.held_until.map(|_| Instant::now());
-        self.waiting.held_until = mirror.journal.goes_on_at().or(now);
+        self.waiting.held_until = mirror.journal.paused_until().or(now);
     }
 
     fn wake_at(&self) -> Option<Instant> {
@@ -186,7 +186,7 @@ impl Writer {
             return;
         }
         self.untended = 0;
-        if let Err(error) = mirror.journal.tend() {
+        if let Err(error) = mirror.journal.start_maintenance() {
             tracing::warn!(error = %chain(&error), "the housekeeping of the repository failed");
         }
     }

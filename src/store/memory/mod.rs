@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 use state::{MemoryFile, State, by_hand, failed, locked};
 
 use super::{
-    BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, GitLocks, Journal, Kept, Paths,
+    BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, GitLocks, Journal, KeptHead, Paths,
     StoreError, WorkTree,
 };
 use crate::domain::{Actor, Revision};
@@ -259,9 +259,9 @@ impl MemoryJournal {
         self.lock().counts.looks
     }
 
-    /// How often [`Journal::tend`] was called.
+    /// How often [`Journal::start_maintenance`] was called.
     #[must_use]
-    pub(crate) fn tends(&self) -> usize {
+    pub(crate) fn maintenance_starts(&self) -> usize {
         self.lock().counts.tends
     }
 
@@ -303,7 +303,7 @@ impl MemoryJournal {
         self.lock().faults.keeps += 1;
     }
 
-    /// Makes the next [`Journal::let_go`] fail although the refs are already removed.
+    /// Makes the next [`Journal::remove_kept`] fail although the refs are already removed.
     pub(crate) fn fail_after_next_let_go(&self) {
         self.lock().faults.lets_go += 1;
     }
@@ -335,7 +335,7 @@ impl Commits for MemoryJournal {
         Ok(self.readable()?.changes(from, to))
     }
 
-    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+    fn contents(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         let state = self.readable()?;
         for (index, blob) in blobs.iter().enumerate() {
             let content = state.blobs.get(blob).map(Vec::as_slice);
@@ -453,7 +453,7 @@ impl Journal for MemoryJournal {
         let mut state = self.readable()?;
         state.counts.looks += 1;
         if let Some(why) = &state.work_tree.away {
-            return Ok(WorkTree::Away(why.clone()));
+            return Ok(WorkTree::Unavailable(why.clone()));
         }
         if state.work_tree.is_busy && locks == GitLocks::Respect {
             return Ok(WorkTree::Busy);
@@ -464,10 +464,10 @@ impl Journal for MemoryJournal {
             Paths::Only(names) => names.iter().collect(),
         };
         let edits = names.into_iter().filter_map(|name| state.edit(&tree, name)).collect();
-        Ok(WorkTree::Here {
+        Ok(WorkTree::Available {
             edits,
             unfinished: state.work_tree.unfinished.clone(),
-            half_done: state.work_tree.half_done,
+            operation_in_progress: state.work_tree.half_done,
         })
     }
 
@@ -483,15 +483,15 @@ impl Journal for MemoryJournal {
         self.lock().served = Some(head);
     }
 
-    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
-        self.readable()?.keep(Kept::new(revision, now))
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<KeptHead, StoreError> {
+        self.readable()?.keep(KeptHead::new(revision, now))
     }
 
-    fn kept(&mut self, _: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+    fn kept(&mut self, _: DateTime<Utc>) -> Result<Vec<KeptHead>, StoreError> {
         Ok(self.readable()?.kept.clone())
     }
 
-    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+    fn remove_kept(&mut self, kept: &[KeptHead]) -> Result<(), StoreError> {
         self.lock().let_go(kept)
     }
 
@@ -499,12 +499,12 @@ impl Journal for MemoryJournal {
         self.lock().has_merges
     }
 
-    fn tend(&mut self) -> Result<(), StoreError> {
+    fn start_maintenance(&mut self) -> Result<(), StoreError> {
         self.lock().counts.tends += 1;
         Ok(())
     }
 
-    fn person(&mut self) -> Actor {
+    fn hand_edit_author(&mut self) -> Actor {
         Actor::anonymous()
     }
 }

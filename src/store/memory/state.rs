@@ -12,7 +12,8 @@ use super::InjectedFault;
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
 use crate::store::{
-    BlobId, Commit, Committed, Draft, Edit, FileChange, Kept, Saved, Special, StoreError, TreeEntry,
+    BlobId, Commit, Committed, Draft, Edit, FileChange, KeptHead, Special, StoreError, TreeEntry,
+    WorkTreeEntry,
 };
 
 pub(super) type Tree = BTreeMap<String, TreeEntry>;
@@ -29,7 +30,7 @@ pub(super) struct State {
     pub(super) counts: Counts,
     // What `note_served` recorded last.
     pub(super) served: Option<Revision>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<KeptHead>,
     // Whether a service may have merged commits that others pushed.
     pub(super) has_merges: bool,
 }
@@ -293,16 +294,16 @@ impl State {
             return None;
         }
         let now = match self.work_tree.files.get(name) {
-            None => Saved::Gone,
-            Some(MemoryFile::Special(what)) => Saved::Special(*what),
+            None => WorkTreeEntry::Deleted,
+            Some(MemoryFile::Special(what)) => WorkTreeEntry::Special(*what),
             Some(MemoryFile::File(content)) => {
-                Saved::File { blob: BlobId::of(content), bytes: content.clone() }
+                WorkTreeEntry::File { blob: BlobId::of(content), bytes: content.clone() }
             }
         };
-        Some(Edit { name: name.to_owned(), now })
+        Some(Edit { name: name.to_owned(), current: now })
     }
 
-    pub(super) fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+    pub(super) fn let_go(&mut self, kept: &[KeptHead]) -> Result<(), StoreError> {
         self.kept.retain(|known| !kept.contains(known));
         if self.faults.lets_go > 0 {
             self.faults.lets_go -= 1;
@@ -311,7 +312,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn keep(&mut self, kept: Kept) -> Result<Kept, StoreError> {
+    pub(super) fn keep(&mut self, kept: KeptHead) -> Result<KeptHead, StoreError> {
         if self.faults.keeps > 0 {
             self.faults.keeps -= 1;
             return Err(failed("keep a former head in", io::ErrorKind::StorageFull));

@@ -16,7 +16,8 @@ fn an_append_brings_the_work_tree_along_and_keeps_what_a_person_saved() {
     assert_eq!(journal.saved("a.yaml").unwrap(), b"2");
     assert_eq!(journal.saved("b.yaml").unwrap(), b"mine");
     let head = journal.head().unwrap();
-    let WorkTree::Here { edits, .. } = journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() else {
+    let WorkTree::Available { edits, .. } = journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap()
+    else {
         panic!()
     };
     assert_eq!(edits.iter().map(|edit| edit.name.as_str()).collect::<Vec<_>>(), ["b.yaml"]);

@@ -23,14 +23,14 @@ pub struct AllowedSigners {
 
 /// A skipped line, which allows nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedLine {
     /// Its number, from 1.
     pub line: usize,
     /// The reason.
     pub why: String,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for SkippedLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} is left out: {}", self.line, self.why)
     }
@@ -54,13 +54,13 @@ struct Options {
 impl AllowedSigners {
     /// Parses the file; also returns the lines that were skipped.
     #[must_use]
-    pub fn parse(file: &[u8]) -> (Self, Vec<LeftOut>) {
+    pub fn parse(file: &[u8]) -> (Self, Vec<SkippedLine>) {
         let mut allowed = Self::default();
         let mut left_out = Vec::new();
         for (number, line) in entries(&String::from_utf8_lossy(file)) {
             match Line::parse(line) {
                 Ok(line) => allowed.lines.push(line),
-                Err(why) => left_out.push(LeftOut { line: number, why }),
+                Err(why) => left_out.push(SkippedLine { line: number, why }),
             }
         }
         (allowed, left_out)

@@ -4,7 +4,7 @@ use base64ct::{Base64, Encoding as _};
 use ssh_key::public::KeyData;
 use ssh_key::{EcdsaCurve, Error, PublicKey, SshSig};
 
-use super::{BadSignature, NAMESPACE, NotChecked, Signature};
+use super::{BadSignature, NAMESPACE, NotChecked, SignatureStatus};
 
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
@@ -23,33 +23,33 @@ const LINE_LEN: usize = 70;
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=4_096;
 
 /// Returns the key that made a signature of `signed`, if the signature is valid.
-pub(super) fn check(armor: &[u8], signed: &[u8]) -> Result<KeyData, Signature> {
+pub(super) fn check(armor: &[u8], signed: &[u8]) -> Result<KeyData, SignatureStatus> {
     let signature = read(armor)?;
     let key = signature.public_key();
     if let Some(kind) = not_checked(key) {
-        return Err(Signature::NotChecked(NotChecked::Algorithm(kind)));
+        return Err(SignatureStatus::NotChecked(NotChecked::Algorithm(kind)));
     }
     match PublicKey::from(key.clone()).verify(NAMESPACE, signed, &signature) {
         Ok(()) => Ok(key.clone()),
         Err(Error::Namespace) => {
-            Err(Signature::Bad(BadSignature::Namespace(signature.namespace().to_owned())))
+            Err(SignatureStatus::Bad(BadSignature::Namespace(signature.namespace().to_owned())))
         }
-        Err(_) => Err(Signature::Bad(BadSignature::Content)),
+        Err(_) => Err(SignatureStatus::Bad(BadSignature::Content)),
     }
 }
 
-fn read(armor: &[u8]) -> Result<SshSig, Signature> {
-    let malformed = |why: &str| Signature::Bad(BadSignature::Malformed(why.to_owned()));
+fn read(armor: &[u8]) -> Result<SshSig, SignatureStatus> {
+    let malformed = |why: &str| SignatureStatus::Bad(BadSignature::Malformed(why.to_owned()));
     let text = String::from_utf8_lossy(armor);
     if let Some((_, why)) = OTHERS.into_iter().find(|(begin, _)| text.starts_with(begin)) {
-        return Err(Signature::NotChecked(why));
+        return Err(SignatureStatus::NotChecked(why));
     }
     let body = text.strip_prefix(BEGIN).ok_or_else(|| malformed("it is of no known format"))?;
     let (body, _) = body.split_once(END).ok_or_else(|| malformed("its end is missing"))?;
     let digits: String = body.split_ascii_whitespace().collect();
     let blob = Base64::decode_vec(&digits).map_err(|_| malformed("it is not base64"))?;
     if algorithm(&blob).is_some_and(|name| name.ends_with(b"-cert-v01@openssh.com")) {
-        return Err(Signature::NotChecked(NotChecked::Certificate));
+        return Err(SignatureStatus::NotChecked(NotChecked::Certificate));
     }
     SshSig::from_pem(wrapped(&digits)).map_err(|error| malformed(&error.to_string()))
 }

@@ -39,7 +39,7 @@ pub(super) const NAMESPACE: &str = "git";
 
 /// The result of checking a commit's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Signature {
+pub enum SignatureStatus {
     /// There is none.
     None,
     /// It is valid, and its key is allowed.
@@ -65,7 +65,7 @@ pub enum Signature {
 }
 
 /// Formats it in a few words for people; [`NotChecked`] and the others give reasons.
-impl fmt::Display for Signature {
+impl fmt::Display for SignatureStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("unsigned"),
@@ -175,12 +175,12 @@ pub enum RevokedKeysError {
 
 /// Checks signatures.
 #[derive(Debug, Clone, Default)]
-pub struct Checker {
+pub struct SignatureChecker {
     allowed: Option<AllowedSigners>,
     revoked: Vec<KeyData>,
 }
 
-impl Checker {
+impl SignatureChecker {
     /// Creates a checker that trusts the allowed signers; `None` if there is no list.
     #[must_use]
     pub const fn new(allowed: Option<AllowedSigners>) -> Self {
@@ -204,20 +204,20 @@ impl Checker {
 
     /// Checks the signature of a commit.
     #[must_use]
-    pub fn check(&self, raw: Option<&RawSignature>, commit: &Commit) -> Signature {
-        let Some(raw) = raw else { return Signature::None };
+    pub fn check(&self, raw: Option<&RawSignature>, commit: &Commit) -> SignatureStatus {
+        let Some(raw) = raw else { return SignatureStatus::None };
         let key = match armor::check(&raw.signature, &raw.signed) {
             Ok(key) => key,
             Err(outcome) => return outcome,
         };
         let name = KeyName::of(&key);
         if self.revoked.contains(&key) {
-            return Signature::NotAllowed { key: name, why: NotAllowed::Revoked };
+            return SignatureStatus::NotAllowed { key: name, why: NotAllowed::Revoked };
         }
-        let Some(allowed) = &self.allowed else { return Signature::Unattributed(name) };
+        let Some(allowed) = &self.allowed else { return SignatureStatus::Unattributed(name) };
         match allowed.find(&key, commit.at.timestamp(), commit.committer.email()) {
-            Ok(signer) => Signature::Valid { key: name, signer },
-            Err(why) => Signature::NotAllowed { key: name, why },
+            Ok(signer) => SignatureStatus::Valid { key: name, signer },
+            Err(why) => SignatureStatus::NotAllowed { key: name, why },
         }
     }
 }

@@ -39,16 +39,16 @@ fn commit() -> Commit {
     }
 }
 
-fn checked(checker: &Checker, armor: impl AsRef<[u8]>) -> Signature {
+fn checked(checker: &SignatureChecker, armor: impl AsRef<[u8]>) -> SignatureStatus {
     let raw = RawSignature { signature: armor.as_ref().to_vec(), signed: PAYLOAD.to_vec() };
     checker.check(Some(&raw), &commit())
 }
 
 /// Returns a checker that trusts this file of allowed signers.
-fn believing(file: &str) -> Checker {
+fn believing(file: &str) -> SignatureChecker {
     let (allowed, left_out) = AllowedSigners::parse(file.as_bytes());
     assert_eq!(left_out, []);
-    Checker::new(Some(allowed))
+    SignatureChecker::new(Some(allowed))
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_signature_of_an_allowed_key_is_valid_and_its_signer_is_named() {
         [("collectory@localhost", true), ("*@localhost,!mara@*", true), ("mara@example.org", false)]
     {
         let checker = believing(&format!("{principals} {}\n", public(&key(1))));
-        let Signature::Valid { key: name, signer } = checked(&checker, &armor) else {
+        let SignatureStatus::Valid { key: name, signer } = checked(&checker, &armor) else {
             panic!("{principals}")
         };
         assert_eq!((signer.principals.as_str(), signer.is_committer), (principals, is_committer));
@@ -72,16 +72,16 @@ fn of_several_lines_for_a_key_the_committer_s_own_is_told() {
     let public = public(&key(1));
     let checker = believing(&format!("mara@example.org {public}\ncollectory@localhost {public}\n"));
     let outcome = checked(&checker, armor(&key(1), "git", PAYLOAD));
-    assert!(matches!(outcome, Signature::Valid { signer, .. } if signer.is_committer));
+    assert!(matches!(outcome, SignatureStatus::Valid { signer, .. } if signer.is_committer));
 }
 
 #[test]
 fn without_a_list_a_signature_is_checked_against_its_own_key_only() {
-    let checker = Checker::default();
-    assert_eq!(checker.check(None, &commit()), Signature::None);
-    assert!(matches!(checked(&checker, armor(&key(1), "git", PAYLOAD)), Signature::Unattributed(_)));
+    let checker = SignatureChecker::default();
+    assert_eq!(checker.check(None, &commit()), SignatureStatus::None);
+    assert!(matches!(checked(&checker, armor(&key(1), "git", PAYLOAD)), SignatureStatus::Unattributed(_)));
     let other = checked(&checker, armor(&key(1), "git", b"Something else.\n"));
-    assert_eq!(other, Signature::Bad(BadSignature::Content));
+    assert_eq!(other, SignatureStatus::Bad(BadSignature::Content));
 }
 
 #[test]
@@ -96,19 +96,19 @@ fn a_key_that_is_not_allowed_is_said_to_be() {
     ] {
         let outcome = checked(&believing(&file), armor(&key(1), "git", PAYLOAD));
         assert!(
-            matches!(&outcome, Signature::NotAllowed { why, .. } if *why == expected),
+            matches!(&outcome, SignatureStatus::NotAllowed { why, .. } if *why == expected),
             "{file}: {outcome:?}"
         );
     }
     let mut checker = believing(&format!("a@b {public}\n"));
     checker.revoke(format!("# lost\n\n{public}\n").as_bytes()).unwrap();
     let outcome = checked(&checker, armor(&key(1), "git", PAYLOAD));
-    assert!(matches!(outcome, Signature::NotAllowed { why: NotAllowed::Revoked, .. }));
+    assert!(matches!(outcome, SignatureStatus::NotAllowed { why: NotAllowed::Revoked, .. }));
 }
 
 #[test]
 fn a_list_of_revoked_keys_that_is_not_understood_is_refused() {
-    let mut checker = Checker::default();
+    let mut checker = SignatureChecker::default();
     assert_eq!(checker.revoke(b"SSHKRL\n\0\0\0\0\x01"), Err(RevokedKeysError::Krl));
     let broken = format!("{}\nssh-ed25519 AAAA\n", public(&key(1)));
     assert_eq!(checker.revoke(broken.as_bytes()), Err(RevokedKeysError::Line(2)));
@@ -116,10 +116,10 @@ fn a_list_of_revoked_keys_that_is_not_understood_is_refused() {
 
 #[test]
 fn a_damaged_or_foreign_signature_is_bad() {
-    let checker = Checker::default();
+    let checker = SignatureChecker::default();
     let good = armor(&key(1), "git", PAYLOAD);
     let namespace = checked(&checker, armor(&key(1), "file", PAYLOAD));
-    assert_eq!(namespace, Signature::Bad(BadSignature::Namespace("file".to_owned())));
+    assert_eq!(namespace, SignatureStatus::Bad(BadSignature::Namespace("file".to_owned())));
     let lines: Vec<&str> = good.lines().collect();
     for damaged in [
         "no signature".to_owned(),
@@ -131,7 +131,10 @@ fn a_damaged_or_foreign_signature_is_bad() {
         good.replacen(lines[2], &lines[2].replace(|c: char| c.is_ascii_digit(), "?"), 1),
     ] {
         let outcome = checked(&checker, &damaged);
-        assert!(matches!(outcome, Signature::Bad(BadSignature::Malformed(_))), "{outcome:?}:\n{damaged}");
+        assert!(
+            matches!(outcome, SignatureStatus::Bad(BadSignature::Malformed(_))),
+            "{outcome:?}:\n{damaged}"
+        );
     }
 }
 
@@ -143,7 +146,10 @@ fn the_armor_of_other_programs_may_have_lines_of_other_lengths() {
     let narrow = body.as_bytes().chunks(20).map(|line| std::str::from_utf8(line).unwrap());
     let narrow = narrow.collect::<Vec<_>>().join("\r\n");
     for other in [format!("{begin}\n{body}\n{end}"), format!("{begin}\r\n{narrow}\r\n{end}\r\n")] {
-        assert!(matches!(checked(&Checker::default(), &other), Signature::Unattributed(_)), "{other}");
+        assert!(
+            matches!(checked(&SignatureChecker::default(), &other), SignatureStatus::Unattributed(_)),
+            "{other}"
+        );
     }
 }
 
@@ -151,9 +157,9 @@ fn the_armor_of_other_programs_may_have_lines_of_other_lengths() {
 fn rsa_signatures_are_checked() {
     let checker = believing(&format!("a@b {}", String::from_utf8(fixture("rsa.pub")).unwrap()));
     let outcome = checked(&checker, fixture("rsa.sig"));
-    assert!(matches!(outcome, Signature::Valid { key, .. } if key.algorithm == "ssh-rsa"));
+    assert!(matches!(outcome, SignatureStatus::Valid { key, .. } if key.algorithm == "ssh-rsa"));
     let raw = RawSignature { signature: fixture("rsa.sig"), signed: b"Something else.\n".to_vec() };
-    assert_eq!(checker.check(Some(&raw), &commit()), Signature::Bad(BadSignature::Content));
+    assert_eq!(checker.check(Some(&raw), &commit()), SignatureStatus::Bad(BadSignature::Content));
 }
 
 #[test]
@@ -166,6 +172,6 @@ fn what_is_not_checked_is_said_not_to_be() {
         (fixture("p384.sig"), algorithm("ecdsa-sha2-nistp384")),
         (fixture("small.sig"), algorithm("ssh-rsa of 1024 bits")),
     ] {
-        assert_eq!(checked(&Checker::default(), armor), Signature::NotChecked(expected));
+        assert_eq!(checked(&SignatureChecker::default(), armor), SignatureStatus::NotChecked(expected));
     }
 }

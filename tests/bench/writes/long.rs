@@ -56,7 +56,7 @@ pub(crate) fn compare(table: &mut Table) {
 /// Waits until all maintenance is done.
 fn finish(mut journal: GitJournal, path: &Path) {
     let started = Instant::now();
-    journal.tend().expect("nobody is in the way");
+    journal.start_maintenance().expect("nobody is in the way");
     journal.finish_maintenance();
     println!("when all is tidied up, {:.1} s later: {}", started.elapsed().as_secs_f64(), Size::of(path));
 }

@@ -146,7 +146,7 @@ pub(crate) fn append(
         let started = Instant::now();
         let committed = journal.append(head, &drafts).expect("nobody else writes");
         if (times.len() + 1) % UNTENDED_GROUPS_MAX == 0 {
-            journal.tend().expect("nobody is in the way");
+            journal.start_maintenance().expect("nobody is in the way");
         }
         times.push(started.elapsed().as_secs_f64());
         head = committed.last().map(|it| it.revision).or(head);

@@ -25,7 +25,7 @@ pub(crate) fn compare(table: &mut Table) {
         git(&path, &["gc", "-q"]);
         let mut journal = open(&path);
         append(&mut journal, (0, commits, group_len), collections, "size");
-        journal.tend().expect("nobody is in the way");
+        journal.start_maintenance().expect("nobody is in the way");
         journal.finish_maintenance();
         drop(journal);
         let ours = per_commit(&path, seed, commits);

@@ -74,7 +74,7 @@ impl View {
         until: Instant,
     ) -> Result<String, HistoryError> {
         let mut text = String::new();
-        for change in self.shared.archive.differences(from, to)? {
+        for change in self.shared.archive.changes(from, to)? {
             if file_name::key_of(&change.name).is_some_and(|key| wanted(&key)) {
                 self.check_asker()?;
                 let path = self.shared.path(&change.name);

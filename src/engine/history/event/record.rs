@@ -119,7 +119,8 @@ impl View {
     /// Reports whether this clone lacks the parent of a commit, so that the commit seems to have made everything.
     pub(crate) fn is_cut_off(&self, revision: Revision) -> Result<bool, StoreError> {
         // Only the oldest commit can lack its parent.
-        Ok(self.index.oldest() == Some(revision) && self.shared.archive.cut_off()?.contains(&revision))
+        Ok(self.index.oldest() == Some(revision)
+            && self.shared.archive.shallow_boundary()?.contains(&revision))
     }
 
     /// Returns the collections of a commit, if there are several and not too many.

@@ -14,7 +14,9 @@ use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::Action;
 use crate::engine::history::{HistoryError, View};
 use crate::format::message::{self, Message, OriginTrailer};
-use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, NotChecked, Signature};
+use crate::store::signature::{
+    BadSignature, KeyName, NotAllowed, NotChecked, SignatureChecker, SignatureStatus,
+};
 use crate::store::{Commit, Damage, StoreError};
 
 /// Who made a commit.
@@ -30,7 +32,7 @@ pub enum Maker {
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Checks signatures against the allowed keys.
-    pub checker: Checker,
+    pub checker: SignatureChecker,
     /// Whether every commit of the service needs a valid signature.
     pub require_signature: bool,
     /// What `git fsck` finds wrong with the objects that a commit adds.
@@ -103,7 +105,7 @@ pub struct Verdict {
     /// The number of its reported events.
     pub events_len: usize,
     pub disagreements: Vec<Disagreement>,
-    pub signature: Signature,
+    pub signature: SignatureStatus,
 }
 
 impl View {
@@ -160,15 +162,19 @@ impl View {
     /// # Errors
     ///
     /// Fails when the commit can't be read.
-    pub fn signature(&self, revision: Revision) -> Result<Signature, HistoryError> {
-        let Some(commit) = self.shared.archive.commit(revision)? else { return Ok(Signature::None) };
+    pub fn signature(&self, revision: Revision) -> Result<SignatureStatus, HistoryError> {
+        let Some(commit) = self.shared.archive.commit(revision)? else { return Ok(SignatureStatus::None) };
         self.signature_by(&self.shared.options.checker, &commit)
     }
 
-    fn signature_by(&self, checker: &Checker, commit: &Commit) -> Result<Signature, HistoryError> {
+    fn signature_by(
+        &self,
+        checker: &SignatureChecker,
+        commit: &Commit,
+    ) -> Result<SignatureStatus, HistoryError> {
         match self.shared.archive.signature(commit.revision) {
             Err(StoreError::Damaged { damage: Damage::TooLarge(len), .. }) => {
-                Ok(Signature::NotChecked(NotChecked::TooLarge(len)))
+                Ok(SignatureStatus::NotChecked(NotChecked::TooLarge(len)))
             }
             raw => Ok(checker.check(raw?.as_ref(), commit)),
         }
@@ -190,7 +196,7 @@ impl View {
             maker: Maker::Person,
             events_len: self.index.events_of(number).len(),
             disagreements: vec![Disagreement::Damaged(why)],
-            signature: Signature::None,
+            signature: SignatureStatus::None,
         }
     }
 
@@ -203,7 +209,7 @@ impl View {
         let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
         let events = self.index.events_of(number);
         // What a commit did is unknown if a shallow clone lacks its parent.
-        let is_cut_off = self.shared.archive.cut_off()?.contains(&commit.revision);
+        let is_cut_off = self.shared.archive.shallow_boundary()?.contains(&commit.revision);
         let claims = !is_cut_off && (!message.events.is_empty() || message.origin.is_some());
         let mut disagreements = Vec::new();
         match rules.faults.get(&revision) {
@@ -278,16 +284,18 @@ impl View {
 }
 
 /// Returns what is wrong with a signature, if anything.
-fn objection(signature: &Signature, maker: Maker, rules: &Rules) -> Option<Disagreement> {
+fn objection(signature: &SignatureStatus, maker: Maker, rules: &Rules) -> Option<Disagreement> {
     let is_needed = rules.require_signature && maker == Maker::Service;
     match signature {
-        Signature::Bad(why) => Some(Disagreement::BadSignature(why.clone())),
-        Signature::NotAllowed { key, why } => Some(Disagreement::NotAllowed { key: key.clone(), why: *why }),
-        Signature::Valid { signer, .. } if maker == Maker::Service && !signer.is_committer => {
+        SignatureStatus::Bad(why) => Some(Disagreement::BadSignature(why.clone())),
+        SignatureStatus::NotAllowed { key, why } => {
+            Some(Disagreement::NotAllowed { key: key.clone(), why: *why })
+        }
+        SignatureStatus::Valid { signer, .. } if maker == Maker::Service && !signer.is_committer => {
             Some(Disagreement::Signer { signer: signer.principals.clone() })
         }
-        Signature::Valid { .. } => None,
-        Signature::None | Signature::Unattributed(_) | Signature::NotChecked(_) => {
+        SignatureStatus::Valid { .. } => None,
+        SignatureStatus::None | SignatureStatus::Unattributed(_) | SignatureStatus::NotChecked(_) => {
             is_needed.then_some(Disagreement::Unproven)
         }
     }

@@ -22,7 +22,7 @@ use crate::engine::history::index::{Index, persist};
 use crate::engine::history::{HistoryError, SharedHistory, View};
 use crate::engine::metrics::Metrics;
 use crate::engine::projection::PublishedHead;
-use crate::store::signature::Checker;
+use crate::store::signature::SignatureChecker;
 use crate::store::{Archive, StoreError};
 use crate::telemetry::{Reached, chain};
 
@@ -60,7 +60,7 @@ pub struct Options {
     /// Finds keys that are already in memory; by default, none.
     pub known_key: KnownKey,
     /// Checks signatures; by default, each against its own key alone.
-    pub checker: Checker,
+    pub checker: SignatureChecker,
     /// The metrics that count new commits.
     pub metrics: Arc<Metrics>,
     /// Counts how often a limit is reached.
@@ -89,7 +89,7 @@ impl Options {
             lag_events_max: 10_000,
             progress: Arc::new(|done, total| tracing::info!(done, total, "the history is being read")),
             known_key: Arc::new(|_| None),
-            checker: Checker::default(),
+            checker: SignatureChecker::default(),
             metrics: Arc::default(),
             reached: Reached::default(),
             give_back: || {},
@@ -197,7 +197,7 @@ impl History {
 
     /// Reports whether the clone was deepened or shortened, which moves no head; then wakes the follower thread.
     fn begins_elsewhere(&self, cut_off: &[Revision]) -> bool {
-        let Ok(now) = self.shared.archive.cut_off() else { return false };
+        let Ok(now) = self.shared.archive.shallow_boundary() else { return false };
         let elsewhere = now != cut_off;
         if elsewhere {
             self.shared.look_again.notify_one();
@@ -378,7 +378,7 @@ impl Follower {
 /// Opens the saved index, or an empty one.
 fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, StoreError> {
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
-    let index = match shared.archive.read_note(NOTE) {
+    let index = match shared.archive.read_cached(NOTE) {
         Ok(Some(bytes)) => {
             let index = persist::read(&bytes, &fingerprint, &|text| shared.key(text));
             if index.is_none() {
@@ -420,7 +420,7 @@ fn keep(shared: &SharedHistory, index: &Index, kept: &mut u32) {
     }
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
     *kept = index.len();
-    if let Err(error) = shared.archive.write_note(NOTE, &persist::write(index, &fingerprint)) {
+    if let Err(error) = shared.archive.write_cached(NOTE, &persist::write(index, &fingerprint)) {
         tracing::warn!(
             error = chain(&error),
             "the index of the history can't be kept; the next start reads it again"

@@ -88,7 +88,7 @@ impl IndexBuilder {
         head: Option<Revision>,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let cut_off = self.shared.archive.cut_off()?;
+        let cut_off = self.shared.archive.shallow_boundary()?;
         if self.cut_off.as_ref() != Some(&cut_off) {
             if !self.begins_where_it_must(&cut_off) {
                 tracing::info!("the history begins elsewhere than it did, it is read anew");
@@ -103,7 +103,7 @@ impl IndexBuilder {
         let line = self.shared.archive.first_parents(head, &|revision| {
             self.index.find(*revision).is_some_and(|commit| self.index.forks().is_main(commit))
         })?;
-        let common = line.onto.and_then(|onto| self.index.find(onto)).map_or(0, |commit| commit + 1);
+        let common = line.stopped_at.and_then(|onto| self.index.find(onto)).map_or(0, |commit| commit + 1);
         self.cut(common)?;
         let total = line.revisions.len();
         let mut done = 0;
@@ -127,7 +127,7 @@ impl IndexBuilder {
         }
         // Stop at the parent: only its id is needed.
         let line = self.shared.archive.first_parents(oldest, &|revision| *revision != oldest);
-        line.is_ok_and(|line| line.onto.is_none())
+        line.is_ok_and(|line| line.stopped_at.is_none())
     }
 
     fn cut(&mut self, len: u32) -> Result<(), StoreError> {
@@ -141,7 +141,7 @@ impl IndexBuilder {
     /// Adds commits of one line, which are given newest first.
     fn add(&mut self, revisions: &[Revision], line: Line) -> Result<(), StoreError> {
         let slots: Vec<OnceLock<Scanned>> = revisions.iter().map(|_| OnceLock::new()).collect();
-        self.shared.archive.steps(revisions, &|index, step| {
+        self.shared.archive.commit_changes(revisions, &|index, step| {
             slots[index].get_or_init(|| self.shared.scan(step));
         })?;
         for (revision, slot) in revisions.iter().zip(slots).rev() {
@@ -156,7 +156,7 @@ impl IndexBuilder {
         let side =
             self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())?;
         let start = self.index.len();
-        self.twins = twins_at(side.onto, &self.shared)?;
+        self.twins = twins_at(side.stopped_at, &self.shared)?;
         for batch in side.revisions.rchunks(BATCH_LEN) {
             self.add(batch, Line::Side)?;
         }

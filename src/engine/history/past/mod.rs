@@ -214,13 +214,13 @@ impl View {
         let line = archive.first_parents(revision, &|revision| self.index.find(*revision).is_some())?;
         // These commits are not indexed: examine each.
         for at in 0..line.revisions.len() {
-            let older = line.revisions.get(at + 1).copied().or(line.onto);
+            let older = line.revisions.get(at + 1).copied().or(line.stopped_at);
             let had = older.map(|older| self.shared.counting(older, &|name| file_name::is_of(name, key)));
             if !had.transpose()?.unwrap_or_default().iter().any(|file| file.key == *key) {
                 return Ok((true, -i64::try_from(at).unwrap_or(i64::MAX)));
             }
         }
-        let onto = line.onto.and_then(|onto| self.index.find(onto));
+        let onto = line.stopped_at.and_then(|onto| self.index.find(onto));
         let (Some(commit), Some(key)) = (onto, self.index.find_key(key.as_str())) else {
             return Ok((true, 0));
         };
@@ -237,7 +237,7 @@ impl View {
         for batch in line.revisions.chunks(SEARCH_LEN) {
             let slots: Vec<OnceLock<(bool, Option<Revision>)>> =
                 batch.iter().map(|_| OnceLock::new()).collect();
-            archive.steps(batch, &|index, step| {
+            archive.commit_changes(batch, &|index, step| {
                 let of_key =
                     |name: &str| file_name::split(name).is_some_and(|(stem, _)| stem == key.as_str());
                 let touched = step.changes.iter().any(|change| of_key(&change.name));
@@ -253,7 +253,7 @@ impl View {
                 }
             }
         }
-        let onto = line.onto.and_then(|onto| self.index.find(onto));
+        let onto = line.stopped_at.and_then(|onto| self.index.find(onto));
         match (onto, self.index.find_key(key.as_str())) {
             (Some(commit), Some(key)) => Ok(self.standing_at(key, commit)?),
             (None, _) | (_, None) => Ok(None),

@@ -13,7 +13,7 @@ use crate::domain::Revision;
 use crate::engine::history::query::time;
 use crate::engine::history::query::time::TimeBound;
 use crate::engine::history::{HistoryError, View};
-use crate::store::NameError;
+use crate::store::ResolveError;
 
 impl View {
     /// Returns the revision that a user's text names.
@@ -24,7 +24,7 @@ impl View {
     /// has the name, [`HistoryError::CutOff`] where that may be because the clone is shallow, and
     /// [`HistoryError::NotOnBranch`] for a commit that the served branch does not reach.
     pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
-        let unknown = || match self.shared.archive.cut_off() {
+        let unknown = || match self.shared.archive.shallow_boundary() {
             Ok(cut) if cut.is_empty() => HistoryError::UnknownRevision(text.to_owned()),
             Ok(_) => HistoryError::CutOff(text.to_owned()),
             Err(error) => error.into(),
@@ -39,9 +39,9 @@ impl View {
         let named = match name {
             "HEAD" => self.head().ok_or_else(unknown)?,
             _ => self.shared.archive.resolve(name).map_err(|error| match error {
-                NameError::Unknown => unknown(),
-                NameError::Bad(why) => HistoryError::BadRevision { text: text.to_owned(), why },
-                NameError::Store(error) => error.into(),
+                ResolveError::Unknown => unknown(),
+                ResolveError::Bad(why) => HistoryError::BadRevision { text: text.to_owned(), why },
+                ResolveError::Store(error) => error.into(),
             })?,
         };
         // The named commit itself does not matter: the branch may reach an ancestor of it.

@@ -30,7 +30,7 @@ impl Archive for Counting {
         self.archive.head()
     }
 
-    fn resolve(&self, name: &str) -> Result<Revision, crate::store::NameError> {
+    fn resolve(&self, name: &str) -> Result<Revision, crate::store::ResolveError> {
         self.archive.resolve(name)
     }
 
@@ -42,8 +42,8 @@ impl Archive for Counting {
         self.archive.signature(revision)
     }
 
-    fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
-        self.archive.cut_off()
+    fn shallow_boundary(&self) -> Result<Vec<Revision>, StoreError> {
+        self.archive.shallow_boundary()
     }
 
     fn first_parents(
@@ -54,12 +54,12 @@ impl Archive for Counting {
         self.archive.first_parents(from, known)
     }
 
-    fn steps(
+    fn commit_changes(
         &self,
         revisions: &[Revision],
         each: &(dyn Fn(usize, CommitChanges) + Sync),
     ) -> Result<(), StoreError> {
-        self.archive.steps(revisions, each)
+        self.archive.commit_changes(revisions, each)
     }
 
     fn files(
@@ -71,12 +71,8 @@ impl Archive for Counting {
         self.archive.files(revision, is_wanted)
     }
 
-    fn differences(
-        &self,
-        from: Option<Revision>,
-        to: Option<Revision>,
-    ) -> Result<Vec<FileChange>, StoreError> {
-        self.archive.differences(from, to)
+    fn changes(&self, from: Option<Revision>, to: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
+        self.archive.changes(from, to)
     }
 
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
@@ -84,15 +80,15 @@ impl Archive for Counting {
         self.archive.contents(blobs, each)
     }
 
-    fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        self.archive.reaches(descendant, ancestor)
+    fn descends(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        self.archive.descends(descendant, ancestor)
     }
 
-    fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.archive.read_note(name)
+    fn read_cached(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.archive.read_cached(name)
     }
 
-    fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.archive.write_note(name, bytes)
+    fn write_cached(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.archive.write_cached(name, bytes)
     }
 }

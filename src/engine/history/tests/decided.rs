@@ -10,7 +10,7 @@ use crate::engine::PublishedHead;
 use crate::engine::history::query::page::Bound;
 use crate::engine::history::tests::*;
 use crate::random::cases;
-use crate::store::git::testing::{Making, Put};
+use crate::store::git::testing::{CommitSpec, NewEntry};
 
 /// The collections as a follower of the events has them.
 type Held = BTreeMap<Key, BTreeMap<String, Value>>;
@@ -34,12 +34,12 @@ impl Merged {
         let put = |parents: &[Revision], text: Option<&str>, message: &str, at: i64| {
             let stands = parents.first().is_some_and(|parent| repo.show(*parent, "posts.yaml").is_some());
             let files = match text {
-                Some(text) => vec![("posts.yaml", Put::File(text.to_owned()))],
-                None if stands => vec![("posts.yaml", Put::Nothing)],
+                Some(text) => vec![("posts.yaml", NewEntry::File(text.to_owned()))],
+                None if stands => vec![("posts.yaml", NewEntry::Nothing)],
                 None => Vec::new(),
             };
             let (author, committer, files) = (("Mara", "mara@example.org"), SERVICE, files.as_slice());
-            repo.make(&Making { parents, files, message, author, committer, at })
+            repo.make(&CommitSpec { parents, files, message, author, committer, at })
         };
         let root = put(&[], base, "base", 1);
         let line = |side: &[Option<&str>], from: i64| {

@@ -1,7 +1,7 @@
 //! Which events a history has.
 
 use crate::engine::history::tests::*;
-use crate::store::git::testing::{Making, Put};
+use crate::store::git::testing::{CommitSpec, NewEntry};
 
 const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
 const MARA: (&str, &str) = ("Mara", "mara@example.org");
@@ -14,16 +14,16 @@ fn trailers(action: &str, key: &str) -> String {
     )
 }
 
-fn on(repo: &Repo, files: &[(&str, Put)], message: &str, committer: (&str, &str)) -> Revision {
+fn on(repo: &Repo, files: &[(&str, NewEntry)], message: &str, committer: (&str, &str)) -> Revision {
     let parents: Vec<_> = repo.archive().head().unwrap().into_iter().collect();
     let parents = parents.as_slice();
-    let made = repo.make(&Making { parents, files, message, author: MARA, committer, at: 1_800_000_000 });
+    let made = repo.make(&CommitSpec { parents, files, message, author: MARA, committer, at: 1_800_000_000 });
     repo.point("refs/heads/main", made);
     made
 }
 
-fn put(text: &str) -> Put {
-    Put::File(text.to_owned())
+fn put(text: &str) -> NewEntry {
+    NewEntry::File(text.to_owned())
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
 #[test]
 fn a_file_that_is_broken_or_special_from_the_start_has_no_values_to_lose() {
     let repo = Repo::bare();
-    on(&repo, &[("posts.yaml", put("name: x\n")), ("pages.yaml", Put::Link)], "one", MARA);
-    on(&repo, &[("posts.yaml", put(&named("A"))), ("pages.yaml", Put::Nothing)], "two", MARA);
+    on(&repo, &[("posts.yaml", put("name: x\n")), ("pages.yaml", NewEntry::Link)], "one", MARA);
+    on(&repo, &[("posts.yaml", put(&named("A"))), ("pages.yaml", NewEntry::Nothing)], "two", MARA);
     assert_eq!(
         told(&read(&repo)),
         [
@@ -117,7 +117,7 @@ fn forged_trailers_change_neither_action_nor_key_nor_origin() {
 fn a_commit_that_was_picked_twice_has_two_events_of_two_ids() {
     let repo = Repo::bare();
     on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), SERVICE);
-    on(&repo, &[("posts.yaml", Put::Nothing)], "oh", MARA);
+    on(&repo, &[("posts.yaml", NewEntry::Nothing)], "oh", MARA);
     let again = on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), MARA);
     let view = read(&repo);
     let events = all(&view);
@@ -146,15 +146,28 @@ fn a_merge_is_compared_with_its_first_parent_and_events_of_a_commit_come_by_key(
     let side = |name: &str| {
         let (parents, files) = ([root], [(name, put(&named("S")))]);
         let (message, at) = ("side", 1);
-        repo.make(&Making { parents: &parents, files: &files, message, author: MARA, committer: MARA, at })
+        repo.make(&CommitSpec {
+            parents: &parents,
+            files: &files,
+            message,
+            author: MARA,
+            committer: MARA,
+            at,
+        })
     };
     let sides = [side("b.yaml"), side("B.yaml"), side("a.yaml")];
     let main = repo.add_commit(&[("posts.yaml", &named("B"))], "main");
     let parents = [main, sides[0], sides[1], sides[2]];
     let files = [("b.yaml", put(&named("S"))), ("B.yaml", put(&named("S"))), ("a.yaml", put(&named("S")))];
     let (message, at) = ("octopus", 5);
-    let octopus =
-        repo.make(&Making { parents: &parents, files: &files, message, author: MARA, committer: MARA, at });
+    let octopus = repo.make(&CommitSpec {
+        parents: &parents,
+        files: &files,
+        message,
+        author: MARA,
+        committer: MARA,
+        at,
+    });
     repo.point("refs/heads/main", octopus);
     let view = read(&repo);
     let keys: Vec<_> = view.events_of(octopus).unwrap().iter().map(|it| it.key.to_string()).collect();
@@ -179,7 +192,7 @@ fn a_version_that_is_broken_on_a_side_branch_shows_the_last_good_one_there() {
     let root = repo.add_commit(&[("posts.yaml", &named("A"))], "root");
     let make = |parents: &[Revision], text: &str| {
         let files = [("posts.yaml", put(text))];
-        repo.make(&Making { parents, files: &files, message: "x", author: MARA, committer: MARA, at: 9 })
+        repo.make(&CommitSpec { parents, files: &files, message: "x", author: MARA, committer: MARA, at: 9 })
     };
     let good = make(&[root], &named("side"));
     let broken = make(&[good], "name: [");

@@ -5,7 +5,7 @@ use crate::engine::history::index::persist;
 use crate::engine::history::query::page::{Bound, EventCursor};
 use crate::engine::history::tests::*;
 use crate::engine::{Shown, SyncToken, VisibleKeys};
-use crate::store::git::testing::{Making, Put};
+use crate::store::git::testing::{CommitSpec, NewEntry};
 
 fn small() -> (Repo, Vec<Revision>) {
     let repo = Repo::bare();
@@ -111,11 +111,11 @@ fn a_time_means_the_commit_nearest_the_head_at_or_before_it() {
     let repo = Repo::bare();
     let mut made: Vec<Revision> = Vec::new();
     for (n, at) in [100, 300, 200, 400].into_iter().enumerate() {
-        let text = Put::File(named(&n.to_string()));
+        let text = NewEntry::File(named(&n.to_string()));
         let parents: Vec<_> = made.last().copied().into_iter().collect();
         let (parents, files) = (parents.as_slice(), &[("a.yaml", text)]);
         let who = ("x", "x@x");
-        made.push(repo.make(&Making { parents, files, message: "x", author: who, committer: who, at }));
+        made.push(repo.make(&CommitSpec { parents, files, message: "x", author: who, committer: who, at }));
     }
     repo.point("refs/heads/main", made[3]);
     let view = read(&repo);
@@ -261,10 +261,10 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
     let token = Shown::of(&read(&repo).snapshot_as_of(ours).unwrap(), VisibleKeys::All).token;
     repo.point("refs/heads/main", root);
     let theirs = repo.add_commit(&[("pages.yaml", &named("P"))], "theirs");
-    let (parents, files) = ([theirs, ours], [("posts.yaml", Put::File(named("B")))]);
+    let (parents, files) = ([theirs, ours], [("posts.yaml", NewEntry::File(named("B")))]);
     let mara = ("Mara", "mara@example.org");
     let (message, author, committer, at) = ("theirs takes ours in", mara, mara, 1_800_000_000);
-    let merge = repo.make(&Making { parents: &parents, files: &files, message, author, committer, at });
+    let merge = repo.make(&CommitSpec { parents: &parents, files: &files, message, author, committer, at });
     repo.point("refs/heads/main", merge);
     assert_eq!(
         since(&read(&repo), &token).unwrap(),
@@ -287,8 +287,8 @@ fn verification_finds_what_messages_say_wrongly() {
     let mut head = None;
     let mut commit = |text: &str, message: &str, committer: (&str, &str)| {
         let parents: Vec<_> = head.into_iter().collect();
-        let (parents, files) = (parents.as_slice(), &[("posts.yaml", Put::File(text.to_owned()))]);
-        head = Some(repo.make(&Making { parents, files, message, author: mara, committer, at: 1 }));
+        let (parents, files) = (parents.as_slice(), &[("posts.yaml", NewEntry::File(text.to_owned()))]);
+        head = Some(repo.make(&CommitSpec { parents, files, message, author: mara, committer, at: 1 }));
         repo.point("refs/heads/main", head.unwrap());
     };
     commit(&named("A"), &trailer("created", "posts"), service);
@@ -358,14 +358,14 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
     for end in 0..bytes.len() {
         assert!(kept(&bytes[..end], &print).is_none());
     }
-    repo.archive().write_note("history-index", &bytes).unwrap();
+    repo.archive().write_cached("history-index", &bytes).unwrap();
     repo.add_commit(&[("posts.yaml", &named("Z"))], "six");
     assert_eq!(told(&read(&repo))[0], "updated posts (name B Z, recursive true -)");
     repo.point("refs/heads/main", revisions[2]);
     assert_eq!(read(&repo).head(), Some(revisions[2]), "a rewritten branch is followed");
     let mut wrong = bytes;
     wrong[100] ^= 1;
-    repo.archive().write_note("history-index", &wrong).unwrap();
+    repo.archive().write_cached("history-index", &wrong).unwrap();
     assert_eq!(read(&repo).commits_len(), 3);
 }
 
@@ -376,10 +376,14 @@ fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
     for (n, at) in [100, 300, 200, 400, 400, 50].into_iter().enumerate() {
         let parents: Vec<_> = made.last().copied().into_iter().collect();
         let name = named(&format!("N{n}"));
-        let files = [("a.yaml", Put::File(name.clone())), ("b.yaml", Put::File(name)), ("README", Put::Link)];
+        let files = [
+            ("a.yaml", NewEntry::File(name.clone())),
+            ("b.yaml", NewEntry::File(name)),
+            ("README", NewEntry::Link),
+        ];
         let (parents, files) = (parents.as_slice(), &files[..=n % 3]);
         let author = who[n % 2];
-        made.push(repo.make(&Making { parents, files, message: "x", author, committer: author, at }));
+        made.push(repo.make(&CommitSpec { parents, files, message: "x", author, committer: author, at }));
     }
     repo.point("refs/heads/main", made[5]);
     let view = read(&repo);

@@ -9,7 +9,7 @@ use crate::domain::Collection;
 use crate::engine::PublishedHead;
 use crate::engine::history::tests::*;
 use crate::random::cases;
-use crate::store::git::testing::{Making, Put};
+use crate::store::git::testing::{CommitSpec, NewEntry};
 
 /// A step of a random history.
 #[derive(Debug, Clone)]
@@ -24,17 +24,17 @@ enum Act {
 
 const NAMES: [&str; 7] = ["a.yaml", "a.yml", "b.yaml", "c.yml", "B.yaml", "README.md", "no key.yaml"];
 
-fn contents() -> Vec<Put> {
-    let text = |text: &str| Put::File(text.to_owned());
+fn contents() -> Vec<NewEntry> {
+    let text = |text: &str| NewEntry::File(text.to_owned());
     vec![
-        Put::Nothing,
+        NewEntry::Nothing,
         text("type: document\nname: One\n"),
         text("# with a comment\ntype: document\nname: One\n"),
         text("type: document\nname: Two\nrecursive: true\n"),
         text("type: media\nname: Two\n"),
         text("type: document\nname: [\n"),
         text(""),
-        Put::Link,
+        NewEntry::Link,
     ]
 }
 
@@ -48,18 +48,18 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn commit(repo: &Repo, parents: &[Revision], puts: &[(usize, usize)], n: usize) -> Revision {
-    let mut chosen: BTreeMap<&str, Put> = BTreeMap::new();
+    let mut chosen: BTreeMap<&str, NewEntry> = BTreeMap::new();
     for (name, content) in puts {
         let (name, put) = (NAMES[*name], contents()[*content].clone());
         let stands = parents.first().is_some_and(|parent| repo.show(*parent, name).is_some());
-        if put != Put::Nothing || stands {
+        if put != NewEntry::Nothing || stands {
             chosen.insert(name, put);
         }
     }
     let files: Vec<_> = chosen.into_iter().collect();
     let (who, at) = (("Mara", "mara@example.org"), 1_000 + i64::try_from(n).unwrap());
     let (files, message) = (files.as_slice(), format!("commit {n}"));
-    repo.make(&Making { parents, files, message: &message, author: who, committer: who, at })
+    repo.make(&CommitSpec { parents, files, message: &message, author: who, committer: who, at })
 }
 
 /// Performs one step, and points the branch to the result.

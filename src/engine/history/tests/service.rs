@@ -444,7 +444,7 @@ fn a_kept_index_of_a_shallow_clone_is_not_taken_for_a_whole_one() {
     let shallow = repo.path().join("shallow");
     std::fs::write(&shallow, format!("{}\n", commits[100])).unwrap();
     assert_eq!(read(&repo).commits_len(), 1100);
-    assert!(repo.archive().read_note("history-index").unwrap().is_some(), "it was kept");
+    assert!(repo.archive().read_cached("history-index").unwrap().is_some(), "it was kept");
     std::fs::remove_file(&shallow).unwrap();
     assert_eq!(read(&repo).commits_len(), 1200);
 }

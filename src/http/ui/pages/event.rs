@@ -5,7 +5,7 @@ use uuid::Uuid;
 use warp::http::StatusCode;
 
 use crate::domain::{Key, Revision};
-use crate::engine::history::Signature;
+use crate::engine::history::SignatureStatus;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -57,12 +57,12 @@ async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiEr
         .looking(move || {
             let signature = view.signature(revision)?;
             Ok(match &signature {
-                Signature::NotAllowed { why, .. } => format!("{signature}: {why}"),
-                Signature::Bad(why) => format!("{signature}, so it does not hold: {why}"),
-                Signature::NotChecked(why) => format!("{signature}: {why}"),
-                Signature::Valid { .. } => format!("{signature}; it holds"),
-                Signature::Unattributed(_) => format!("{signature}; it holds for its own key"),
-                Signature::None => signature.to_string(),
+                SignatureStatus::NotAllowed { why, .. } => format!("{signature}: {why}"),
+                SignatureStatus::Bad(why) => format!("{signature}, so it does not hold: {why}"),
+                SignatureStatus::NotChecked(why) => format!("{signature}: {why}"),
+                SignatureStatus::Valid { .. } => format!("{signature}; it holds"),
+                SignatureStatus::Unattributed(_) => format!("{signature}; it holds for its own key"),
+                SignatureStatus::None => signature.to_string(),
             })
         })
         .await

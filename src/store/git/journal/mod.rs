@@ -50,7 +50,7 @@ use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{
-    Commits, Committed, Draft, GitLocks, Journal, Kept, Metrics, Paths, SHALLOW, StoreError, WorkTree,
+    Commits, Committed, Draft, GitLocks, Journal, KeptHead, Metrics, Paths, SHALLOW, StoreError, WorkTree,
 };
 
 /// A git repository, as the engine uses it.
@@ -123,7 +123,7 @@ impl GitJournal {
             common_dir.join("packed-refs"),
             common_dir.join(&self.branch.name),
         ];
-        files.extend(status::HALF_DONE_SIGNS.iter().map(|(sign, _)| git_dir.join(sign)));
+        files.extend(status::OPERATION_FILES.iter().map(|(sign, _)| git_dir.join(sign)));
         files
     }
 
@@ -183,7 +183,7 @@ impl Journal for GitJournal {
         &mut self.reader
     }
 
-    fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+    fn work_tree_content(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         let FoundFolder::Folder(folder) = Folder::collections(&self.layout, false)? else { return Ok(None) };
         let content = folder.read_whole(name)?.filter(|content| content.oid == blob);
         Ok(content.map(|content| content.bytes))
@@ -274,17 +274,17 @@ impl Journal for GitJournal {
         }
     }
 
-    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<KeptHead, StoreError> {
         self.check_writable()?;
-        kept::keep(&self.layout, Kept::new(revision, now), &self.writer.barrier)
+        kept::keep(&self.layout, KeptHead::new(revision, now), &self.writer.barrier)
     }
 
-    fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+    fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<KeptHead>, StoreError> {
         self.check_writable()?;
         kept::current(&self.layout, now)
     }
 
-    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+    fn remove_kept(&mut self, kept: &[KeptHead]) -> Result<(), StoreError> {
         self.check_writable()?;
         kept::let_go(&self.layout, kept)
     }
@@ -298,23 +298,23 @@ impl Journal for GitJournal {
         Some(file.symlink_metadata().ok()?.modified().ok()?.into())
     }
 
-    fn person(&mut self) -> Actor {
+    fn hand_edit_author(&mut self) -> Actor {
         user_config::person(&self.layout)
     }
 
-    fn tend(&mut self) -> Result<(), StoreError> {
+    fn start_maintenance(&mut self) -> Result<(), StoreError> {
         self.check_writable()?;
         if self.checkout.take_dirty() {
             self.maintenance.flush();
         }
-        self.maintenance.tend();
+        self.maintenance.request();
         self.forget_packs();
         Ok(())
     }
 }
 
 impl GitJournal {
-    /// Waits for the maintenance that [`tend`](Journal::tend) has started.
+    /// Waits for the maintenance that [`start_maintenance`](Journal::start_maintenance) has started.
     pub fn finish_maintenance(&mut self) {
         self.maintenance.finish();
         self.forget_packs();

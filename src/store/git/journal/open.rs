@@ -12,8 +12,8 @@ use crate::store::git::disk::open::open_own;
 use crate::store::git::disk::state_file;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
-use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::runner::{Maintenance, Upkeep};
+use crate::store::git::maintenance::commit_graph::CommitGraph;
+use crate::store::git::maintenance::runner::{Maintenance, MaintenanceLevel};
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Access, Branch};
@@ -88,12 +88,13 @@ impl GitJournal {
         let packs = Arc::new(Packs::open(&layout, &barrier));
         let checkout = Checkout::new(&branch, serves, &barrier)?;
         let reader = Reader::new(&layout);
-        let graph = Graph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
+        let graph =
+            CommitGraph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
         let upkeep = match options.maintain {
-            _ if !serves => Upkeep::Nothing,
-            false => Upkeep::KeepWhole,
-            true => Upkeep::Tidy,
+            _ if !serves => MaintenanceLevel::Nothing,
+            false => MaintenanceLevel::RepairOnly,
+            true => MaintenanceLevel::Tidy,
         };
         let maintenance = Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), upkeep);
         let committer = Committer { actor: options.committer, key: options.signing_key };

@@ -28,7 +28,12 @@ impl TwoPhase for GitJournal {
         Ok(group.committed)
     }
 
-    fn join(&mut self, parents: [Revision; 2], tree: TreeId, draft: &Draft) -> Result<Revision, StoreError> {
+    fn prepare_merge(
+        &mut self,
+        parents: [Revision; 2],
+        tree: TreeId,
+        draft: &Draft,
+    ) -> Result<Revision, StoreError> {
         self.check_writable()?;
         let found = self.head()?;
         // Both parents are here with everything that they reach.

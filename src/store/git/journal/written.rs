@@ -11,7 +11,7 @@ use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::{Layout, REMOTE_FOLDER};
 use crate::store::git::repo::refs::{GitHead, reflog};
 use crate::store::git::repo::served;
-use crate::store::{Kept, StoreError};
+use crate::store::{KeptHead, StoreError};
 
 const START: &str = "nothing can be served, since the service locks a file there";
 const WRITE: &str = "no write can be made";
@@ -37,7 +37,7 @@ impl GitJournal {
         let mut all = vec![(lock_path(&self.layout), START), (self.layout.state(), START)];
         all.extend(self.written_by_a_write(is_named).into_iter().map(|path| (path, WRITE)));
         all.push((served::path(&self.layout), "a branch that is rewritten while nothing runs is not told"));
-        all.push((common_dir.join(Kept::REFS), "a branch that is rewritten is not kept"));
+        all.push((common_dir.join(KeptHead::REFS), "a branch that is rewritten is not kept"));
         let logs = [Some((common_dir, &*self.branch.name)), is_named.then_some((git_dir, "HEAD"))];
         for (folder, name) in logs.into_iter().flatten().filter(|_| self.layout.log_new_branches) {
             let log = reflog(folder, name);

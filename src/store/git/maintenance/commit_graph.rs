@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
-use crate::store::git::maintenance::git_process::{Ended, GitProcess};
+use crate::store::git::maintenance::git_process::{GitOutcome, GitProcess};
 use crate::store::git::object::id::unhex;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::repo::layout::Layout;
@@ -56,7 +56,7 @@ const WRITE: [&str; 7] = [
 
 /// Writes the commit-graph from time to time.
 #[derive(Debug)]
-pub(crate) struct Graph {
+pub(crate) struct CommitGraph {
     pub(crate) archive: GitArchive,
     pub(crate) git: GitProcess,
     note: StateFile,
@@ -65,7 +65,7 @@ pub(crate) struct Graph {
     failures: AtomicU32,
 }
 
-impl Graph {
+impl CommitGraph {
     /// Keeps the graph of a repository up to date for the commits of a branch, with this git command, whenever at
     /// least `commits_min` are new.
     pub(crate) fn new(archive: GitArchive, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
@@ -80,7 +80,7 @@ impl Graph {
     }
 
     /// Writes the graph if enough commits are missing and nothing prevents it; returns whether it did.
-    pub(crate) fn keep_up(&self) -> Result<bool, StoreError> {
+    pub(crate) fn write_if_due(&self) -> Result<bool, StoreError> {
         if self.has_given_up() || self.is_history_bent() {
             return Ok(false);
         }
@@ -136,23 +136,23 @@ impl Graph {
         let started = Instant::now();
         match self.git.run(&WRITE).inspect_err(|_| self.failed(FAILURES_MAX))? {
             // Git had a reason not to write it, and does not report that.
-            Ended::Well if !self.is_there() => self.failed(1),
-            Ended::Well => {
+            GitOutcome::Succeeded if !self.is_there() => self.failed(1),
+            GitOutcome::Succeeded => {
                 self.failures.store(0, Ordering::Relaxed);
                 self.note.replace(format!("{head}\n").as_bytes())?;
                 let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::debug!(duration_ms, "git has written the commit-graph");
                 return Ok(true);
             }
-            Ended::Early => (),
-            Ended::Missing => {
+            GitOutcome::Stopped => (),
+            GitOutcome::NotInstalled => {
                 self.failed(FAILURES_MAX);
                 tracing::info!(
                     "git is not installed, so no commit-graph is written; only `git log` on a file would \
                      be faster by it"
                 );
             }
-            Ended::Badly(status, complaint) => {
+            GitOutcome::Failed(status, complaint) => {
                 self.failed(1);
                 if self.has_given_up() {
                     tracing::warn!(

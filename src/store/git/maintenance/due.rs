@@ -14,12 +14,12 @@ pub(crate) enum Task {
     /// Flush the file system of the work tree.
     Flush,
     /// Rebuild the lost indexes of our packs.
-    Mend,
+    RebuildIndexes,
     /// Do a round of everything that makes reading faster.
     Tidy,
 }
 
-const TASKS: [Task; 3] = [Task::Flush, Task::Mend, Task::Tidy];
+const TASKS: [Task; 3] = [Task::Flush, Task::RebuildIndexes, Task::Tidy];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -29,7 +29,7 @@ pub(crate) enum Next {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Due {
+pub(crate) struct Schedule {
     /// When each task is due.
     planned: [Option<Instant>; TASKS.len()],
     /// When each task has rested.
@@ -40,7 +40,7 @@ pub(crate) struct Due {
     given_up: bool,
 }
 
-impl Due {
+impl Schedule {
     /// Schedules a task for this time, unless it is due earlier.
     pub(crate) fn plan(&mut self, task: Task, at: Instant) {
         if self.given_up && task != Task::Flush {
@@ -55,7 +55,7 @@ impl Due {
         self.is_busy = false;
         self.rested[task as usize] = match task {
             Task::Flush => None,
-            Task::Mend => Some(now + MEND_LOOK_WAIT),
+            Task::RebuildIndexes => Some(now + MEND_LOOK_WAIT),
             Task::Tidy => Some(now + took * REST_FACTOR),
         };
     }
@@ -63,7 +63,7 @@ impl Due {
     /// Stops planning anything but flushes.
     pub(crate) fn give_up(&mut self) {
         self.given_up = true;
-        [Task::Mend, Task::Tidy].iter().for_each(|task| self.planned[*task as usize] = None);
+        [Task::RebuildIndexes, Task::Tidy].iter().for_each(|task| self.planned[*task as usize] = None);
     }
 
     /// Returns whether nothing is running or due at this time.
@@ -102,8 +102,8 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// A schedule with these tasks due, in the middle of a rest of three minutes.
-    fn resting(now: Instant, tasks: &[Task]) -> Due {
-        let mut due = Due::default();
+    fn resting(now: Instant, tasks: &[Task]) -> Schedule {
+        let mut due = Schedule::default();
         due.end(Task::Tidy, now, MINUTE);
         tasks.iter().for_each(|task| due.plan(*task, now));
         due
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_flush_and_a_lost_index_wait_for_no_tidying_that_rests() {
         let now = Instant::now();
-        let mut due = resting(now, &[Task::Tidy, Task::Mend, Task::Flush]);
-        for task in [Task::Flush, Task::Mend] {
+        let mut due = resting(now, &[Task::Tidy, Task::RebuildIndexes, Task::Flush]);
+        for task in [Task::Flush, Task::RebuildIndexes] {
             assert_eq!(due.next(now, false), Next::Now(task));
             assert!(!due.are_done(now));
             due.end(task, now, Duration::ZERO);
@@ -127,18 +127,18 @@ mod tests {
     #[test]
     fn lost_indexes_are_looked_for_again_after_a_moment() {
         let now = Instant::now();
-        let mut due = Due::default();
-        due.end(Task::Mend, now, Duration::ZERO);
-        due.plan(Task::Mend, now);
+        let mut due = Schedule::default();
+        due.end(Task::RebuildIndexes, now, Duration::ZERO);
+        due.plan(Task::RebuildIndexes, now);
         assert_eq!(due.next(now, true), Next::Later(Some(MEND_LOOK_WAIT)));
-        assert_eq!(due.next(now + MEND_LOOK_WAIT, false), Next::Now(Task::Mend));
+        assert_eq!(due.next(now + MEND_LOOK_WAIT, false), Next::Now(Task::RebuildIndexes));
     }
 
     #[test]
     fn many_packs_and_whoever_waits_for_the_end_allow_no_rest() {
         let now = Instant::now();
         assert_eq!(resting(now, &[Task::Tidy]).next(now, true), Next::Now(Task::Tidy));
-        let mut due = Due { hurry: true, ..Due::default() };
+        let mut due = Schedule { hurry: true, ..Schedule::default() };
         due.plan(Task::Tidy, now + MINUTE);
         assert!(!due.are_done(now));
         assert_eq!(due.next(now, false), Next::Now(Task::Tidy));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn after_a_panic_nothing_is_tidied_any_more() {
         let now = Instant::now();
-        let mut due = resting(now, &[Task::Tidy, Task::Mend]);
+        let mut due = resting(now, &[Task::Tidy, Task::RebuildIndexes]);
         due.give_up();
         due.plan(Task::Tidy, now);
         assert_eq!(due.next(now, true), Next::Later(None));

@@ -63,14 +63,14 @@ struct Running {
 
 /// The outcome of a git command.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    Well,
+pub(crate) enum GitOutcome {
+    Succeeded,
     /// We ended it, or did not start it because we are stopping.
-    Early,
+    Stopped,
     /// Git is not installed.
-    Missing,
+    NotInstalled,
     /// It failed.
-    Badly(ExitStatus, String),
+    Failed(ExitStatus, String),
 }
 
 impl GitProcess {
@@ -80,14 +80,14 @@ impl GitProcess {
     }
 
     /// Runs git and waits for its end.
-    pub(crate) fn run(&self, words: &[&str]) -> Result<Ended, StoreError> {
+    pub(crate) fn run(&self, words: &[&str]) -> Result<GitOutcome, StoreError> {
         let mut running = self.running();
         if running.stopped {
-            return Ok(Ended::Early);
+            return Ok(GitOutcome::Stopped);
         }
         let child = match self.command(words).spawn() {
             Ok(child) => child,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ended::Missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(GitOutcome::NotInstalled),
             Err(error) => return Err(error).at("run", &self.git),
         };
         running.pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -100,7 +100,7 @@ impl GitProcess {
             tracing::debug!(%error, "a kill of both of us would leave a lock");
         }
         let ended = self.wait(child)?;
-        if let Ended::Badly(status, complaint) = &ended {
+        if let GitOutcome::Failed(status, complaint) = &ended {
             tracing::debug!(%status, complaint, command = words.join(" "), "git could not do it");
         }
         Ok(ended)
@@ -152,7 +152,7 @@ impl GitProcess {
         command
     }
 
-    fn wait(&self, mut child: Child) -> Result<Ended, StoreError> {
+    fn wait(&self, mut child: Child) -> Result<GitOutcome, StoreError> {
         let mut complaint = Vec::new();
         if let Some(mut stderr) = child.stderr.take() {
             // Ignored if it can't be read, because the status says enough.
@@ -167,9 +167,9 @@ impl GitProcess {
         let status = child.wait().at("wait for", &self.git)?;
         remove_if_there(self.note.path())?;
         Ok(match status.success() {
-            true => Ended::Well,
-            false if stopped => Ended::Early,
-            false => Ended::Badly(status, String::from_utf8_lossy(&complaint).trim_end().to_owned()),
+            true => GitOutcome::Succeeded,
+            false if stopped => GitOutcome::Stopped,
+            false => GitOutcome::Failed(status, String::from_utf8_lossy(&complaint).trim_end().to_owned()),
         })
     }
 }

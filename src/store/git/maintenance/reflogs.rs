@@ -19,8 +19,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::stamp::now;
-use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::git_process::Ended;
+use crate::store::git::maintenance::commit_graph::CommitGraph;
+use crate::store::git::maintenance::git_process::GitOutcome;
 use crate::store::git::repo::kept::reflog_age;
 use crate::store::git::repo::refs::reflog;
 
@@ -28,7 +28,7 @@ use crate::store::git::repo::refs::reflog;
 const SLACK: TimeDelta = TimeDelta::hours(1);
 
 /// Drops entries that are too old.
-pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<(), StoreError> {
+pub(crate) fn expire(graph: &CommitGraph, barrier: &Barrier) -> Result<(), StoreError> {
     let layout = graph.layout();
     let Some(age) = reflog_age(layout)? else { return Ok(()) };
     let branch = graph.archive.branch.name.as_str();
@@ -41,8 +41,8 @@ pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<(), StoreError>
     let ages = ["expire", "expire-unreachable"].map(|it| format!("--{it}={}.seconds.ago", age.num_seconds()));
     let words = ["reflog", "expire", &ages[0], &ages[1]].into_iter().chain(old);
     match graph.git.run(&words.collect::<Vec<_>>())? {
-        Ended::Well => barrier.file_system(&layout.common_dir),
-        Ended::Early | Ended::Missing | Ended::Badly(..) => Ok(()),
+        GitOutcome::Succeeded => barrier.file_system(&layout.common_dir),
+        GitOutcome::Stopped | GitOutcome::NotInstalled | GitOutcome::Failed(..) => Ok(()),
     }
 }
 

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::due::{Due, Next, Task};
+use crate::store::git::maintenance::commit_graph::CommitGraph;
+use crate::store::git::maintenance::due::{Next, Schedule, Task};
 use crate::store::git::maintenance::loose_objects::pack_loose;
 use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::maintenance::reflogs;
@@ -38,11 +38,11 @@ const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 
 /// What maintenance may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Upkeep {
+pub(crate) enum MaintenanceLevel {
     /// Nothing, because the repository was opened for reading.
     Nothing,
     /// Only what keeps the repository whole.
-    KeepWhole,
+    RepairOnly,
     /// Everything.
     Tidy,
 }
@@ -52,16 +52,16 @@ pub(crate) enum Upkeep {
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    upkeep: Upkeep,
+    upkeep: MaintenanceLevel,
 }
 
 #[derive(Debug)]
 struct Shared {
     packs: Arc<Packs>,
     checkpoint: Arc<Checkpoint>,
-    graph: Graph,
+    graph: CommitGraph,
     barrier: Barrier,
-    due: Mutex<Due>,
+    due: Mutex<Schedule>,
     changed: Condvar,
     // Outside the mutex, to be checked in the middle of a task.
     stop: AtomicBool,
@@ -86,9 +86,9 @@ impl Maintenance {
     pub(crate) fn new(
         packs: Arc<Packs>,
         checkpoint: Arc<Checkpoint>,
-        graph: Graph,
+        graph: CommitGraph,
         barrier: Barrier,
-        upkeep: Upkeep,
+        upkeep: MaintenanceLevel,
     ) -> Self {
         let shared = Shared {
             packs,
@@ -116,10 +116,10 @@ impl Maintenance {
     }
 
     /// Requests repair of our packs that have lost their index and, where allowed, tidying.
-    pub(crate) fn tend(&mut self) {
+    pub(crate) fn request(&mut self) {
         let now = Instant::now();
-        self.shared.due().plan(Task::Mend, now);
-        if self.upkeep == Upkeep::Tidy {
+        self.shared.due().plan(Task::RebuildIndexes, now);
+        if self.upkeep == MaintenanceLevel::Tidy {
             self.shared.due().plan(Task::Tidy, now);
         }
         self.wake();
@@ -163,19 +163,19 @@ impl Drop for Maintenance {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        if self.upkeep != Upkeep::Nothing {
+        if self.upkeep != MaintenanceLevel::Nothing {
             tell(self.shared.packs.sweep());
         }
     }
 }
 
 impl Shared {
-    fn due(&self) -> MutexGuard<'_, Due> {
+    fn due(&self) -> MutexGuard<'_, Schedule> {
         // Each plan is consistent by itself.
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, due: MutexGuard<'a, Due>, time: Option<Duration>) -> MutexGuard<'a, Due> {
+    fn wait<'a>(&self, due: MutexGuard<'a, Schedule>, time: Option<Duration>) -> MutexGuard<'a, Schedule> {
         match time {
             None => self.changed.wait(due).unwrap_or_else(PoisonError::into_inner),
             Some(time) => self.changed.wait_timeout(due, time).unwrap_or_else(PoisonError::into_inner).0,
@@ -224,12 +224,12 @@ impl Shared {
     fn carry_out(&self, task: Task, rounds: &mut Rounds) {
         match task {
             Task::Flush => drop(tell(self.flush())),
-            Task::Mend => {
+            Task::RebuildIndexes => {
                 // If git collects garbage, once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
                 self.note_packs(tell(self.packs.mend()));
                 if is_collecting {
-                    self.due().plan(Task::Mend, Instant::now());
+                    self.due().plan(Task::RebuildIndexes, Instant::now());
                 }
             }
             Task::Tidy => self.tidy(rounds),
@@ -253,7 +253,7 @@ impl Shared {
         if is_long_ago(rounds.graph_looked_at) && !self.packs.are_a_crowd() && !self.packs.is_git_collecting()
         {
             tell(reflogs::expire(&self.graph, &self.barrier));
-            rounds.owes_statistics |= tell(self.graph.keep_up()) == Some(true);
+            rounds.owes_statistics |= tell(self.graph.write_if_due()) == Some(true);
             rounds.graph_looked_at = Some(Instant::now());
         }
         rounds.owes_statistics |= is_tidier;

@@ -102,7 +102,7 @@ impl Commits for Reader {
         compare(old.folder().bytes(), new.folder().bytes(), None)
     }
 
-    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+    fn contents(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         let (places, others) = self.recent_commits.contents(blobs, each);
         share(&mut self.objects, others.len(), &|objects, range| {
             for index in range {

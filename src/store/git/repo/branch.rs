@@ -133,7 +133,7 @@ impl Branch {
             };
             if at.exists() {
                 let (path, branch) = (layout.path.clone(), self.name.clone());
-                return Err(StoreError::ShownElsewhere { path, branch, at });
+                return Err(StoreError::CheckedOutElsewhere { path, branch, at });
             }
         }
         Ok(())

@@ -13,11 +13,11 @@ use crate::store::git::disk::lock::LockDraft;
 use crate::store::git::disk::stamp::now;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs;
-use crate::store::{AtPath as _, Kept, StoreError, git_command};
+use crate::store::{AtPath as _, KeptHead, StoreError, git_command};
 
 /// Keeps a commit, unless it is kept already. Everything that it reaches is flushed first, because git flushes
 /// little of what people commit.
-pub(crate) fn keep(layout: &Layout, kept: Kept, barrier: &Barrier) -> Result<Kept, StoreError> {
+pub(crate) fn keep(layout: &Layout, kept: KeptHead, barrier: &Barrier) -> Result<KeptHead, StoreError> {
     if let Some(known) = all(layout)?.into_iter().find(|known| known.revision == kept.revision) {
         return Ok(known);
     }
@@ -27,7 +27,7 @@ pub(crate) fn keep(layout: &Layout, kept: Kept, barrier: &Barrier) -> Result<Kep
 }
 
 /// Returns what is kept now; see [`Journal::kept`](crate::store::Journal::kept).
-pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<KeptHead>, StoreError> {
     if let Err(error) = expire(layout, now) {
         tracing::warn!(%error, cause = error.cause(), "what was kept for long enough could not be let go; it is tried again");
     }
@@ -35,7 +35,7 @@ pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<Kept>, 
 }
 
 /// Releases what need not be kept any longer.
-pub(crate) fn let_go(layout: &Layout, kept: &[Kept]) -> Result<(), StoreError> {
+pub(crate) fn let_go(layout: &Layout, kept: &[KeptHead]) -> Result<(), StoreError> {
     for name in kept.iter().map(name_of) {
         if refs::read(&layout.common_dir, &name)?.is_some() {
             // Git deletes the ref, because git may have packed it.
@@ -45,17 +45,17 @@ pub(crate) fn let_go(layout: &Layout, kept: &[Kept]) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn name_of(kept: &Kept) -> String {
-    format!("{}{}", Kept::REFS, kept.name)
+fn name_of(kept: &KeptHead) -> String {
+    format!("{}{}", KeptHead::REFS, kept.name)
 }
 
 /// Returns what is kept, oldest first. Refs with other names, or that can't be read, are not ours and are left out.
-fn all(layout: &Layout) -> Result<Vec<Kept>, StoreError> {
+fn all(layout: &Layout) -> Result<Vec<KeptHead>, StoreError> {
     let read = |name: String| {
         let revision = refs::read(&layout.common_dir, &name).ok()??;
-        Kept::parse(name.strip_prefix(Kept::REFS)?, Revision::new(revision))
+        KeptHead::parse(name.strip_prefix(KeptHead::REFS)?, Revision::new(revision))
     };
-    Ok(refs::names(&layout.common_dir, Kept::REFS)?.into_iter().filter_map(read).collect())
+    Ok(refs::names(&layout.common_dir, KeptHead::REFS)?.into_iter().filter_map(read).collect())
 }
 
 fn expire(layout: &Layout, now: DateTime<Utc>) -> Result<(), StoreError> {

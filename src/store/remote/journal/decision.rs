@@ -6,7 +6,7 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::Join;
 use crate::store::remote::transport::notes::Note;
-use crate::store::{Kept, StoreError, TwoPhase};
+use crate::store::{KeptHead, StoreError, TwoPhase};
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Carries out a decision, and returns the branch's head. If others push in the meantime it starts again, as often
@@ -68,9 +68,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.note_at(head);
         }
         let kept = self.inner.kept(self.link.now())?;
-        let is_settled = |kept: &Kept| Some(kept.revision) != local || self.accepted == local;
-        let settled: Vec<Kept> = kept.into_iter().filter(is_settled).collect();
-        self.inner.let_go(&settled)?;
+        let is_settled = |kept: &KeptHead| Some(kept.revision) != local || self.accepted == local;
+        let settled: Vec<KeptHead> = kept.into_iter().filter(is_settled).collect();
+        self.inner.remove_kept(&settled)?;
         Ok(local.filter(|_| !is_left).unwrap_or(head))
     }
 
@@ -104,7 +104,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             let has_not_gone =
                 matches!(error, StoreError::HeadMoved { .. } | StoreError::Remote(RemoteError::Refused(_)));
             if let Some(kept) = replaced.filter(|_| has_not_gone) {
-                self.inner.let_go(&[kept])?;
+                self.inner.remove_kept(&[kept])?;
             }
             return Err(error);
         }
@@ -112,8 +112,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))? {
             self.bring_to(local, tip)?;
         }
-        let restored: Vec<Kept> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
-        self.inner.let_go(&restored)?;
+        let restored: Vec<KeptHead> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
+        self.inner.remove_kept(&restored)?;
         Ok(tip)
     }
 
@@ -121,7 +121,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn what_was_lost(
         &mut self,
         local: Option<Revision>,
-        kept: &[Kept],
+        kept: &[KeptHead],
         head: Option<Revision>,
     ) -> Result<Revision, StoreError> {
         if let Some(local) = local
@@ -146,7 +146,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 
     /// Returns the newest kept head that the remote does not have again.
-    fn lost_last(&mut self, kept: &[Kept], head: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+    fn lost_last(
+        &mut self,
+        kept: &[KeptHead],
+        head: Option<Revision>,
+    ) -> Result<Option<Revision>, StoreError> {
         for kept in kept.iter().rev() {
             let is_back = match head {
                 Some(head) => self.inner.commits().descends(head, kept.revision)?,

@@ -122,7 +122,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Ok(Some(local));
         }
         if !self.link.is_local()
-            && (self.goes_on_at().is_some() || self.link.check_writable().is_err() && !self.link.is_stopped())
+            && (self.paused_until().is_some()
+                || self.link.check_writable().is_err() && !self.link.is_stopped())
         {
             return Ok(Some(local));
         }
@@ -216,7 +217,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.link.note_followable();
             return Ok(Some(local));
         }
-        let is_held_back = self.goes_on_at().is_some() || self.link.check_writable().is_err();
+        let is_held_back = self.paused_until().is_some() || self.link.check_writable().is_err();
         if is_held_back && !self.link.is_stopped() {
             return Ok(Some(local));
         }

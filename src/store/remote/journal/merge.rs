@@ -72,7 +72,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             author: link.settings.committer.clone(),
             at: link.now(),
         };
-        let merge = self.inner.join([theirs, ours], tree, &draft)?;
+        let merge = self.inner.prepare_merge([theirs, ours], tree, &draft)?;
         link.counters.conflicts.add(decision.conflicts as u64);
         tracing::info!(
             %merge, %theirs, %ours, commits = sides.commits, conflicts = decision.conflicts,

@@ -18,7 +18,7 @@ use crate::store::remote::journal::turn::Turn;
 use crate::store::remote::link::{Ack, Decided, Link};
 use crate::store::remote::transport::notes::Note;
 use crate::store::{
-    BlobId, Commits, Committed, Draft, GitLocks, Journal, Kept, Paths, StoreError, TwoPhase, WorkTree,
+    BlobId, Commits, Committed, Draft, GitLocks, Journal, KeptHead, Paths, StoreError, TwoPhase, WorkTree,
 };
 
 /// A journal whose branch is shared through a remote; except in mode `local` it advances only to what the remote has.
@@ -140,7 +140,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.wait_for_git()
     }
 
-    fn goes_on_at(&self) -> Option<Instant> {
+    fn paused_until(&self) -> Option<Instant> {
         // A write that can't be accepted fails immediately.
         if self.link.is_local() || !self.link.is_up() || self.link.is_hurried() {
             return None;
@@ -192,8 +192,8 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.catch_up()
     }
 
-    fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.copy_of(name, blob)
+    fn work_tree_content(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.work_tree_content(name, blob)
     }
 
     fn is_filtered(&mut self, name: &str) -> bool {
@@ -217,20 +217,20 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.note_served(head);
     }
 
-    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<KeptHead, StoreError> {
         let kept = self.inner.keep(revision, now)?;
         if self.accepted.take() == Some(revision) {
-            self.inner.let_go(std::slice::from_ref(&kept))?;
+            self.inner.remove_kept(std::slice::from_ref(&kept))?;
         }
         Ok(kept)
     }
 
-    fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+    fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<KeptHead>, StoreError> {
         self.inner.kept(now)
     }
 
-    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
-        self.inner.let_go(kept)
+    fn remove_kept(&mut self, kept: &[KeptHead]) -> Result<(), StoreError> {
+        self.inner.remove_kept(kept)
     }
 
     fn carry_out_decision(&mut self) -> bool {
@@ -258,11 +258,11 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.saved_at(name)
     }
 
-    fn person(&mut self) -> Actor {
-        self.inner.person()
+    fn hand_edit_author(&mut self) -> Actor {
+        self.inner.hand_edit_author()
     }
 
-    fn tend(&mut self) -> Result<(), StoreError> {
-        self.inner.tend()
+    fn start_maintenance(&mut self) -> Result<(), StoreError> {
+        self.inner.start_maintenance()
     }
 }

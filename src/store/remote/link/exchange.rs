@@ -101,7 +101,7 @@ impl Link {
     fn goes_on(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
         let Some(before) = self.known_head(before) else { return true };
         head == Some(before)
-            || head.is_some_and(|head| self.archive.reaches(head, before).is_ok_and(|reaches| reaches))
+            || head.is_some_and(|head| self.archive.descends(head, before).is_ok_and(|reaches| reaches))
     }
 
     fn known_head(&self, before: Option<SeenHead>) -> Option<Revision> {

@@ -20,7 +20,7 @@ use crate::store::git::read::walk::{FollowedFolder, Walker, cut_off, follow};
 use crate::store::git::repo::branch::Branch;
 use crate::store::{
     Archive, BlobId, Commit, CommitChanges, Commits as _, Damage, EachContent, FileChange, FirstParents,
-    NameError, RawSignature, StoreError, TreeEntry,
+    RawSignature, ResolveError, StoreError, TreeEntry,
 };
 
 /// The read side of a git repository.
@@ -61,7 +61,7 @@ impl Archive for GitArchive {
         self.branch.tip()
     }
 
-    fn resolve(&self, name: &str) -> Result<Revision, NameError> {
+    fn resolve(&self, name: &str) -> Result<Revision, ResolveError> {
         name::resolve(&self.branch.layout, &mut self.objects(), name)
     }
 
@@ -84,7 +84,7 @@ impl Archive for GitArchive {
         }
     }
 
-    fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
+    fn shallow_boundary(&self) -> Result<Vec<Revision>, StoreError> {
         let mut cut: Vec<_> = cut_off(&self.branch.layout)?.into_iter().collect();
         cut.sort_unstable();
         Ok(cut)
@@ -97,10 +97,10 @@ impl Archive for GitArchive {
     ) -> Result<FirstParents, StoreError> {
         let cut = cut_off(&self.branch.layout)?;
         let mut objects = None;
-        let mut line = FirstParents { revisions: Vec::new(), onto: None };
+        let mut line = FirstParents { revisions: Vec::new(), stopped_at: None };
         follow(&cut, from, |revision| {
             if is_known(&revision) {
-                line.onto = Some(revision);
+                line.stopped_at = Some(revision);
                 return Ok(None);
             }
             let parent = match self.recent_commits.first_parent(revision) {
@@ -115,7 +115,7 @@ impl Archive for GitArchive {
         Ok(line)
     }
 
-    fn steps(
+    fn commit_changes(
         &self,
         revisions: &[Revision],
         each: &(dyn Fn(usize, CommitChanges) + Sync),
@@ -163,27 +163,23 @@ impl Archive for GitArchive {
         Ok(files)
     }
 
-    fn differences(
-        &self,
-        from: Option<Revision>,
-        to: Option<Revision>,
-    ) -> Result<Vec<FileChange>, StoreError> {
+    fn changes(&self, from: Option<Revision>, to: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
         self.reader().differences(from, to)
     }
 
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        self.reader().read(blobs, each)
+        self.reader().contents(blobs, each)
     }
 
-    fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+    fn descends(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         self.reader().descends(descendant, ancestor)
     }
 
-    fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    fn read_cached(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.note(name).read()
     }
 
-    fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_cached(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let note = self.note(name);
         make_folders(&self.branch.layout.common_dir, note.folder())?;
         note.replace(bytes)

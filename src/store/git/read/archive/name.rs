@@ -1,7 +1,7 @@
 //! Resolves the name of a commit.
 
 use crate::domain::Revision;
-use crate::store::NameError;
+use crate::store::ResolveError;
 use crate::store::git::object::id::{Kind, Oid, unhex};
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::repo::layout::Layout;
@@ -10,18 +10,18 @@ use crate::store::git::repo::refs;
 /// The fewest digits of an abbreviated id.
 const DIGITS_MIN: usize = 7;
 
-pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Revision, NameError> {
+pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Revision, ResolveError> {
     if name.len() == 40 && is_id(name) {
-        return by_id(objects, name)?.ok_or(NameError::Unknown);
+        return by_id(objects, name)?.ok_or(ResolveError::Unknown);
     }
     let named = [by_ref(layout, objects, "refs/tags/", name)?, by_ref(layout, objects, "refs/heads/", name)?];
     match named {
         [Some(tag), Some(branch)] if tag != branch => {
-            Err(NameError::Bad("a tag and a branch have this name; write the commit's id".to_owned()))
+            Err(ResolveError::Bad("a tag and a branch have this name; write the commit's id".to_owned()))
         }
         [Some(found), _] | [None, Some(found)] => Ok(found),
-        [None, None] if is_id(name) => by_id(objects, name)?.ok_or(NameError::Unknown),
-        [None, None] => Err(NameError::Bad(format!(
+        [None, None] if is_id(name) => by_id(objects, name)?.ok_or(ResolveError::Unknown),
+        [None, None] => Err(ResolveError::Bad(format!(
             "write the id of a commit, whole or its first {DIGITS_MIN} or more digits, the name of a tag or branch, \
              or a time such as 2026-03-01T09:30:00Z"
         ))),
@@ -39,7 +39,7 @@ fn by_ref(
     objects: &mut Objects,
     prefix: &str,
     name: &str,
-) -> Result<Option<Revision>, NameError> {
+) -> Result<Option<Revision>, ResolveError> {
     let full = format!("{prefix}{name}");
     if !git2::Reference::is_valid_name(&full) {
         return Ok(None);
@@ -52,7 +52,7 @@ fn by_ref(
     }
     match objects.kind(&id)? {
         Some(Kind::Commit) => Ok(Some(Revision::new(id))),
-        Some(_) | None => Err(NameError::Bad("it names something that is no commit".to_owned())),
+        Some(_) | None => Err(ResolveError::Bad("it names something that is no commit".to_owned())),
     }
 }
 
@@ -62,11 +62,11 @@ fn tagged(tag: &[u8]) -> Option<Oid> {
 
 /// Returns the commit whose id is or begins with `name`, if any. Where an abbreviation fits several objects, only
 /// commits count, as in git.
-fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
+fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, ResolveError> {
     let mut found = None;
     for oid in objects.beginning_with(&name.to_ascii_lowercase()) {
         if objects.kind(&oid)? == Some(Kind::Commit) && found.replace(Revision::new(oid)).is_some() {
-            return Err(NameError::Bad(
+            return Err(ResolveError::Bad(
                 "several commits begin with these digits; write more of them".to_owned(),
             ));
         }

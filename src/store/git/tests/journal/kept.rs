@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::tests::support::*;
-use crate::store::{Journal as _, Kept};
+use crate::store::{Journal as _, KeptHead};
 
 const NAME: &str = "20260301T093000Z";
 
@@ -40,7 +40,7 @@ fn what_is_kept_is_a_ref_that_outlives_git_gc() {
     repo.git(&["gc", "-q", "--prune=now"]);
     repo.git(&["cat-file", "-e", &format!("{old}:collections/a.yaml")]);
     assert_eq!(journal.kept(later).unwrap(), std::slice::from_ref(&kept), "packed, too");
-    repo.git(&["update-ref", "-d", &format!("{}{}", Kept::REFS, kept.name)]);
+    repo.git(&["update-ref", "-d", &format!("{}{}", KeptHead::REFS, kept.name)]);
     assert_eq!(journal.kept(later).unwrap(), []);
     repo.check();
 }
@@ -52,7 +52,7 @@ fn what_git_has_packed_is_let_go_like_any_other() {
     let kept = journal.keep(old, now()).unwrap();
     repo.git(&["pack-refs", "--all"]);
     assert!(!repo.path().join("refs/collectory/kept").exists(), "git leaves no empty folder");
-    journal.let_go(&[kept]).unwrap();
+    journal.remove_kept(&[kept]).unwrap();
     assert_eq!(refs(&repo), "");
     repo.check();
 }

@@ -12,7 +12,7 @@ use crate::store::{Journal as _, StoreError};
 #[track_caller]
 fn refused(options: Options, why: &str) {
     match GitJournal::open(options) {
-        Err(error @ (StoreError::Unsuitable { .. } | StoreError::ShownElsewhere { .. })) => {
+        Err(error @ (StoreError::Unsuitable { .. } | StoreError::CheckedOutElsewhere { .. })) => {
             assert!(error.to_string().contains(why), "{error}");
         }
         Err(error) => panic!("{error}"),
@@ -253,13 +253,13 @@ fn a_person_is_who_the_repository_says() {
     repo.git(&["config", "user.name", "Ole"]);
     repo.git(&["config", "user.email", "ole@example.org"]);
     let mut journal = repo.open();
-    assert_eq!(journal.person(), Actor::new("Ole", "ole@example.org"));
+    assert_eq!(journal.hand_edit_author(), Actor::new("Ole", "ole@example.org"));
     fs::write(repo.path().join(".git/mara"), "[user]\nname = Mara\nemail = mara@example.org\n").unwrap();
     for (condition, name) in
         [("onbranch:other", "Ole"), ("onbranch:main", "Mara"), ("gitdir:**/.git", "Mara")]
     {
         repo.git(&["config", &format!("includeIf.{condition}.path"), "mara"]);
-        assert_eq!(journal.person().name(), name, "{condition}");
+        assert_eq!(journal.hand_edit_author().name(), name, "{condition}");
         repo.git(&["config", "--remove-section", &format!("includeIf.{condition}")]);
     }
 }

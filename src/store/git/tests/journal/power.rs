@@ -307,7 +307,7 @@ fn a_power_cut_while_packs_are_merged_loses_nothing() {
         shared.acknowledged = powered.repo.head().to_string();
     }
     powered.hooks = Some(cut_at_every_step(&powered.repo, &powered.shared));
-    tend(&mut powered.journal);
+    run_maintenance(&mut powered.journal);
     assert_eq!(powered.repo.packs().len(), 1);
     powered.write(&[set("a.yaml", "after the merge\n")]);
 }
@@ -327,7 +327,7 @@ fn a_power_cut_takes_back_nothing_that_was_deleted_or_undone_after_a_rest() {
     for _ in 0..3 {
         powered.write(&[set("b.yaml", "created\n"), set("a.yaml", "changed\n")]);
         // Everything is flushed, except the record that it was.
-        tend(&mut powered.journal);
+        run_maintenance(&mut powered.journal);
         powered.write(&[remove("b.yaml"), set("a.yaml", "first\n")]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::Revision;
 use crate::store::git::Options;
 use crate::store::git::tests::support::*;
-use crate::store::signature::{AllowedSigners, Checker, Signature, SigningKey, UnfitKey};
+use crate::store::signature::{AllowedSigners, SignatureChecker, SignatureStatus, SigningKey, UnfitKey};
 use crate::store::{Archive as _, Journal as _};
 
 /// Copies a key of the fixtures into a folder, with this file mode.
@@ -32,11 +32,11 @@ fn ed25519() -> SigningKey {
 }
 
 /// Verifies the signature of a commit for a verifier who trusts this key.
-fn signature(repo: &Repo, key: &SigningKey, revision: Revision) -> Signature {
+fn signature(repo: &Repo, key: &SigningKey, revision: Revision) -> SignatureStatus {
     let archive = repo.archive();
     let line = format!("collectory@localhost namespaces=\"git\" {}\n", key.public_key());
     let (allowed, _) = AllowedSigners::parse(line.as_bytes());
-    let checker = Checker::new(Some(allowed));
+    let checker = SignatureChecker::new(Some(allowed));
     let commit = archive.commit(revision).unwrap().unwrap();
     checker.check(archive.signature(revision).unwrap().as_ref(), &commit)
 }
@@ -51,7 +51,10 @@ fn every_commit_of_a_group_is_signed_the_first_of_a_repository_too() {
         assert_eq!(made.len(), 8);
         for committed in made {
             let found = signature(&repo, &key, committed.revision);
-            assert!(matches!(&found, Signature::Valid { signer, .. } if signer.is_committer), "{found:?}");
+            assert!(
+                matches!(&found, SignatureStatus::Valid { signer, .. } if signer.is_committer),
+                "{found:?}"
+            );
         }
         repo.check();
         let raw = repo.git(&["cat-file", "commit", "main"]);

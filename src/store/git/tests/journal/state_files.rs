@@ -15,7 +15,7 @@ fn lived_in() -> (Repo, GitJournal) {
     for round in 0..=PACKS_MAX {
         append(&mut journal, &[set("a.yaml", &format!("{round}\n"))]);
     }
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     (repo, journal)
 }
 
@@ -27,7 +27,7 @@ fn each_derived_file_can_be_deleted_at_any_time() {
         let text = |when: &str| format!("{name} deleted {when}\n");
         drop(fs::remove_file(state.join(name)));
         append(&mut journal, &[set("a.yaml", &text("while served"))]);
-        tend(&mut journal);
+        run_maintenance(&mut journal);
         assert_eq!(repo.status(), "", "{name}");
         drop(journal);
         drop(fs::remove_file(state.join(name)));
@@ -35,7 +35,7 @@ fn each_derived_file_can_be_deleted_at_any_time() {
         journal.catch_up().unwrap();
         append(&mut journal, &[set("b.yaml", &text("before the start"))]);
         (0..=PACKS_MAX).for_each(|n| drop(append(&mut journal, &[set("c.yaml", &format!("{round} {n}\n"))])));
-        tend(&mut journal);
+        run_maintenance(&mut journal);
         let head = journal.head().unwrap();
         assert_eq!(files_at(&mut journal, head)["b.yaml"], text("before the start"));
         assert_eq!((repo.saved("a.yaml"), repo.status().as_str()), (text("while served"), ""), "{name}");
@@ -46,7 +46,7 @@ fn each_derived_file_can_be_deleted_at_any_time() {
 #[test]
 fn every_file_of_ours_stands_in_the_table() {
     let (repo, journal) = lived_in();
-    journal.archive().write_note("history-index", b"read").unwrap();
+    journal.archive().write_cached("history-index", b"read").unwrap();
     let table = include_str!("../../disk/state_file.rs");
     let rows: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("//! | `")).collect();
     let names: Vec<&str> = rows.iter().filter_map(|row| row.split('`').next()).collect();
@@ -60,5 +60,5 @@ fn every_file_of_ours_stands_in_the_table() {
     let derived = rows.iter().filter(|row| row.contains("| derived: ")).count();
     assert_eq!(derived, DERIVED.len() + 1, "and the index of the history");
     fs::remove_file(repo.path().join(".git/collectory/history-index")).unwrap();
-    assert_eq!(journal.archive().read_note("history-index").unwrap(), None);
+    assert_eq!(journal.archive().read_cached("history-index").unwrap(), None);
 }

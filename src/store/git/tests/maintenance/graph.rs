@@ -12,7 +12,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::store::Journal as _;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::maintenance::commit_graph::CommitGraph;
 use crate::store::git::maintenance::git_process::alive;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
@@ -44,8 +44,8 @@ fn long_history() -> Repo {
     repo
 }
 
-fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
-    Graph::new(archive_at(repo.path(), "collections"), git.into(), COMMITS_MIN, &Barrier::default())
+fn graph(repo: &Repo, git: impl Into<PathBuf>) -> CommitGraph {
+    CommitGraph::new(archive_at(repo.path(), "collections"), git.into(), COMMITS_MIN, &Barrier::default())
 }
 
 fn info(repo: &Repo) -> PathBuf {
@@ -94,7 +94,7 @@ fn after_enough_commits_the_log_of_a_file_uses_the_filters_of_a_graph() {
         for round in 1..=3 {
             let mut journal = open(&repo);
             commit(&mut journal, round * COMMITS_MIN);
-            tend(&mut journal);
+            run_maintenance(&mut journal);
             repo.git(&["commit-graph", "verify"]);
             repo.check();
             let used = filters_used_by(&repo, "collections/c3.yaml");
@@ -111,36 +111,36 @@ fn commits_of_people_count_too_and_those_that_a_graph_has_do_not() {
         repo.git(&["commit", "-q", "--allow-empty", "-m", &i.to_string()]);
     }
     let graph = graph(&repo, "git");
-    assert!(!graph.keep_up().unwrap());
+    assert!(!graph.write_if_due().unwrap());
     append(&mut journal, &[set("a.yaml", "the last\n")]);
-    assert!(graph.keep_up().unwrap());
-    assert!(!graph.keep_up().unwrap());
+    assert!(graph.write_if_due().unwrap());
+    assert!(!graph.write_if_due().unwrap());
     commit(&mut journal, COMMITS_MIN - 2);
-    assert!(!graph.keep_up().unwrap());
+    assert!(!graph.write_if_due().unwrap());
     repo.git(&["commit", "-q", "--allow-empty", "-m", "one more"]);
-    assert!(graph.keep_up().unwrap());
+    assert!(graph.write_if_due().unwrap());
     repo.git(&["commit-graph", "verify"]);
 }
 
 #[test]
 fn a_graph_that_somebody_removed_is_written_again() {
     let repo = long_history();
-    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(graph(&repo, "git").write_if_due().unwrap());
     fs::remove_dir_all(info(&repo)).unwrap();
-    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(graph(&repo, "git").write_if_due().unwrap());
     assert!(has_graph(&repo));
 }
 
 #[test]
 fn what_is_merged_into_a_new_graph_stays_for_whoever_has_read_the_list_just_before() {
     let repo = long_history();
-    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(graph(&repo, "git").write_if_due().unwrap());
     let folder = info(&repo).join("commit-graphs");
     let list = || fs::read_to_string(folder.join("commit-graph-chain")).unwrap();
     let before = list();
     // As many commits again, so git merges the two graphs.
     commit(&mut GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap(), COMMITS_MIN);
-    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(graph(&repo, "git").write_if_due().unwrap());
     assert!(before.lines().all(|name| !list().contains(name)));
     assert!(before.lines().all(|name| folder.join(format!("graph-{name}.graph")).exists()));
     repo.git(&["commit-graph", "verify"]);
@@ -157,13 +157,13 @@ fn no_graph_is_written_when_it_is_not_wished_or_git_has_no_use_for_it() {
     for stand in stands_in_the_way {
         let repo = long_history();
         stand(&repo);
-        tend(&mut open(&repo));
+        run_maintenance(&mut open(&repo));
         assert!(!has_graph(&repo));
     }
     let repo = long_history();
-    tend(&mut GitJournal::open(Options { maintain: false, ..options(&repo) }).unwrap());
+    run_maintenance(&mut GitJournal::open(Options { maintain: false, ..options(&repo) }).unwrap());
     assert!(!has_graph(&repo));
-    tend(&mut open(&repo));
+    run_maintenance(&mut open(&repo));
     assert!(has_graph(&repo));
 }
 
@@ -176,7 +176,7 @@ fn where_no_object_may_be_removed_there_is_a_graph_and_packs_stay() {
     for i in 0..=PACKS_MAX {
         append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(has_graph(&repo));
     assert_eq!(repo.packs().len(), PACKS_MAX + 1);
 }
@@ -191,12 +191,12 @@ fn writes_go_on_while_the_graph_is_written() {
     let text = format!("read go < {}; nice > {}; exec git \"$@\"", fifo.display(), log.display());
     let mut journal = GitJournal::open(Options { git: script(&repo, &text), ..options(&repo) }).unwrap();
     commit(&mut journal, COMMITS_MIN);
-    journal.tend().unwrap();
+    journal.start_maintenance().unwrap();
     // Opening the pipe waits until the script reads it.
     let mut go = OpenOptions::new().write(true).open(&fifo).unwrap();
     for _ in 0..2 * PACKS_MAX {
         commit(&mut journal, 1);
-        journal.tend().unwrap();
+        journal.start_maintenance().unwrap();
     }
     assert!(!has_graph(&repo));
     go.write_all(b"go\n").unwrap();
@@ -212,7 +212,7 @@ fn a_stop_in_the_middle_ends_git_and_the_next_start_goes_on() {
     let fifo = fifo(&repo);
     let git = script(&repo, &format!("read go < {}", fifo.display()));
     let mut journal = GitJournal::open(Options { git, ..options(&repo) }).unwrap();
-    journal.tend().unwrap();
+    journal.start_maintenance().unwrap();
     let mut go = OpenOptions::new().write(true).open(&fifo).unwrap();
     drop(journal);
     assert!(go.write_all(b"go\n").is_err(), "nobody reads any more");
@@ -221,7 +221,7 @@ fn a_stop_in_the_middle_ends_git_and_the_next_start_goes_on() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("tmp_graph_abcdef"), "half a graph").unwrap();
     repo.check();
-    tend(&mut open(&repo));
+    run_maintenance(&mut open(&repo));
     assert!(has_graph(&repo));
     repo.git(&["commit-graph", "verify"]);
 }
@@ -254,7 +254,7 @@ fn nothing_that_the_repository_names_runs_and_only_its_own_configuration_is_read
     // Git would fetch the target of this ref from a remote that promises it.
     fs::write(repo.path().join("refs/heads/missing"), format!("{}\n", "1".repeat(40))).unwrap();
     let text = format!("env > {}; exec git \"$@\"", environment.display());
-    graph(&repo, script(&repo, &text)).keep_up().unwrap();
+    graph(&repo, script(&repo, &text)).write_if_due().unwrap();
     assert!(!marker.exists());
     let environment = fs::read_to_string(environment).unwrap();
     let names = environment.lines().filter_map(|line| line.split_once('=').map(|(name, _)| name));
@@ -279,16 +279,16 @@ fn nothing_that_the_repository_names_runs_and_only_its_own_configuration_is_read
 fn a_git_that_is_missing_or_keeps_failing_is_not_tried_again() {
     let repo = long_history();
     let missing = graph(&repo, "/nowhere/git");
-    assert!(!missing.keep_up().unwrap());
+    assert!(!missing.write_if_due().unwrap());
     let runs = fs::canonicalize(repo.path()).unwrap().join("../runs");
     let text = format!("echo again >> {}; echo 'fatal: no' >&2; exit 128", runs.display());
     let failing = graph(&repo, script(&repo, &text));
     for _ in 0..4 {
-        assert!(!failing.keep_up().unwrap());
+        assert!(!failing.write_if_due().unwrap());
     }
     assert_eq!(fs::read_to_string(runs).unwrap(), "again\nagain\n", "once may be for somebody's gc");
-    assert!(!missing.keep_up().unwrap());
-    assert!(graph(&repo, "git").keep_up().unwrap(), "the next start tries again");
+    assert!(!missing.write_if_due().unwrap());
+    assert!(graph(&repo, "git").write_if_due().unwrap(), "the next start tries again");
 }
 
 #[test]
@@ -303,11 +303,11 @@ fn a_lock_of_somebody_else_is_waited_for_and_never_removed() {
         if git == Path::new("git") {
             fs::write(&lock, "").unwrap();
         }
-        assert!(!graph.keep_up().unwrap());
+        assert!(!graph.write_if_due().unwrap());
         assert!(lock.exists() && !has_graph(&repo));
         fs::remove_file(&lock).unwrap();
         if git == Path::new("git") {
-            assert!(graph.keep_up().unwrap());
+            assert!(graph.write_if_due().unwrap());
             fs::remove_dir_all(info(&repo).join("commit-graphs")).unwrap();
             fs::create_dir_all(lock.parent().unwrap()).unwrap();
         }
@@ -330,7 +330,7 @@ fn a_person_s_gc_at_the_same_time_harms_neither() {
             for _ in 0..6 {
                 commit(&mut journal, COMMITS_MIN);
                 // What is being read may be removed in the meantime, which the next call repairs.
-                drop(beside.keep_up());
+                drop(beside.write_if_due());
             }
         }));
         done.store(true, Ordering::Relaxed);
@@ -338,7 +338,7 @@ fn a_person_s_gc_at_the_same_time_harms_neither() {
         tried.unwrap_or_else(|panic| resume_unwind(panic));
     });
     commit(&mut journal, COMMITS_MIN);
-    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(graph(&repo, "git").write_if_due().unwrap());
     repo.git(&["commit-graph", "verify"]);
     repo.check();
 }

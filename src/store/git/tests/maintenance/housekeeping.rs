@@ -39,7 +39,7 @@ fn small_packs_are_merged_and_nothing_is_lost() {
             &mut journal,
             &[set(&format!("c{}.yaml", i % 40), &format!("{i}\n")), set("a.yaml", &format!("{i}\n"))],
         );
-        tend(&mut journal);
+        run_maintenance(&mut journal);
         most = most.max(repo.packs().len());
     }
     assert!(most <= PACKS_MAX, "{most} packs");
@@ -61,7 +61,7 @@ fn of_a_large_folder_s_trees_a_merged_pack_has_one_whole() {
     // Merged packs are merged again.
     for i in 0..3 * PACKS_MAX {
         append(&mut journal, &[set(&names[i * 7 % 300], &format!("{i}\n")), set(&names[i], "again\n")]);
-        tend(&mut journal);
+        run_maintenance(&mut journal);
     }
     let packs = repo.packs();
     assert!(packs.len() <= PACKS_MAX, "{} packs", packs.len());
@@ -86,11 +86,11 @@ fn packs_are_left_alone_while_git_collects_and_when_that_is_wished() {
         for i in 0..=PACKS_MAX {
             append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
         }
-        tend(&mut journal);
+        run_maintenance(&mut journal);
         let indexed = |pack: &PathBuf| pack.with_extension("idx").exists();
         assert_eq!(repo.packs().iter().filter(|pack| indexed(pack)).count(), PACKS_MAX + 1);
         fs::remove_file(&collecting).unwrap();
-        tend(&mut journal);
+        run_maintenance(&mut journal);
         drop(journal);
         assert_eq!(repo.packs().len(), if wished { 1 } else { PACKS_MAX + 1 });
     }
@@ -109,7 +109,7 @@ fn packs_that_are_not_ours_or_are_counted_on_are_left_alone() {
     for i in 0..=PACKS_MAX {
         append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(repo.packs().len() < PACKS_MAX);
     assert!(indexed.iter().all(|pack| pack.exists()));
     repo.check();
@@ -147,7 +147,7 @@ fn a_gc_by_hand_does_no_harm() {
     append(&mut journal, &[set("a.yaml", "5\n")]);
     for _ in 0..=PACKS_MAX {
         append(&mut journal, &[set("a.yaml", "x\n")]);
-        tend(&mut journal);
+        run_maintenance(&mut journal);
     }
     repo.check();
 }
@@ -226,7 +226,7 @@ fn many_contents_are_read_each_once() {
     let sum = AtomicUsize::new(0);
     journal
         .commits()
-        .read(&blobs, &|index, content| {
+        .contents(&blobs, &|index, content| {
             assert_eq!(content.unwrap(), format!("{index}\n").as_bytes());
             sum.fetch_add(index, Ordering::Relaxed);
         })
@@ -332,7 +332,7 @@ proptest! {
                         repo.commit(&[(&name, &text)]);
                     }
                 }
-                Step::Tend => tend(&mut journal),
+                Step::Tend => run_maintenance(&mut journal),
             }
             let head = journal.head().unwrap();
             prop_assert_eq!(&files_at(&mut journal, head), &model);

@@ -43,7 +43,7 @@ fn age(files: &[PathBuf], age: Duration) {
 /// Opens the journal and does the maintenance.
 fn tend_once(repo: &Repo) -> GitJournal {
     let mut journal = repo.open();
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     journal
 }
 
@@ -100,7 +100,7 @@ fn a_collection_that_begins_while_loose_objects_are_packed_finds_them_all() {
     let mut journal = repo.open();
     let collecting = repo.path().join(".git/gc.pid");
     let _hook = repo.on_flush(move |_| fs::write(&collecting, "1 elsewhere"));
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert_eq!((loose(&repo).len(), repo.packs().len()), (all, 3));
     repo.check();
 }
@@ -149,7 +149,7 @@ fn packs_of_loose_objects_are_merged_with_the_others() {
         let group: Vec<_> = (0..10).map(|j| set("a.yaml", &format!("{i} {j}\n"))).collect();
         append(&mut journal, &group);
     }
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert_eq!(repo.packs().len(), 1);
     repo.check();
 }

@@ -53,7 +53,7 @@ fn packs_of_ours_get_their_indexes_back_while_writes_go_on() {
     let (repo, mut journal) = written();
     remove_indexes(&repo);
     append(&mut journal, &[set("a.yaml", "a4\n")]);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     all_is_whole(&repo);
     let head = journal.head().unwrap();
     assert_eq!(files_at(&mut journal, head)["b.yaml"], "a3\n");
@@ -65,7 +65,7 @@ fn without_housekeeping_indexes_are_made_anew_all_the_same() {
     drop(journal);
     let mut journal = GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap();
     remove_indexes(&repo);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     all_is_whole(&repo);
 }
 

@@ -43,7 +43,7 @@ fn draft_of(repo: &Repo, name: &str) -> PathBuf {
 fn merges_after_a_start(repo: &Repo) {
     let mut journal = repo.open();
     add_packs(&mut journal);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(repo.packs().len() <= 2, "nothing was merged: {:#?}", listing(repo));
     drop(journal);
     repo.check();
@@ -113,7 +113,7 @@ fn kill_between_the_names(is_whole: bool) {
 fn a_kill_between_the_two_names_of_a_merged_pack_ends_no_merging() {
     let (repo, mut journal) = crowded();
     let copies = Copies::of(&repo);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     let merged = repo.packs().pop().unwrap();
     drop(journal);
     fs::rename(merged.with_extension("idx"), draft_of(&repo, "collectory-merged-idx")).unwrap();
@@ -132,7 +132,7 @@ fn a_kill_while_a_merged_part_is_removed_ends_no_merging() {
         let (repo, mut journal) = crowded();
         let part = repo.packs().pop().unwrap();
         let copies = Copies::of(&repo);
-        tend(&mut journal);
+        run_maintenance(&mut journal);
         drop(journal);
         fs::write(draft_of(&repo, "collectory-removed"), "what was renamed to it").unwrap();
         copies.put_back(|path| has_index && path == part.with_extension("idx"));
@@ -146,7 +146,7 @@ fn a_kill_while_a_merged_part_is_removed_ends_no_merging() {
 #[test]
 fn a_damaged_pack_without_an_index_is_kept_and_ends_no_merging() {
     let (repo, mut journal) = crowded();
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     let pack = repo.packs().pop().unwrap();
     // Two small packs, so that the lost one would be among the first to be merged.
     add_packs(&mut journal);
@@ -175,7 +175,7 @@ fn damage(pack: &Path) {
 fn merge_without(repo: &Repo, pack: &Path) {
     let mut journal = repo.open();
     let count = repo.packs().len();
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(repo.packs().len() < count, "nothing was merged: {:#?}", listing(repo));
     assert!(pack.exists());
 }
@@ -229,7 +229,7 @@ fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
         let mark = kept.with_extension("keep");
         move || fs::write(&mark, "mine").unwrap()
     });
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert_eq!(repo.packs().len(), 2, "the merged one and the one that is kept");
     assert!(kept.exists() && kept.with_extension("idx").exists());
     repo.check();
@@ -244,12 +244,12 @@ fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
         move || fs::write(&collecting, "1 elsewhere").unwrap()
     });
     let parts = repo.packs();
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(parts.iter().all(|part| part.exists()));
     repo.check();
     fs::remove_file(&collecting).unwrap();
     drop(hook);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert_eq!(repo.packs().len(), 2, "two that are the same, as the parts are merged again");
     repo.check();
 }
@@ -262,7 +262,7 @@ fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
         move || drop(git_in(&path, &["multi-pack-index", "write"]))
     });
     let parts = repo.packs();
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(parts.iter().all(|part| part.exists()));
     repo.git(&["multi-pack-index", "verify"]);
     repo.check();
@@ -274,15 +274,15 @@ fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
     let mut journal = repo.open();
     add_packs(&mut journal);
     let hook = at_the_flush_of_a_pack(&repo, || panic!("as a test asked for"));
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     drop(hook);
     add_packs(&mut journal);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert_eq!(repo.packs().len(), 2 * (PACKS_MAX + 1), "merging has been given up");
     let before = journal.flushes();
     append(&mut journal, &[set("a.yaml", "after\n")]);
     let written = journal.flushes();
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert!(journal.flushes() > written && written > before, "files are flushed all the same");
     drop(journal);
     merges_after_a_start(&repo);
@@ -295,7 +295,7 @@ fn packs_of_a_repository_whose_objects_are_precious_are_never_merged() {
     repo.git(&["config", "extensions.preciousObjects", "true"]);
     let mut journal = repo.open();
     add_packs(&mut journal);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     assert_eq!(repo.packs().len(), PACKS_MAX + 1);
 }
 

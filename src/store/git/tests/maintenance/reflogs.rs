@@ -31,7 +31,7 @@ fn with_old_entries() -> (Repo, Vec<std::path::PathBuf>) {
 fn tended(repo: &Repo) {
     let mut journal = repo.open();
     append(&mut journal, &[of_now(set("b.yaml", "2\n"))]);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
 }
 
 #[test]

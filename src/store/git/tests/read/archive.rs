@@ -10,7 +10,7 @@ use crate::store::{Archive as _, CommitChanges, Draft, Journal as _};
 fn steps(archive: &GitArchive, head: Revision) -> Vec<Option<CommitChanges>> {
     let line = archive.first_parents(head, &|_| false).unwrap().revisions;
     let seen = Mutex::new(vec![None; line.len()]);
-    archive.steps(&line, &|index, step| seen.lock().unwrap()[index] = Some(step)).unwrap();
+    archive.commit_changes(&line, &|index, step| seen.lock().unwrap()[index] = Some(step)).unwrap();
     seen.into_inner().unwrap()
 }
 
@@ -63,7 +63,7 @@ fn a_reader_lets_go_of_packs_that_were_merged_away() {
         let made = append(&mut journal, &[set("a.yaml", &format!("{number}\n"))]);
         assert!(archive.commit(made[0].revision).unwrap().is_some());
         if number % 20 == 19 {
-            journal.tend().unwrap();
+            journal.start_maintenance().unwrap();
             journal.finish_maintenance();
         }
         most = most.max(removed_and_open(&repo));

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
-use crate::store::git::tests::support::{Making, Put, Repo, archive_at};
-use crate::store::{Archive as _, CommitChanges, FileChange, FirstParents, NameError, TreeEntry};
+use crate::store::git::tests::support::{CommitSpec, NewEntry, Repo, archive_at};
+use crate::store::{Archive as _, CommitChanges, FileChange, FirstParents, ResolveError, TreeEntry};
 
 fn names(changes: &[FileChange]) -> Vec<&str> {
     changes.iter().map(|change| change.name.as_str()).collect()
@@ -14,7 +14,7 @@ fn names(changes: &[FileChange]) -> Vec<&str> {
 
 fn step(archive: &GitArchive, revision: Revision) -> CommitChanges {
     let found = Mutex::new(None);
-    archive.steps(&[revision], &|_, step| *found.lock().unwrap() = Some(step)).unwrap();
+    archive.commit_changes(&[revision], &|_, step| *found.lock().unwrap() = Some(step)).unwrap();
     found.into_inner().unwrap().unwrap()
 }
 
@@ -33,10 +33,10 @@ fn each_commit_tells_what_it_changed_in_the_folder() {
         assert_eq!((names(&last.changes), last.changes[0].after), (vec!["b.yml"], None));
         assert_eq!(last.commit.message, "three");
         let line = archive.first_parents(three, &|_| false).unwrap();
-        assert_eq!(line, FirstParents { revisions: vec![three, two, one], onto: None });
+        assert_eq!(line, FirstParents { revisions: vec![three, two, one], stopped_at: None });
         let line = archive.first_parents(three, &|it| *it == one).unwrap();
-        assert_eq!(line, FirstParents { revisions: vec![three, two], onto: Some(one) });
-        assert_eq!(names(&archive.differences(Some(three), Some(one)).unwrap()), ["a.yaml", "b.yml"]);
+        assert_eq!(line, FirstParents { revisions: vec![three, two], stopped_at: Some(one) });
+        assert_eq!(names(&archive.changes(Some(three), Some(one)).unwrap()), ["a.yaml", "b.yml"]);
         assert_eq!(archive.files(two, &|_| true).unwrap().len(), 2);
         let only: Vec<_> = archive.files(two, &|name| name == "b.yml").unwrap();
         assert_eq!(only.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b.yml"]);
@@ -59,7 +59,7 @@ fn many_steps_are_read_on_all_cores_packed_or_not() {
         let line = archive.first_parents(head, &|_| false).unwrap();
         let seen: Mutex<Vec<Option<String>>> = Mutex::new(vec![None; 700]);
         archive
-            .steps(&line.revisions, &|index, step| {
+            .commit_changes(&line.revisions, &|index, step| {
                 assert_eq!(step.commit.revision, line.revisions[index]);
                 seen.lock().unwrap()[index] = Some(step.changes[0].name.clone());
             })
@@ -113,11 +113,11 @@ fn a_name_is_a_revision_a_tag_or_a_branch_and_nothing_else() {
         "v1^{}",
         &format!("{long}0"),
     ] {
-        assert!(matches!(archive.resolve(bad), Err(NameError::Bad(_))), "{bad:?}");
+        assert!(matches!(archive.resolve(bad), Err(ResolveError::Bad(_))), "{bad:?}");
     }
     let tree = repo.git(&["rev-parse", "main^{tree}"]);
     for unknown in ["0000000", &"1".repeat(40), tree.trim()] {
-        assert!(matches!(archive.resolve(unknown), Err(NameError::Unknown)), "{unknown}");
+        assert!(matches!(archive.resolve(unknown), Err(ResolveError::Unknown)), "{unknown}");
     }
 }
 
@@ -128,10 +128,10 @@ fn linked_work_trees_share_the_history_and_the_notes() {
     repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
     let archive = archive_at(&repo.outside().join("linked"), "collections");
     assert_eq!(archive.head().unwrap(), Some(one));
-    assert_eq!(archive.read_note("note").unwrap(), None);
-    archive.write_note("note", b"kept").unwrap();
-    archive.write_note("note", b"kept again").unwrap();
-    assert_eq!(repo.archive().read_note("note").unwrap().unwrap(), b"kept again");
+    assert_eq!(archive.read_cached("note").unwrap(), None);
+    archive.write_cached("note", b"kept").unwrap();
+    archive.write_cached("note", b"kept again").unwrap();
+    assert_eq!(repo.archive().read_cached("note").unwrap().unwrap(), b"kept again");
     let state = repo.path().join(".git/collectory");
     assert_eq!(fs::read_dir(state).unwrap().count(), 1, "nothing is left beside the note");
 }
@@ -142,17 +142,17 @@ fn a_commit_reaches_itself_its_past_and_nothing_else() {
     let one = repo.add_commit(&[("a.yaml", "1")], "one");
     let two = repo.add_commit(&[("a.yaml", "2")], "two");
     let who = ("x", "x@x");
-    let side = repo.make(&Making {
+    let side = repo.make(&CommitSpec {
         parents: &[one],
-        files: &[("b.yaml", Put::Link)],
+        files: &[("b.yaml", NewEntry::Link)],
         message: "side",
         author: who,
         committer: who,
         at: 5,
     });
     let archive = repo.archive();
-    assert!(archive.reaches(two, two).unwrap() && archive.reaches(two, one).unwrap());
-    assert!(!archive.reaches(one, two).unwrap() && !archive.reaches(two, side).unwrap());
-    assert!(!archive.reaches(two, Revision::new([9; 20])).unwrap());
+    assert!(archive.descends(two, two).unwrap() && archive.descends(two, one).unwrap());
+    assert!(!archive.descends(one, two).unwrap() && !archive.descends(two, side).unwrap());
+    assert!(!archive.descends(two, Revision::new([9; 20])).unwrap());
     assert_eq!(step(&archive, side).changes[0].after, Some(TreeEntry::Special(crate::store::Special::Link)));
 }

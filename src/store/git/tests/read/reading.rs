@@ -79,7 +79,7 @@ fn steps(repo: &Repo, head: Revision) -> Vec<CommitChanges> {
     let archive = archive(repo);
     let line = archive.first_parents(head, &|_| false).unwrap().revisions;
     let seen = Mutex::new(vec![None; line.len()]);
-    archive.steps(&line, &|index, step| seen.lock().unwrap()[index] = Some(step)).unwrap();
+    archive.commit_changes(&line, &|index, step| seen.lock().unwrap()[index] = Some(step)).unwrap();
     seen.into_inner().unwrap().into_iter().map(Option::unwrap).collect()
 }
 
@@ -90,7 +90,7 @@ fn content(repo: &Repo, id: &str) -> Result<Vec<u8>, StoreError> {
     let take = |_: usize, content: Result<&[u8], StoreError>| {
         found.lock().unwrap().push(content.map(<[u8]>::to_vec));
     };
-    repo.open_to_read().commits().read(&[id], &take).unwrap();
+    repo.open_to_read().commits().contents(&[id], &take).unwrap();
     archive(repo).contents(&[id], &take).unwrap();
     let [live, past] = found.into_inner().unwrap().try_into().unwrap();
     match (&live, &past) {

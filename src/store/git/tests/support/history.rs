@@ -26,16 +26,16 @@ const FIRST_AT: i64 = 1_700_000_000;
 
 /// The new entry of a name in the folder.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Put {
+pub(crate) enum NewEntry {
     File(String),
     Link,
     Nothing,
 }
 
 /// The description of a commit to create.
-pub(crate) struct Making<'a> {
+pub(crate) struct CommitSpec<'a> {
     pub(crate) parents: &'a [Revision],
-    pub(crate) files: &'a [(&'a str, Put)],
+    pub(crate) files: &'a [(&'a str, NewEntry)],
     pub(crate) message: &'a str,
     pub(crate) author: (&'a str, &'a str),
     pub(crate) committer: (&'a str, &'a str),
@@ -59,16 +59,18 @@ impl Repo {
     }
 
     /// Creates a commit that no ref points to.
-    pub(crate) fn make(&self, making: &Making<'_>) -> Revision {
+    pub(crate) fn make(&self, making: &CommitSpec<'_>) -> Revision {
         let git = self.library();
         let parents: Vec<_> = making.parents.iter().map(|it| git.find_commit(oid(*it)).unwrap()).collect();
         let mut update = TreeUpdateBuilder::new();
         for (name, put) in making.files {
             let path = Path::new(self.collections).join(name);
             match put {
-                Put::File(text) => update.upsert(path, git.blob(text.as_bytes()).unwrap(), FileMode::Blob),
-                Put::Link => update.upsert(path, git.blob(b"elsewhere").unwrap(), FileMode::Link),
-                Put::Nothing => update.remove(path),
+                NewEntry::File(text) => {
+                    update.upsert(path, git.blob(text.as_bytes()).unwrap(), FileMode::Blob)
+                }
+                NewEntry::Link => update.upsert(path, git.blob(b"elsewhere").unwrap(), FileMode::Link),
+                NewEntry::Nothing => update.remove(path),
             };
         }
         let empty = || git.find_tree(git.treebuilder(None).unwrap().write().unwrap()).unwrap();
@@ -92,12 +94,13 @@ impl Repo {
         let parent = git.find_reference("refs/heads/main").ok().map(|main| main.peel_to_commit().unwrap());
         let at = parent.as_ref().map_or(FIRST_AT, |parent| FIRST_AT.max(parent.time().seconds() + 60));
         let parent = parent.map(|parent| revision(parent.id()));
-        let put = |text: &str| if text.is_empty() { Put::Nothing } else { Put::File(text.to_owned()) };
+        let put =
+            |text: &str| if text.is_empty() { NewEntry::Nothing } else { NewEntry::File(text.to_owned()) };
         let files: Vec<_> = files.iter().map(|(name, text)| (*name, put(text))).collect();
         let parents: Vec<_> = parent.into_iter().collect();
         let mara = ("Mara", "mara@example.org");
         let (parents, files) = (parents.as_slice(), files.as_slice());
-        let made = self.make(&Making { parents, files, message, author: mara, committer: mara, at });
+        let made = self.make(&CommitSpec { parents, files, message, author: mara, committer: mara, at });
         self.point("refs/heads/main", made);
         made
     }

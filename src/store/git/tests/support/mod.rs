@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use chrono::DateTime;
-pub(crate) use history::{Making, Put, archive_at};
+pub(crate) use history::{CommitSpec, NewEntry, archive_at};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -19,7 +19,8 @@ use crate::domain::{Actor, Revision};
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{
-    BlobId, Committed, Draft, Edit, GitLocks, Journal as _, Paths, Saved, StoreError, TreeEntry, WorkTree,
+    BlobId, Committed, Draft, Edit, GitLocks, Journal as _, Paths, StoreError, TreeEntry, WorkTree,
+    WorkTreeEntry,
 };
 
 /// A repository that is removed when the test ends.
@@ -273,7 +274,7 @@ pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
     let files = Mutex::new(BTreeMap::new());
     journal
         .commits()
-        .read(&blobs, &|index, content| {
+        .contents(&blobs, &|index, content| {
             let text = String::from_utf8(content.unwrap().to_vec()).unwrap();
             files.lock().unwrap().insert(changes[index].name.clone(), text);
         })
@@ -286,16 +287,16 @@ pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
 pub(crate) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
     let head = journal.head().unwrap();
     match journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() {
-        WorkTree::Here { edits, .. } => edits.into_iter().map(shown).collect(),
+        WorkTree::Available { edits, .. } => edits.into_iter().map(shown).collect(),
         other => panic!("{other:?}"),
     }
 }
 
 fn shown(edit: Edit) -> (String, String) {
-    let now = match edit.now {
-        Saved::File { bytes, .. } => String::from_utf8(bytes).unwrap(),
-        Saved::Gone => "gone".to_owned(),
-        Saved::Special(what) => what.to_string(),
+    let now = match edit.current {
+        WorkTreeEntry::File { bytes, .. } => String::from_utf8(bytes).unwrap(),
+        WorkTreeEntry::Deleted => "gone".to_owned(),
+        WorkTreeEntry::Special(what) => what.to_string(),
     };
     (edit.name, now)
 }
@@ -307,7 +308,7 @@ pub(crate) fn edit(name: &str, now: &str) -> (String, String) {
 
 /// Runs the maintenance and waits for it.
 #[track_caller]
-pub(crate) fn tend(journal: &mut GitJournal) {
-    journal.tend().unwrap();
+pub(crate) fn run_maintenance(journal: &mut GitJournal) {
+    journal.start_maintenance().unwrap();
     journal.finish_maintenance();
 }

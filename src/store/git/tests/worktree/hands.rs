@@ -120,7 +120,8 @@ fn during_a_merge_only_our_paths_change() {
     assert_eq!(repo.saved("a.yaml"), conflict);
     assert_eq!(repo.status(), "UU collections/a.yaml\nM  collections/b.yaml\n");
     let head = journal.head().unwrap();
-    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap()
+    let WorkTree::Available { operation_in_progress: half_done, .. } =
+        journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap()
     else {
         panic!()
     };
@@ -137,7 +138,7 @@ fn another_branch_and_a_detached_head_are_left_alone() {
     let away = |journal: &mut crate::store::git::GitJournal| {
         let head = journal.head().unwrap();
         match journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() {
-            WorkTree::Away(why) => why,
+            WorkTree::Unavailable(why) => why,
             other => panic!("{other:?}"),
         }
     };
@@ -309,7 +310,10 @@ fn a_missing_folder_is_every_file_gone_and_a_linked_one_is_not_followed() {
     assert_eq!(edits(&mut journal).len(), 3);
     symlink(&elsewhere, repo.path().join("collections")).unwrap();
     let head = journal.head().unwrap();
-    assert!(matches!(journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap(), WorkTree::Away(_)));
+    assert!(matches!(
+        journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap(),
+        WorkTree::Unavailable(_)
+    ));
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(fs::read_to_string(elsewhere.join("a.yaml")).unwrap(), "a1\n");
 }
@@ -412,7 +416,7 @@ fn what_a_power_cut_blanked_is_restored() {
     fs::write(repo.path().join("README.md"), "read\n").unwrap();
     repo.commit(&[]);
     append(&mut journal, &[set("a.yaml", "a2\n")]);
-    tend(&mut journal);
+    run_maintenance(&mut journal);
     append(&mut journal, &[set("b.yaml", "b2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
     drop(journal);
     // The same note, from before a reboot.
@@ -714,7 +718,7 @@ fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
             repo.git(turn);
             look.join().unwrap()
         });
-        assert!(matches!(seen, WorkTree::Away(_) | WorkTree::Busy), "{seen:?}");
+        assert!(matches!(seen, WorkTree::Unavailable(_) | WorkTree::Busy), "{seen:?}");
     }
     assert_eq!(journal.head().unwrap(), Some(other));
 }

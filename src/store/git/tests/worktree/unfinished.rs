@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(3600);
 fn unfinished(journal: &mut GitJournal) -> Vec<String> {
     let head = journal.head().unwrap();
     match journal.work_tree(head, Paths::All, GitLocks::Respect).unwrap() {
-        WorkTree::Here { unfinished, .. } => unfinished.into_keys().collect(),
+        WorkTree::Available { unfinished, .. } => unfinished.into_keys().collect(),
         other => panic!("{other:?}"),
     }
 }

@@ -8,10 +8,10 @@ use crate::store::git::disk::lock;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::read::reader::Reader;
-use crate::store::git::worktree::apply::catch_up::{changes_since, is_ahead};
+use crate::store::git::worktree::apply::catch_up::{changes_since, fast_forward_target};
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::others::others_between;
-use crate::store::git::worktree::apply::update::{is_after, is_known};
+use crate::store::git::worktree::apply::update::{is_outdated, is_up_to_date};
 use crate::store::git::worktree::replace::swap::holds_any;
 use crate::store::git::worktree::scan::folder::FoundFolder;
 use crate::store::git::worktree::scan::status;
@@ -24,7 +24,7 @@ impl Checkout {
         reader: &mut Reader,
         kept: &[Vec<Oid>],
     ) -> Result<BTreeSet<String>, StoreError> {
-        if status::away(&self.branch)?.is_some() {
+        if status::unavailable_reason(&self.branch)?.is_some() {
             return Ok(BTreeSet::new());
         }
         let found = self.find_folder(&PathChanges::new())?;
@@ -48,19 +48,19 @@ impl Checkout {
         self.find_under_way(reader, kept, is_locked)?;
         let head = self.branch.tip()?;
         let known = self.known(head);
-        let Some(head) = is_ahead(reader, head, known.revision)? else { return Ok(behind) };
+        let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(behind) };
         let Some(index) = self.index.read()? else { return Ok(behind) };
         for (name, change) in changes_since(reader, known.revision, head)? {
             let path = self.layout.inside(&name);
             let staged = index.get(&path);
-            let is_the_file_s = self.is_index_ahead || known.after_restart && is_after(&staged, &change);
-            if is_known(&staged, &change) || is_the_file_s && holds(&name, &change)? {
+            let is_the_file_s = self.is_index_ahead || known.after_restart && is_up_to_date(&staged, &change);
+            if is_outdated(&staged, &change) || is_the_file_s && holds(&name, &change)? {
                 behind.insert(path);
             }
         }
         let others = others_between(reader, known.revision, Some(head))?;
         behind.extend(
-            others.into_iter().filter(|(path, it)| is_known(&index.get(path), it)).map(|(path, _)| path),
+            others.into_iter().filter(|(path, it)| is_outdated(&index.get(path), it)).map(|(path, _)| path),
         );
         Ok(behind)
     }

@@ -32,7 +32,7 @@ use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::checkpoint::Checkpointed;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::others::others_between;
-use crate::store::git::worktree::apply::update::{Occasion, is_known};
+use crate::store::git::worktree::apply::update::{UpdateReason, is_outdated};
 use crate::store::git::worktree::scan::status;
 use crate::store::{Commits as _, StoreError, TreeEntry};
 
@@ -44,7 +44,7 @@ impl Checkout {
     /// Brings forward a work tree that is behind, waiting up to `wait` for the lock of another process; see
     /// [`Journal::catch_up`](crate::store::Journal::catch_up).
     pub(crate) fn catch_up(&mut self, reader: &mut Reader, wait: Duration) -> Result<(), StoreError> {
-        if status::away(&self.branch)?.is_some() {
+        if status::unavailable_reason(&self.branch)?.is_some() {
             return Ok(());
         }
         let head = self.branch.tip()?;
@@ -78,14 +78,15 @@ impl Checkout {
         to: Revision,
         wait: Duration,
     ) -> Result<(), StoreError> {
-        let is_there = self.known(from).revision == from && status::away(&self.branch)?.is_none();
-        if !is_there || is_ahead(reader, Some(to), from)?.is_some() {
+        let is_there =
+            self.known(from).revision == from && status::unavailable_reason(&self.branch)?.is_none();
+        if !is_there || fast_forward_target(reader, Some(to), from)?.is_some() {
             return Ok(());
         }
         let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
         let changes = changes_between(reader, from, Some(to))?;
         let others = others_between(reader, from, Some(to))?;
-        self.update_found(reader, lock, [&changes, &others], Occasion::Found)?;
+        self.update_found(reader, lock, [&changes, &others], UpdateReason::BranchMoved)?;
         self.checkpoint.write(Some(to))
     }
 
@@ -94,7 +95,7 @@ impl Checkout {
         let head = self.branch.tip()?;
         let known = self.known(head);
         if !self.is_done(known, head) {
-            let [changes, others] = match is_ahead(reader, head, known.revision)? {
+            let [changes, others] = match fast_forward_target(reader, head, known.revision)? {
                 Some(head) => [
                     changes_since(reader, known.revision, head)?,
                     others_between(reader, known.revision, Some(head))?,
@@ -102,9 +103,9 @@ impl Checkout {
                 None => [PathChanges::new(), PathChanges::new()],
             };
             let occasion = match (known.after_restart, self.is_index_ahead) {
-                (true, _) => Occasion::PowerCut,
-                (false, true) => Occasion::Ours,
-                (false, false) => Occasion::Found,
+                (true, _) => UpdateReason::PowerCut,
+                (false, true) => UpdateReason::OwnWrite,
+                (false, false) => UpdateReason::BranchMoved,
             };
             self.update_found(reader, lock, [&changes, &others], occasion)?;
         }
@@ -121,7 +122,7 @@ impl Checkout {
     }
 
     fn is_done(&self, known: Checkpointed, head: Option<Revision>) -> bool {
-        known.revision == head && !known.after_restart && self.under_way.is_empty()
+        known.revision == head && !known.after_restart && self.interrupted_commits.is_empty()
     }
 
     /// Returns whether nothing is to be done because the process that moved the branch has updated the index, as an
@@ -133,21 +134,22 @@ impl Checkout {
         known: Checkpointed,
         head: Option<Revision>,
     ) -> Result<bool, StoreError> {
-        if known.after_restart || self.is_index_ahead || !self.under_way.is_empty() {
+        if known.after_restart || self.is_index_ahead || !self.interrupted_commits.is_empty() {
             return Ok(false);
         }
-        let Some(head) = is_ahead(reader, head, known.revision)? else { return Ok(true) };
+        let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(true) };
         let changes = changes_since(reader, known.revision, head)?;
         let others = others_between(reader, known.revision, Some(head))?;
         let Some(index) = self.index.read()? else { return Ok(false) };
-        let is_old = |(name, change): (&String, _)| is_known(&index.get(&self.layout.inside(name)), change);
-        let is_old_other = |(path, change): (&String, _)| is_known(&index.get(path), change);
+        let is_old =
+            |(name, change): (&String, _)| is_outdated(&index.get(&self.layout.inside(name)), change);
+        let is_old_other = |(path, change): (&String, _)| is_outdated(&index.get(path), change);
         Ok(!changes.iter().any(is_old) && !others.iter().any(is_old_other))
     }
 }
 
 /// Returns the head if it descends from what the work tree has.
-pub(crate) fn is_ahead(
+pub(crate) fn fast_forward_target(
     reader: &mut Reader,
     head: Option<Revision>,
     old: Option<Revision>,

@@ -36,7 +36,7 @@ pub(crate) struct Checkout {
     // Whether the index is ahead of the files.
     pub(crate) is_index_ahead: bool,
     // Commits whose publication was interrupted; the index may have their entries already.
-    pub(crate) under_way: Vec<Revision>,
+    pub(crate) interrupted_commits: Vec<Revision>,
     // Whether files were written since they were last flushed.
     is_dirty: bool,
 }
@@ -53,7 +53,7 @@ impl Checkout {
             lagging: Lagging::load(&state, barrier)?,
             index: IndexFile::new(&layout.git_dir, state),
             is_index_ahead: false,
-            under_way: Vec::new(),
+            interrupted_commits: Vec::new(),
             is_dirty: false,
             branch: branch.clone(),
             layout,
@@ -62,12 +62,12 @@ impl Checkout {
 
     /// Returns whether the work tree shows the served branch; `false` if that can't be determined.
     pub(crate) fn is_shown(&self) -> bool {
-        status::away(&self.branch).is_ok_and(|away| away.is_none())
+        status::unavailable_reason(&self.branch).is_ok_and(|away| away.is_none())
     }
 
     /// Takes `index.lock` if the served branch is checked out, waiting up to `wait` for another process.
     pub(crate) fn lock_index(&self, wait: Duration) -> Result<Option<HeldLock>, StoreError> {
-        let shown = || status::away(&self.branch).map(|away| away.is_none());
+        let shown = || status::unavailable_reason(&self.branch).map(|away| away.is_none());
         if !shown()? {
             return Ok(None);
         }
@@ -134,7 +134,7 @@ impl Checkout {
     }
 
     /// Notes that files were written and not flushed.
-    pub(crate) const fn soil(&mut self) {
+    pub(crate) const fn mark_dirty(&mut self) {
         self.is_dirty = true;
     }
 

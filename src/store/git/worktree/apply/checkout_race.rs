@@ -17,7 +17,7 @@ use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_after};
+use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_up_to_date};
 use crate::store::git::worktree::replace::swap::Replacer;
 
 impl Checkout {
@@ -40,11 +40,11 @@ impl Checkout {
             return Ok(());
         }
         tracing::info!("another branch was checked out during a write; its work tree is as it was");
-        let folder = self.find_folder(&returns)?.or_told();
+        let folder = self.find_folder(&returns)?.or_warn();
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         for (name, back) in &returns {
             let path = self.layout.inside(name);
-            apply_one(replacer.as_ref(), Some(&mut index), [name, &path], back, Occasion::Found)?;
+            apply_one(replacer.as_ref(), Some(&mut index), [name, &path], back, UpdateReason::BranchMoved)?;
         }
         self.index.leave(lock, &index)
     }
@@ -74,7 +74,7 @@ impl Checkout {
         let mut returns = PathChanges::new();
         for (name, change) in self.recent.get() {
             let there = trees.folder().get(name.as_bytes());
-            let is_ours = is_after(&index.get(&self.layout.inside(&name)), &change)
+            let is_ours = is_up_to_date(&index.get(&self.layout.inside(&name)), &change)
                 && there.is_none_or(|there| there.is_file())
                 && there.map(|it| it.oid) != change.after.map(|it| it.oid);
             if is_ours {

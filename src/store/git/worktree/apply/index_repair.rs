@@ -23,7 +23,7 @@ use crate::store::git::read::walk::cut_off;
 use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
-use crate::store::git::worktree::apply::update::is_known;
+use crate::store::git::worktree::apply::update::is_outdated;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::{Commits as _, StoreError};
 
@@ -103,7 +103,7 @@ impl Checkout {
 
     /// Returns whether an entry has what we replaced.
     pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
-        is_known(&index.get(&self.layout.inside(name)), change)
+        is_outdated(&index.get(&self.layout.inside(name)), change)
     }
 
     /// Updates entries that were put back to what their files have.

@@ -15,7 +15,7 @@ use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::update::Occasion;
+use crate::store::git::worktree::apply::update::UpdateReason;
 use crate::store::git::worktree::replace::staging;
 use crate::store::{Commits as _, StoreError};
 
@@ -65,11 +65,11 @@ impl Checkout {
 
     fn put_in_order(&mut self, reader: &mut Reader, lock: Option<HeldLock>) -> Result<(), StoreError> {
         let none = PathChanges::new();
-        let is_ahead = self.is_index_ahead || !self.under_way.is_empty();
+        let is_ahead = self.is_index_ahead || !self.interrupted_commits.is_empty();
         match lock.filter(|_| is_ahead) {
             Some(lock) if self.is_shown() => self.catch_up_under(reader, lock),
             // HEAD has moved to another branch meanwhile; only the entries are reverted.
-            Some(lock) => self.update_found(reader, lock, [&none, &none], Occasion::Found),
+            Some(lock) => self.update_found(reader, lock, [&none, &none], UpdateReason::BranchMoved),
             None => Ok(()),
         }
     }
@@ -92,7 +92,7 @@ impl Checkout {
             match (is_in(known)?, is_in(head)?) {
                 (true, _) => (),
                 (false, true) => self.is_index_ahead |= is_locked,
-                (false, false) => self.under_way.push(commit),
+                (false, false) => self.interrupted_commits.push(commit),
             }
         }
         Ok(())

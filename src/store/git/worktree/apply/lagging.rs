@@ -68,13 +68,13 @@ impl Lagging {
 
     /// Returns whether a file differs only because it could not be brought up to the branch.
     fn explains(&self, edit: &Edit) -> bool {
-        let now = edit.now.blob();
+        let now = edit.current.blob();
         now.is_some_and(|now| self.files.get(&edit.name).is_some_and(|ids| ids.contains(&now)))
     }
 
     /// Removes differences that are not edits.
     pub(crate) fn forget_explained(&self, seen: &mut WorkTree) {
-        if let (WorkTree::Here { edits, .. }, false) = (seen, self.files.is_empty()) {
+        if let (WorkTree::Available { edits, .. }, false) = (seen, self.files.is_empty()) {
             edits.retain(|edit| !self.explains(edit));
         }
     }
@@ -121,7 +121,7 @@ impl Checkout {
             };
             let new = NewFile::of(None, after, content.as_deref());
             let ids = Vec::from_iter(self.lagging.take(&name));
-            match replacer.change(&name, &ids, new) {
+            match replacer.compare_and_replace(&name, &ids, new) {
                 Ok(_) => tracing::info!(path = self.layout.inside(&name), "the file is up to date again"),
                 Err(error) => {
                     tracing::debug!(%error, "a file of the work tree is still behind");

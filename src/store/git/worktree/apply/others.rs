@@ -16,7 +16,7 @@ use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{Pointer, RawTree, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_known};
+use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_outdated};
 use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
@@ -75,7 +75,7 @@ fn bring_submodule(
     if change.before.is_some_and(|before| before.is_submodule()) {
         let _has_something = rustix::fs::unlinkat(&folder.fd, name, AtFlags::REMOVEDIR).is_err();
     }
-    replacer.change(name, &[old], new)?;
+    replacer.compare_and_replace(name, &[old], new)?;
     if change.after.is_some_and(|after| after.is_submodule()) {
         return match rustix::fs::mkdirat(&folder.fd, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -96,11 +96,11 @@ impl Checkout {
         if others.is_empty() {
             return;
         }
-        self.soil();
+        self.mark_dirty();
         // Deletions come first, because they make room for other files.
         let (gone, come): (Vec<_>, Vec<_>) = others.iter().partition(|(_, change)| change.after.is_none());
         for (path, change) in gone.into_iter().chain(come) {
-            if !is_known(&index.get(path), change) {
+            if !is_outdated(&index.get(path), change) {
                 continue;
             }
             if let Err(error) = self.bring_other(reader, index, path, change.clone()) {
@@ -118,7 +118,7 @@ impl Checkout {
     ) -> Result<(), StoreError> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parts = || above.split('/').filter(|part| !part.is_empty());
-        let folder = Folder::inside(&self.layout, parts(), change.after.is_some())?.or_told();
+        let folder = Folder::inside(&self.layout, parts(), change.after.is_some())?.or_warn();
         let mut replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         let [before, after] = [change.before, change.after].map(|side| side.filter(|it| !it.is_submodule()));
         let content = after.map(|after| reader.objects.blob(after.blob())).transpose();
@@ -134,7 +134,8 @@ impl Checkout {
             let new = NewFile::of(before, after, change.content.as_deref());
             bring_submodule(&replacer, name, before.map(|before| before.blob()), &change, new)?;
         }
-        let applied = apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found);
+        let applied =
+            apply_one(replacer.as_ref(), Some(index), [name, path], &change, UpdateReason::BranchMoved);
         missing.map_or(applied, Err)?;
         if change.after.is_none() {
             self.remove_if_empty(parts().collect());

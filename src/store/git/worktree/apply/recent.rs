@@ -81,19 +81,19 @@ impl RecentWrites {
 
     /// Removes edits that have what we replaced a moment ago.
     pub(crate) fn forget_replaced(&self, seen: &mut WorkTree) {
-        if let (WorkTree::Here { edits, .. }, false) = (seen, self.is_empty()) {
+        if let (WorkTree::Available { edits, .. }, false) = (seen, self.is_empty()) {
             edits.retain(|edit| !self.has_replaced(edit));
         }
     }
 
     /// Returns whether any edit has what we replaced a moment ago.
     pub(crate) fn has_replaced_any(&self, seen: &WorkTree) -> bool {
-        let WorkTree::Here { edits, .. } = seen else { return false };
+        let WorkTree::Available { edits, .. } = seen else { return false };
         !self.is_empty() && edits.iter().any(|edit| self.has_replaced(edit))
     }
 
     fn has_replaced(&self, edit: &Edit) -> bool {
-        let Some(was) = edit.now.blob() else { return false };
+        let Some(was) = edit.current.blob() else { return false };
         self.groups.iter().any(|group| group.is_recent() && group.has_replaced(&edit.name, was))
     }
 

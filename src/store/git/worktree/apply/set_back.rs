@@ -55,7 +55,9 @@ impl Checkout {
     }
 
     fn set_back(&mut self, reader: &mut Reader, seen: &WorkTree) -> Result<Vec<SetBack>, StoreError> {
-        let WorkTree::Here { edits, half_done: None, .. } = seen else { return Ok(Vec::new()) };
+        let WorkTree::Available { edits, operation_in_progress: None, .. } = seen else {
+            return Ok(Vec::new());
+        };
         if edits.is_empty() || self.recent.is_empty() {
             return Ok(Vec::new());
         }
@@ -66,7 +68,7 @@ impl Checkout {
             index.get(&self.layout.inside(name)).blob() == Some(was)
                 && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
         };
-        let each = edits.iter().filter_map(|Edit { name, now }| Some((name.clone(), now.blob()?)));
+        let each = edits.iter().filter_map(|Edit { name, current: now }| Some((name.clone(), now.blob()?)));
         let mut set_back: Vec<SetBack> = each.filter(|(name, was)| is_set_back(name, *was)).collect();
         if !set_back.is_empty() {
             let reflog = self.end_of_reflog()?;

@@ -36,12 +36,12 @@ use crate::store::{StoreError, TreeId};
 
 /// The reason for an update: it decides about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Occasion {
+pub(crate) enum UpdateReason {
     /// We moved the branch and updated the index; the files are being updated, or that was interrupted.
-    Ours,
+    OwnWrite,
     /// The branch has moved, and the work tree may have been brought along since.
-    Found,
-    /// Like [`Found`](Occasion::Found), but a power cut may have taken what was written.
+    BranchMoved,
+    /// Like [`BranchMoved`](UpdateReason::BranchMoved), but a power cut may have taken what was written.
     PowerCut,
 }
 
@@ -58,7 +58,7 @@ impl Checkout {
         }
         for (name, change) in changes {
             let path = self.layout.inside(name);
-            if is_known(&index.get(&path), change) {
+            if is_outdated(&index.get(&path), change) {
                 index.put(&path, change.after, [0; 10]);
             }
         }
@@ -69,7 +69,7 @@ impl Checkout {
     /// that was put in place before. Failures are only logged, because the commits are made;
     /// [`catch_up`](Self::catch_up) repairs them.
     pub(crate) fn update(&mut self, lock: HeldLock, next: GitIndex, changes: &PathChanges, new: Revision) {
-        let applied = self.apply(lock, Some(next), changes, Occasion::Ours);
+        let applied = self.apply(lock, Some(next), changes, UpdateReason::OwnWrite);
         let noted = applied.and_then(|()| self.checkpoint.write(Some(new)));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
@@ -97,7 +97,7 @@ impl Checkout {
         reader: &mut Reader,
         lock: HeldLock,
         [changes, others]: [&PathChanges; 2],
-        occasion: Occasion,
+        occasion: UpdateReason,
     ) -> Result<(), StoreError> {
         let bytes = read_if_there(&self.index.path)?;
         let is_lost = match &bytes {
@@ -105,7 +105,7 @@ impl Checkout {
             // A work tree with a checkpoint has had an index.
             None => self.checkpoint.read().is_some(),
         };
-        let mut index = if occasion == Occasion::PowerCut && is_lost {
+        let mut index = if occasion == UpdateReason::PowerCut && is_lost {
             if bytes.is_some_and(|bytes| !is_blank(&bytes)) {
                 keep_aside(&self.index.path, &self.layout.work_tree_state())?;
             }
@@ -119,17 +119,17 @@ impl Checkout {
             self.bring_others(reader, index, others);
         }
         self.apply(lock, index, changes, occasion)?;
-        self.under_way.clear();
+        self.interrupted_commits.clear();
         Ok(())
     }
 
     /// Reverts entries that were written ahead of a branch that has not moved.
     fn take_back(&self, reader: &mut Reader, index: &mut GitIndex) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
-        for commit in &self.under_way {
+        for commit in &self.interrupted_commits {
             for (name, change) in changes_between(reader, head, Some(*commit))? {
                 let path = self.layout.inside(&name);
-                if is_after(&index.get(&path), &change) {
+                if is_up_to_date(&index.get(&path), &change) {
                     index.put(&path, change.before, [0; 10]);
                 }
             }
@@ -143,12 +143,12 @@ impl Checkout {
         lock: HeldLock,
         mut index: Option<GitIndex>,
         changes: &PathChanges,
-        occasion: Occasion,
+        occasion: UpdateReason,
     ) -> Result<(), StoreError> {
-        self.soil();
+        self.mark_dirty();
         let found = self.find_folder(changes)?;
         let is_hidden = matches!(found, FoundFolder::Obstacle(_));
-        let folder = found.or_told();
+        let folder = found.or_warn();
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         for (name, change) in changes {
             let path = self.layout.inside(name);
@@ -211,19 +211,24 @@ pub(crate) fn apply_one(
     index: Option<&mut GitIndex>,
     [name, path]: [&str; 2],
     change: &PathChange,
-    occasion: Occasion,
+    occasion: UpdateReason,
 ) -> Result<(), StoreError> {
     let staged = index.as_ref().map(|index| index.get(path));
-    let is_old = staged.is_some_and(|staged| is_known(&staged, change));
+    let is_old = staged.is_some_and(|staged| is_outdated(&staged, change));
     let may_touch = match occasion {
         // We were updating it, whatever is staged by now: only the content of the file shows whether it is ours.
-        Occasion::Ours => true,
-        Occasion::Found => is_old,
-        Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
+        UpdateReason::OwnWrite => true,
+        UpdateReason::BranchMoved => is_old,
+        UpdateReason::PowerCut => is_old || staged.is_some_and(|staged| is_up_to_date(&staged, change)),
     };
     let mut change = Cow::Borrowed(change);
-    if let (Some(replacer), Some(index), Some(before), true, Occasion::Found | Occasion::PowerCut) =
-        (replacer, index.as_deref(), change.before, is_old, occasion)
+    if let (
+        Some(replacer),
+        Some(index),
+        Some(before),
+        true,
+        UpdateReason::BranchMoved | UpdateReason::PowerCut,
+    ) = (replacer, index.as_deref(), change.before, is_old, occasion)
     {
         let converted = line_ends::checked_out(replacer.folder(), index, name, path, before.blob())?;
         change.to_mut().passed.extend(converted.map(Some));
@@ -234,7 +239,8 @@ pub(crate) fn apply_one(
         None => Ok(false),
     };
     // Our own entries are in the index already, without the stats of their files.
-    let is_ahead = occasion == Occasion::Ours && staged.is_some_and(|staged| is_after(&staged, change));
+    let is_ahead =
+        occasion == UpdateReason::OwnWrite && staged.is_some_and(|staged| is_up_to_date(&staged, change));
     let stat = match (replacer, &is_new) {
         (Some(replacer), Ok(true)) => replacer.folder().stat(name)?,
         _ => None,
@@ -251,27 +257,27 @@ fn change_file(
     replacer: &Replacer<'_>,
     name: &str,
     change: &PathChange,
-    occasion: Occasion,
+    occasion: UpdateReason,
 ) -> Result<bool, StoreError> {
     if let (Some(after), None) = (change.after, &change.content) {
         return Err(corrupt(Kind::Blob, &after.oid, "so its file stays as it is"));
     }
     let old = change.before.map(|pointer| pointer.blob());
     let torn = match occasion {
-        Occasion::PowerCut => replacer.torn(name)?,
-        Occasion::Ours | Occasion::Found => None,
+        UpdateReason::PowerCut => replacer.torn(name)?,
+        UpdateReason::OwnWrite | UpdateReason::BranchMoved => None,
     };
     let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
     let new = NewFile::of(change.before, change.after, change.content.as_deref());
-    replacer.change(name, &olds.collect::<Vec<_>>(), new)
+    replacer.compare_and_replace(name, &olds.collect::<Vec<_>>(), new)
 }
 
-pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {
+pub(crate) fn is_up_to_date(staged: &Staged, change: &PathChange) -> bool {
     *staged == Staged::of(change.after)
 }
 
 /// Returns whether an index entry has what a revision before the new head had, and not what the new head has.
-pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
+pub(crate) fn is_outdated(staged: &Staged, change: &PathChange) -> bool {
     let is_passed = || staged.blob().is_some_and(|blob| change.passed.contains(&blob));
-    !is_after(staged, change) && (*staged == Staged::of(change.before) || is_passed())
+    !is_up_to_date(staged, change) && (*staged == Staged::of(change.before) || is_passed())
 }

@@ -40,7 +40,7 @@ impl<'a> Replacer<'a> {
 
     /// Replaces the file with `new` (`None`: removes it) if it has any of `olds` (`None`: if it does not exist);
     /// returns whether the path now holds `new`.
-    pub(crate) fn change(
+    pub(crate) fn compare_and_replace(
         &self,
         name: &str,
         olds: &[Option<BlobId>],

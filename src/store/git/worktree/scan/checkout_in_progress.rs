@@ -25,14 +25,14 @@ pub(crate) fn may_be_checkout(
     seen: &WorkTree,
     checkout_time_max: Duration,
 ) -> Result<bool, StoreError> {
-    let WorkTree::Here { edits, .. } = seen else { return Ok(false) };
+    let WorkTree::Available { edits, .. } = seen else { return Ok(false) };
     let path = layout.git_dir.join("index");
     if edits.is_empty() || !is_younger(&path, checkout_time_max) {
         return Ok(false);
     }
     let Some(index) = file::read(&path)? else { return Ok(false) };
     let is_staged = |edit: &Edit| {
-        let saved = edit.now.blob();
+        let saved = edit.current.blob();
         saved.is_some() && index.get(&layout.inside(&edit.name)).blob() == saved
     };
     Ok(edits.iter().any(is_staged))

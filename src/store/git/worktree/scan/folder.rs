@@ -46,7 +46,7 @@ pub(crate) enum FoundFolder {
 
 impl FoundFolder {
     /// Returns the folder, for changing files in it; logs what is in its way.
-    pub(crate) fn or_told(self) -> Option<Folder> {
+    pub(crate) fn or_warn(self) -> Option<Folder> {
         match self {
             Self::Folder(folder) => Some(folder),
             Self::Nothing => None,

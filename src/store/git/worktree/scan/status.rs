@@ -20,7 +20,9 @@ use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{ListedName, list};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
-use crate::store::{Edit, FILE_BYTES_KEPT_MAX, GitLocks, Paths, Saved, Special, StoreError, WorkTree};
+use crate::store::{
+    Edit, FILE_BYTES_KEPT_MAX, GitLocks, Paths, Special, StoreError, WorkTree, WorkTreeEntry,
+};
 
 /// The settings and caches of scans of the work tree.
 #[derive(Debug)]
@@ -50,8 +52,8 @@ impl Scan {
         locks: GitLocks,
     ) -> Result<WorkTree, StoreError> {
         let layout = &branch.layout;
-        if let Some(why) = away(branch)? {
-            return Ok(WorkTree::Away(why));
+        if let Some(why) = unavailable_reason(branch)? {
+            return Ok(WorkTree::Unavailable(why));
         }
         let is_in_the_way = || locks == GitLocks::Respect && is_busy(layout);
         if is_in_the_way() {
@@ -67,22 +69,22 @@ impl Scan {
             FoundFolder::Obstacle(path) => {
                 let root = layout.work_tree.as_deref().unwrap_or(&path);
                 let inside = path.strip_prefix(root).unwrap_or(&path);
-                return Ok(WorkTree::Away(format!(
+                return Ok(WorkTree::Unavailable(format!(
                     "`{}` is no folder, and links are not followed",
                     inside.display()
                 )));
             }
         };
-        if edits.iter().any(|edit| edit.now == Saved::Gone)
+        if edits.iter().any(|edit| edit.current == WorkTreeEntry::Deleted)
             && let Some(why) = forget_skipped(layout, &mut edits)?
         {
-            return Ok(WorkTree::Away(why));
+            return Ok(WorkTree::Unavailable(why));
         }
         // A checkout that has begun meanwhile has changed files in a way that the head does not explain.
-        if is_in_the_way() || away(branch)?.is_some() {
+        if is_in_the_way() || unavailable_reason(branch)?.is_some() {
             return Ok(WorkTree::Busy);
         }
-        Ok(WorkTree::Here { edits, unfinished, half_done: half_done(layout) })
+        Ok(WorkTree::Available { edits, unfinished, operation_in_progress: operation_in_progress(layout) })
     }
 
     /// Removes what is not an edit: files that git checked out with other line ends, and files that are too large to
@@ -94,12 +96,12 @@ impl Scan {
         head: &RawTree,
         edits: &mut Vec<Edit>,
     ) -> Result<(), StoreError> {
-        let is_candidate = |edit: &Edit| match &edit.now {
-            Saved::File { bytes, .. } => {
+        let is_candidate = |edit: &Edit| match &edit.current {
+            WorkTreeEntry::File { bytes, .. } => {
                 let may_be_unread = bytes.len() == FILE_BYTES_KEPT_MAX;
                 head.get(edit.name.as_bytes()).is_some() && (may_be_unread || has_crlf(bytes))
             }
-            Saved::Gone | Saved::Special(_) => false,
+            WorkTreeEntry::Deleted | WorkTreeEntry::Special(_) => false,
         };
         if !edits.iter().any(is_candidate) {
             return Ok(());
@@ -108,8 +110,8 @@ impl Scan {
         let mut kept = Vec::with_capacity(edits.len());
         for edit in edits.drain(..) {
             let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());
-            let converted = match (&edit.now, committed, folder.stat(&edit.name)?) {
-                (Saved::File { blob, bytes }, Some(committed), Some(stat)) => {
+            let converted = match (&edit.current, committed, folder.stat(&edit.name)?) {
+                (WorkTreeEntry::File { blob, bytes }, Some(committed), Some(stat)) => {
                     let path = layout.inside(&edit.name);
                     let is_checkout = if is_unread(&stat) {
                         index.is_checkout(&path, committed.blob(), &stat)
@@ -151,7 +153,7 @@ impl Scan {
         let mut edits = Vec::new();
         for name in &names {
             if let Some(now) = self.edit(folder, head, name)? {
-                edits.push(Edit { name: name.shown.clone(), now });
+                edits.push(Edit { name: name.shown.clone(), current: now });
             }
         }
         let mut unfinished = BTreeMap::new();
@@ -170,7 +172,7 @@ impl Scan {
                 |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
             self.stat_cache.retain(is_there);
             let gone = collection_files(head).filter(|name| !is_there(name));
-            edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
+            edits.extend(gone.map(|name| Edit { name, current: WorkTreeEntry::Deleted }));
             edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
         Ok((edits, unfinished))
@@ -181,16 +183,16 @@ impl Scan {
         folder: &Folder,
         head: &RawTree,
         name: &ListedName,
-    ) -> Result<Option<Saved>, StoreError> {
+    ) -> Result<Option<WorkTreeEntry>, StoreError> {
         let committed = name.in_head(head);
         let Some(stat) = folder.stat(name.os())? else {
             self.stat_cache.forget(&name.shown);
-            return Ok(committed.map(|_| Saved::Gone));
+            return Ok(committed.map(|_| WorkTreeEntry::Deleted));
         };
         let unexpected = |what| {
             // What is not a file in the head either is not an edit.
             let expected = committed.is_some_and(|pointer| !pointer.is_file());
-            (!expected).then_some(Saved::Special(what))
+            (!expected).then_some(WorkTreeEntry::Special(what))
         };
         if let Some(what) = special(&stat) {
             return Ok(unexpected(what));
@@ -209,7 +211,7 @@ impl Scan {
         };
         self.stat_cache.keep(&name.shown, &content);
         let is_edit = committed != Some(content.oid);
-        Ok(is_edit.then_some(Saved::File { blob: content.oid, bytes: content.bytes }))
+        Ok(is_edit.then_some(WorkTreeEntry::File { blob: content.oid, bytes: content.bytes }))
     }
 }
 
@@ -219,7 +221,9 @@ fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<Strin
     let path = layout.git_dir.join("index");
     match file::parse(&path, read_if_there(&path)?) {
         Ok(index) => {
-            edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
+            edits.retain(|edit| {
+                edit.current != WorkTreeEntry::Deleted || !index.is_skipped(&layout.inside(&edit.name))
+            });
             Ok(None)
         }
         Err(error @ UnreadableIndex::Variant(_)) => Ok(Some(error.to_string())),
@@ -228,7 +232,7 @@ fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<Strin
 }
 
 /// Returns why the work tree does not show the branch; `None` if it does.
-pub(crate) fn away(branch: &Branch) -> Result<Option<String>, StoreError> {
+pub(crate) fn unavailable_reason(branch: &Branch) -> Result<Option<String>, StoreError> {
     let layout = &branch.layout;
     if layout.work_tree.is_none() {
         return Ok(Some("the repository is bare".to_owned()));
@@ -239,7 +243,7 @@ pub(crate) fn away(branch: &Branch) -> Result<Option<String>, StoreError> {
             Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))
         }
         GitHead::Detached(_) if branch.name == DETACHED => None,
-        GitHead::Detached(_) => Some(match half_done(layout) {
+        GitHead::Detached(_) => Some(match operation_in_progress(layout) {
             Some(what) => format!("HEAD is detached in the middle of {what}"),
             None => "HEAD is detached".to_owned(),
         }),
@@ -252,7 +256,7 @@ fn is_busy(layout: &Layout) -> bool {
 
 /// The files that git keeps beside the index during an operation, with the name of the operation
 /// (`wt_status_get_state` in git's `wt-status.c`).
-pub(crate) const HALF_DONE_SIGNS: [(&str, &str); 6] = [
+pub(crate) const OPERATION_FILES: [(&str, &str); 6] = [
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
     ("MERGE_HEAD", "a merge"),
@@ -262,8 +266,8 @@ pub(crate) const HALF_DONE_SIGNS: [(&str, &str); 6] = [
 ];
 
 /// Returns the operation that `git status` would report.
-fn half_done(layout: &Layout) -> Option<&'static str> {
-    HALF_DONE_SIGNS.iter().find(|(file, _)| layout.git_dir.join(file).exists()).map(|(_, what)| *what)
+fn operation_in_progress(layout: &Layout) -> Option<&'static str> {
+    OPERATION_FILES.iter().find(|(file, _)| layout.git_dir.join(file).exists()).map(|(_, what)| *what)
 }
 
 fn all_gone(head: &RawTree, paths: Paths<'_>) -> Vec<Edit> {
@@ -274,7 +278,7 @@ fn all_gone(head: &RawTree, paths: Paths<'_>) -> Vec<Edit> {
             collection_files(head).filter(|name| wanted.contains(name)).collect()
         }
     };
-    names.into_iter().map(|name| Edit { name, now: Saved::Gone }).collect()
+    names.into_iter().map(|name| Edit { name, current: WorkTreeEntry::Deleted }).collect()
 }
 
 fn collection_files(head: &RawTree) -> impl Iterator<Item = String> {
@@ -288,10 +292,10 @@ fn vanished(
     folder: &Folder,
     head: &RawTree,
     name: &ListedName,
-    unexpected: impl Fn(Special) -> Option<Saved>,
-) -> Result<Option<Saved>, StoreError> {
+    unexpected: impl Fn(Special) -> Option<WorkTreeEntry>,
+) -> Result<Option<WorkTreeEntry>, StoreError> {
     Ok(match folder.stat(name.os())? {
-        None => name.in_head(head).map(|_| Saved::Gone),
+        None => name.in_head(head).map(|_| WorkTreeEntry::Deleted),
         Some(stat) => unexpected(special(&stat).unwrap_or(Special::Unreadable)),
     })
 }
