@@ -63,7 +63,7 @@ impl Backup {
                 .context("the copy can't be restored, so it was not kept")?;
             anyhow::Ok(refs)
         };
-        let refs = match (copied(), journal.incomplete()?) {
+        let refs = match (copied(), journal.incomplete_reason()?) {
             (Err(error), Some(incomplete)) => return Err(error.context(incomplete).into()),
             (copied, _) => copied?,
         };

@@ -92,7 +92,7 @@ impl Serve {
         let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
         let connections_max = &mut self.config.limits.requests.connections_max;
         *connections_max = open_files::raise(*connections_max);
-        store::git::keep_to_sharing(&self.config.repository.dir)?;
+        store::git::set_shared_umask(&self.config.repository.dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()

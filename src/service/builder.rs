@@ -359,7 +359,7 @@ fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, 
         tracing::info!(path = %config.repository.dir.display(), "made a new repository");
     }
     let journal = if config.repository.any_owner {
-        GitJournal::open_of_anybody(options)
+        GitJournal::open_of_any_owner(options)
     } else {
         GitJournal::open(options)
     }?;
@@ -369,7 +369,7 @@ fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, 
         folder = config.repository.folder,
         "serving the branch"
     );
-    if let Some(incomplete) = journal.incomplete()? {
+    if let Some(incomplete) = journal.incomplete_reason()? {
         tracing::warn!(path = %config.repository.dir.display(), "{incomplete}");
     }
     if let Some(key) = signing_key {

@@ -34,7 +34,7 @@ impl Offline {
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(journal_options(config)?)?;
         let (archive, person, incomplete) =
-            (journal.archive(), journal.hand_edit_author(), journal.incomplete()?);
+            (journal.archive(), journal.hand_edit_author(), journal.incomplete_reason()?);
         let mut options = engine_options(config, journal.branch(), &Reached::default());
         // No other caller waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;

@@ -77,7 +77,7 @@ fn check_senseless(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String>
 /// Creates the repository if there is none, with the remote's branch; returns whether it did.
 pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreError> {
     let remote = &config.remote;
-    let is_there = GitJournal::is_there(&config.repository.dir);
+    let is_there = GitJournal::is_occupied(&config.repository.dir);
     match check_version() {
         // An existing repository is served anyway.
         Err(error) if is_there => tracing::error!("{error}"),

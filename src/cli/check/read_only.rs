@@ -22,7 +22,7 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
         .filter_map(|change| Some((change.name, change.after?)))
         .collect();
     let mut edits = Vec::new();
-    for (name, entry) in git::staged(index, folder)? {
+    for (name, entry) in git::staged_entries(index, folder)? {
         if committed.remove(&name) != Some(entry) {
             let now = match entry {
                 TreeEntry::File(blob) => {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use crate::cli::flags::repository;
 use crate::cli::{Failure, folder_of};
-use crate::store::git::around;
+use crate::store::git::enclosing_repository;
 
 /// A repository, and the files to check if only some are wanted.
 pub(crate) struct Subject {
@@ -24,7 +24,7 @@ impl Subject {
             ([folder], ..) => whole(folder),
             ([], Some(file), None) => {
                 let nowhere = || format!("{} lies in no repository", file.display());
-                around(folder_of(file)).with_context(nowhere)?
+                enclosing_repository(folder_of(file)).with_context(nowhere)?
             }
             ([], ..) => repository::find(given)?,
             _ => return Err(Failure::Usage("name one repository, or files of one".to_owned())),
@@ -36,7 +36,7 @@ impl Subject {
 /// Returns the repository that a folder is, or is inside of.
 fn whole(folder: &Path) -> PathBuf {
     let is_itself = |above: &PathBuf| fs::canonicalize(folder).is_ok_and(|folder| folder == *above);
-    around(folder).filter(|above| !is_itself(above)).unwrap_or_else(|| folder.to_owned())
+    enclosing_repository(folder).filter(|above| !is_itself(above)).unwrap_or_else(|| folder.to_owned())
 }
 
 /// Returns the path of a file inside a work tree; a link is not followed.

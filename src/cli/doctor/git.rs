@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 
 use crate::cli::doctor::{Finding, Repo};
 use crate::store::fsck::fsck;
-use crate::store::git::staged;
+use crate::store::git::staged_entries;
 use crate::store::git_command::{VERSION_MIN, git_read_only, version};
 
 /// How many lines of git's output are reported.
@@ -14,7 +14,7 @@ const LINES_MAX: usize = 20;
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     let index = repo.git_dir.join("index");
-    if let (Some(_), Err(error)) = (&repo.work_tree, staged(&index, "")) {
+    if let (Some(_), Err(error)) = (&repo.work_tree, staged_entries(&index, "")) {
         let fix = format!(
             "`rm '{}'` and `git reset` make it anew, and nothing is staged any more",
             index.display()

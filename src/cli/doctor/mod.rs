@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository};
 use crate::cli::{Done, Failure, answer};
-use crate::store::git::{Access, GitJournal, Options, Written};
+use crate::store::git::{Access, GitJournal, Options, WriteTarget};
 use crate::store::{Journal as _, StoreError};
 
 /// Look for what is wrong with a repository and with what serves it
@@ -145,7 +145,7 @@ struct Repo {
     /// The paths of the work tree that are behind the branch; empty while a service runs.
     behind: BTreeSet<String>,
     /// The paths that a service must be able to write.
-    written: Vec<Written>,
+    written: Vec<WriteTarget>,
     is_served: bool,
 }
 
@@ -175,9 +175,9 @@ impl Doctor {
             let fix = "mend what is named, or bring back a backup (README, \"Operate it\")";
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
-        if let Ok(mut journal) = GitJournal::open_of_anybody(options.clone()) {
+        if let Ok(mut journal) = GitJournal::open_of_any_owner(options.clone()) {
             let repo = looked_at(&mut journal)?;
-            if let Some(incomplete) = journal.incomplete()? {
+            if let Some(incomplete) = journal.incomplete_reason()? {
                 let fix = "run the `git fetch` that is named";
                 let why = "events, old versions and backups need the whole history";
                 findings.push(Finding::hint("history", incomplete, why, fix));
@@ -208,13 +208,13 @@ impl Doctor {
 fn looked_at(journal: &mut GitJournal) -> Result<Repo, StoreError> {
     let is_served = locks::is_served(journal.common_dir());
     // `git fsck` reports what can't be read.
-    let behind = if is_served { BTreeSet::new() } else { journal.behind().unwrap_or_default() };
+    let behind = if is_served { BTreeSet::new() } else { journal.outdated_paths().unwrap_or_default() };
     Ok(Repo {
         git_dir: journal.git_dir().to_owned(),
         common_dir: journal.common_dir().to_owned(),
         work_tree: journal.work_tree_root().map(Path::to_owned),
         branch: format!("refs/heads/{}", journal.branch()),
-        written: journal.written()?,
+        written: journal.write_targets()?,
         has_folder: has_folder(journal).unwrap_or(true),
         behind,
         is_served,

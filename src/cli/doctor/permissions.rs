@@ -24,7 +24,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
             let whose = there.as_ref().map(|there| whose(there.uid(), there.mode(), me)).unwrap_or_default();
             let what = format!("{path} can't be written by this user: {error}{whose}");
             let fix = there.as_ref().map_or(ANOTHER_S, |there| repair(there.uid(), there.mode(), me));
-            findings.push(Finding::wrong(CHECK, what, written.lost, fix));
+            findings.push(Finding::wrong(CHECK, what, written.consequence, fix));
             continue;
         }
         // The current user may have more rights than the service, as root does.
@@ -35,7 +35,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
                 whose(there.uid(), there.mode(), owner)
             );
             let fix = repair(there.uid(), there.mode(), owner);
-            findings.push(Finding::hint(CHECK, what, written.lost, fix));
+            findings.push(Finding::hint(CHECK, what, written.consequence, fix));
         }
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
-use crate::store::git::around;
+use crate::store::git::enclosing_repository;
 
 /// The repository and the branch.
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,7 @@ pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if usual.exists() {
         return Ok(usual.to_owned());
     }
-    around(Path::new(".")).with_context(|| {
+    enclosing_repository(Path::new(".")).with_context(|| {
         format!(
             "there is no {REPOSITORY_DEFAULT}, and no repository around this folder; name one with --repo DIR"
         )

@@ -64,7 +64,7 @@ impl HistoryArgs {
     /// Reads the history up to the current head of the branch.
     pub(crate) fn view(&self) -> anyhow::Result<View> {
         let journal = self.journal(Access::Read)?;
-        if let Some(incomplete) = journal.incomplete()? {
+        if let Some(incomplete) = journal.incomplete_reason()? {
             crate::cli::note(incomplete);
         }
         Ok(History::read(Arc::new(journal.archive()), &self.history_options())?)

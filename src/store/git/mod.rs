@@ -19,10 +19,10 @@ mod write;
 #[cfg(test)]
 pub(crate) use disk::failpoint::{Failpoint, Hook};
 pub(crate) use disk::open::open_own;
-pub use index::staged::staged;
+pub use index::staged::staged_entries;
 pub use journal::GitJournal;
 pub use journal::options::Options;
-pub use journal::written::Written;
+pub use journal::written::WriteTarget;
 pub use maintenance::statistics::Statistics;
 #[cfg(test)]
 pub(crate) use read::archive::GitArchive;
@@ -30,8 +30,8 @@ pub use repo::branch::Access;
 pub(crate) use repo::branch::is_name as is_branch_name;
 pub use repo::init::NewRepository;
 pub(crate) use repo::layout::REMOTE_FOLDER;
-pub use repo::layout::around;
-pub use repo::sharing::keep_to_sharing;
+pub use repo::layout::enclosing_repository;
+pub use repo::sharing::set_shared_umask;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 #[cfg(any(test, fuzzing))]
 pub(crate) use tests::fuzz;

@@ -72,7 +72,7 @@ impl Barrier {
         outcome
     }
 
-    pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
+    pub(crate) fn files(&self, files: &[&UnflushedFile]) -> Result<(), StoreError> {
         files.iter().for_each(|it| it.begin_writing());
         let flushed = &self.metrics.files_flushed;
         files.iter().try_for_each(|it| {
@@ -130,12 +130,12 @@ pub(crate) fn make_folders(base: &Path, path: &Path) -> Result<Vec<PathBuf>, Sto
 /// A file that has been written and not yet flushed.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Unflushed {
+pub(crate) struct UnflushedFile {
     file: File,
     path: PathBuf,
 }
 
-impl Unflushed {
+impl UnflushedFile {
     /// Writes a new file; at `path` there is nothing, or only what a killed process left.
     pub(crate) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
         let written = make_file(&path).and_then(|mut file| file.write_all(bytes).map(|()| file));

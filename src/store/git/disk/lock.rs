@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use crate::store::git::disk::barrier::{Unflushed, make_folders, remove_if_there};
+use crate::store::git::disk::barrier::{UnflushedFile, make_folders, remove_if_there};
 use crate::store::git::disk::links::{hard_link, is_refused};
 use crate::store::git::disk::open::{create_own, open_own, read_own};
 use crate::store::{AtPath as _, StoreError};
@@ -39,7 +39,7 @@ const PRIVATE_PREFIX: &str = "lock-";
 #[derive(Debug)]
 pub(crate) struct LockDraft {
     target: PathBuf,
-    content: Unflushed,
+    content: UnflushedFile,
     private: Private,
 }
 
@@ -65,18 +65,18 @@ impl LockDraft {
     pub(crate) fn write(state: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
         let private = Private(private(state, target));
         make_state_folder(state)?;
-        let content = Unflushed::write(private.0.clone(), content)?;
+        let content = UnflushedFile::write(private.0.clone(), content)?;
         Ok(Self { target: target.to_owned(), content, private })
     }
 
-    pub(crate) const fn content(&self) -> &Unflushed {
+    pub(crate) const fn content(&self) -> &UnflushedFile {
         &self.content
     }
 
     /// Takes the lock; `wait` is how long to wait for another holder.
     pub(crate) fn take(self, wait: Duration) -> Result<LockFile, StoreError> {
         let Self { target, content, private } = self;
-        let path = lock_of(&target);
+        let path = lock_file_path(&target);
         link(&private.0, &path, wait)?;
         Ok(LockFile { held: HeldLock { path, file: content.into_file() }, private, target })
     }
@@ -114,7 +114,7 @@ impl HeldLock {
     /// Takes the lock of `target`. `state` is the folder for the private file, on the same file system; `wait` is
     /// how long to wait for another holder.
     pub(crate) fn take(state: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
-        let (private, path) = (private(state, target), lock_of(target));
+        let (private, path) = (private(state, target), lock_file_path(target));
         if fs::symlink_metadata(&private).is_err() {
             make_state_folder(state)?;
             create_own(&private).at("make the lock file", &path)?;
@@ -129,8 +129,8 @@ impl HeldLock {
     ///
     /// Only for the holder of the service lock, which guarantees that no living process owns it.
     pub(crate) fn take_over(state: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
-        let path = lock_of(target);
-        if !is_left(state, target) {
+        let path = lock_file_path(target);
+        if !is_own_lock(state, target) {
             return Ok(None);
         }
         let file = open_own(OpenOptions::new().read(true), &path).at("open the lock file", &path)?;
@@ -180,15 +180,15 @@ fn tell_left(released: Result<(), StoreError>) {
 ///
 /// Only for the one thread that takes our locks of `target`, while it holds none.
 pub(crate) fn release_left(state: &Path, target: &Path) -> Result<(), StoreError> {
-    if !is_left(state, target) {
+    if !is_own_lock(state, target) {
         return Ok(());
     }
-    let path = lock_of(target);
+    let path = lock_file_path(target);
     tracing::info!(path = %path.display(), "removing a lock file of our own that could not be removed before");
     remove_if_there(&path)
 }
 
-pub(crate) fn lock_of(target: &Path) -> PathBuf {
+pub(crate) fn lock_file_path(target: &Path) -> PathBuf {
     target.with_added_extension("lock")
 }
 
@@ -249,13 +249,13 @@ pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreErro
 }
 
 /// Reports whether the lock of `target` is one of ours, held or left behind.
-pub(crate) fn is_left(state: &Path, target: &Path) -> bool {
+pub(crate) fn is_own_lock(state: &Path, target: &Path) -> bool {
     let private = private(state, target);
     let is_ours = |there: Metadata| {
         fs::symlink_metadata(&private).is_ok_and(|ours| same_inode(&there, &ours))
             || read_own(&note_of(&private)).is_ok_and(|noted| noted == identity(&there).as_bytes())
     };
-    fs::symlink_metadata(lock_of(target)).is_ok_and(is_ours)
+    fs::symlink_metadata(lock_file_path(target)).is_ok_and(is_ours)
 }
 
 fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
@@ -264,7 +264,7 @@ fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
         return entries.try_for_each(|entry| remove_ours(state, &entry.path()));
     }
     if path.extension().is_some_and(|extension| extension == "lock")
-        && is_left(state, &path.with_extension(""))
+        && is_own_lock(state, &path.with_extension(""))
     {
         tracing::info!(path = %path.display(), "removing a lock file that this service left when it was killed");
         remove_if_there(path)?;
@@ -309,7 +309,7 @@ mod tests {
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         for _ in 0..2 {
             let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
-            assert!(is_left(folder.path(), &x), "it is recognised after a kill");
+            assert!(is_own_lock(folder.path(), &x), "it is recognised after a kill");
             assert!(matches!(
                 HeldLock::take(folder.path(), &x, Duration::ZERO),
                 Err(StoreError::Locked { path }) if path == lock
@@ -394,17 +394,17 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let held = HeldLock::take(&folder, &x, Duration::ZERO).unwrap();
         while_away(&folder, || drop(held));
-        assert!(lock_of(&x).exists());
+        assert!(lock_file_path(&x).exists());
         release_left(&folder, &x).unwrap();
         let with_content = take(&folder, b"new").unwrap();
         while_away(&folder, || drop(with_content));
-        assert!(lock_of(&x).exists());
+        assert!(lock_file_path(&x).exists());
         release_left(&folder, &x).unwrap();
         take(&folder, b"new").unwrap().commit().unwrap();
         assert_eq!(fs::read(&x).unwrap(), b"new");
-        fs::write(lock_of(&x), "another's").unwrap();
+        fs::write(lock_file_path(&x), "another's").unwrap();
         release_left(&folder, &x).unwrap();
-        assert!(lock_of(&x).exists());
+        assert!(lock_file_path(&x).exists());
     }
 
     #[test]
@@ -412,12 +412,12 @@ mod tests {
         let (folder, _links) = folder();
         let (x, elsewhere) = (folder.path().join("x"), folder.path().join("elsewhere"));
         let lock = take(folder.path(), b"new").unwrap();
-        fs::rename(lock_of(&x), &elsewhere).unwrap();
+        fs::rename(lock_file_path(&x), &elsewhere).unwrap();
         drop(lock);
         // Simulates a lock that was absent just when it was to be removed.
-        fs::rename(elsewhere, lock_of(&x)).unwrap();
+        fs::rename(elsewhere, lock_file_path(&x)).unwrap();
         release_left(folder.path(), &x).unwrap();
-        assert!(!lock_of(&x).exists());
+        assert!(!lock_file_path(&x).exists());
     }
 
     #[test]

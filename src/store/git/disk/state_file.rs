@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::store::git::disk::barrier::{Barrier, Unflushed, read_own_if_there, remove_if_there};
+use crate::store::git::disk::barrier::{Barrier, UnflushedFile, read_own_if_there, remove_if_there};
 use crate::store::git::disk::open::open_own;
 use crate::store::{AtPath as _, StoreError};
 
@@ -88,7 +88,7 @@ impl StateFile {
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let aside = self.path.with_added_extension(format!("{}.{turn}.{ASIDE}", process::id()));
         let put = || {
-            let draft = Unflushed::write(aside.clone(), bytes)?;
+            let draft = UnflushedFile::write(aside.clone(), bytes)?;
             self.barrier.files(&[&draft])?;
             fs::rename(&aside, &self.path).at("write", &self.path)
         };

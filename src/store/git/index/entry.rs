@@ -42,7 +42,7 @@ impl IndexEntry {
         self.flags & STAGE_MASK
     }
 
-    pub(super) const fn is_announced(&self) -> bool {
+    pub(super) const fn is_intent_to_add(&self) -> bool {
         self.extended & INTENT_TO_ADD_FLAG != 0
     }
 

@@ -53,7 +53,7 @@ impl IndexFile {
     }
 
     /// Reports whether nobody has written the index since we did.
-    pub(crate) fn is_as_we_left_it(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         let left = self.left.as_ref();
         left.is_some_and(|left| fs::symlink_metadata(&self.path).is_ok_and(|there| left.is(&there)))
     }
@@ -73,7 +73,7 @@ impl IndexFile {
     }
 
     /// Puts a new index in place, releases the lock, and remembers that the index is ours.
-    pub(crate) fn leave(&mut self, lock: HeldLock, index: &GitIndex) -> Result<(), StoreError> {
+    pub(crate) fn commit(&mut self, lock: HeldLock, index: &GitIndex) -> Result<(), StoreError> {
         let bytes = index.encode();
         lock.check()?;
         self.left = LeftIndex::of(self.replace(&bytes)?);

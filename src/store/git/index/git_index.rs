@@ -55,7 +55,7 @@ pub(crate) struct GitIndex {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Staged {
+pub(crate) enum StagedEntry {
     /// Nothing; a path added with `git add --intent-to-add` stages nothing either.
     Nothing,
     /// A file, with its mode as git interprets it.
@@ -64,7 +64,7 @@ pub(crate) enum Staged {
     Conflict,
 }
 
-impl Staged {
+impl StagedEntry {
     /// What the index contains for a path if it agrees with a tree.
     pub(crate) fn of(pointer: Option<Pointer>) -> Self {
         pointer.map_or(Self::Nothing, |pointer| Self::File(pointer.canonical()))
@@ -174,21 +174,21 @@ impl GitIndex {
         Ok(())
     }
 
-    pub(crate) fn get(&self, path: &str) -> Staged {
+    pub(crate) fn get(&self, path: &str) -> StagedEntry {
         if self.is_blocked(path) {
-            return Staged::Conflict;
+            return StagedEntry::Conflict;
         }
         match self.find(path.as_bytes()) {
-            None => Staged::Nothing,
-            Some(entry) if entry.stage() != 0 => Staged::Conflict,
-            Some(entry) if entry.is_announced() => Staged::Nothing,
-            Some(entry) => Staged::File(entry.pointer()),
+            None => StagedEntry::Nothing,
+            Some(entry) if entry.stage() != 0 => StagedEntry::Conflict,
+            Some(entry) if entry.is_intent_to_add() => StagedEntry::Nothing,
+            Some(entry) => StagedEntry::File(entry.pointer()),
         }
     }
 
     /// Iterates over what a commit would take, by path; unmerged and intent-to-add paths are left out.
     pub(crate) fn staged(&self) -> impl Iterator<Item = (&[u8], Pointer)> {
-        let entries = self.entries.iter().filter(|it| it.stage() == 0 && !it.is_announced());
+        let entries = self.entries.iter().filter(|it| it.stage() == 0 && !it.is_intent_to_add());
         entries.map(|entry| (&*entry.path, entry.pointer()))
     }
 
@@ -291,12 +291,12 @@ mod tests {
             let bytes = index.encode();
             let mut read = GitIndex::parse(bytes.clone()).unwrap();
             assert_eq!(read.encode(), bytes);
-            assert_eq!(read.get("collections/a.yaml"), Staged::File(FILE));
-            assert_eq!(read.get("collections/c.yaml"), Staged::Nothing);
-            assert_eq!(read.get("collections"), Staged::Conflict);
-            assert_eq!(read.get("README.md/x"), Staged::Conflict);
+            assert_eq!(read.get("collections/a.yaml"), StagedEntry::File(FILE));
+            assert_eq!(read.get("collections/c.yaml"), StagedEntry::Nothing);
+            assert_eq!(read.get("collections"), StagedEntry::Conflict);
+            assert_eq!(read.get("README.md/x"), StagedEntry::Conflict);
             read.put("collections/a.yaml", None, [0; 10]);
-            assert_eq!(read.get("collections/a.yaml"), Staged::Nothing);
+            assert_eq!(read.get("collections/a.yaml"), StagedEntry::Nothing);
         }
     }
 

@@ -14,14 +14,14 @@ use crate::store::{Special, StoreError, TreeEntry};
 /// # Errors
 ///
 /// Fails if the index can't be read.
-pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
+pub fn staged_entries(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
     let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
     let read = file::parse(index, read_if_there(index)?).map_err(failed)?;
     let entries = read.staged().filter_map(|(path, pointer)| {
         let name = name_in(folder, std::str::from_utf8(path).ok()?)?;
         Some(match name.split_once('/') {
             Some((folder, _)) => (folder.to_owned(), TreeEntry::Special(Special::Folder)),
-            None => (name.to_owned(), pointer.entry()),
+            None => (name.to_owned(), pointer.tree_entry()),
         })
     });
     Ok(entries.collect())
@@ -56,7 +56,7 @@ mod tests {
         index.add(&announced).unwrap();
         index.write().unwrap();
 
-        let found = staged(&folder.path().join(".git/index"), "cols/").unwrap();
+        let found = staged_entries(&folder.path().join(".git/index"), "cols/").unwrap();
         let expected = [
             ("a.yaml", TreeEntry::File(BlobId::new(blob.as_bytes().try_into().unwrap()))),
             ("b.yaml", TreeEntry::Special(Special::Link)),

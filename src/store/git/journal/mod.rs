@@ -132,8 +132,8 @@ impl GitJournal {
     /// # Errors
     ///
     /// Fails when the repository can't be read.
-    pub fn incomplete(&self) -> Result<Option<&'static str>, StoreError> {
-        if !walk::cut_off(&self.layout)?.is_empty() {
+    pub fn incomplete_reason(&self) -> Result<Option<&'static str>, StoreError> {
+        if !walk::shallow_boundary(&self.layout)?.is_empty() {
             return Ok(Some(SHALLOW));
         }
         Ok(self.reader.objects.database().is_partial().then_some(
@@ -148,9 +148,9 @@ impl GitJournal {
     /// # Errors
     ///
     /// Fails when the repository can't be read.
-    pub fn behind(&mut self) -> Result<BTreeSet<String>, StoreError> {
+    pub fn outdated_paths(&mut self) -> Result<BTreeSet<String>, StoreError> {
         let kept = self.writer.packs.kept_objects()?;
-        self.checkout.behind(&mut self.reader, &kept)
+        self.checkout.outdated_paths(&mut self.reader, &kept)
     }
 
     /// Returns the read side of the same branch; commits made by this journal need not be read for it.
@@ -219,7 +219,7 @@ impl Journal for GitJournal {
             rollback = next.as_ref().map(|next| Rollback::put(index, next, keep_file.take())).transpose()?;
             Ok(())
         });
-        if published.is_err() && !self.writer.has_come_to(&group) {
+        if published.is_err() && !self.writer.has_moved_to(&group) {
             return published.map(|()| Vec::new());
         }
         self.reader.recent_commits.remember(std::mem::take(&mut group.steps));
@@ -286,7 +286,7 @@ impl Journal for GitJournal {
 
     fn remove_kept(&mut self, kept: &[KeptHead]) -> Result<(), StoreError> {
         self.check_writable()?;
-        kept::let_go(&self.layout, kept)
+        kept::remove(&self.layout, kept)
     }
 
     fn has_merges(&self) -> bool {
@@ -299,7 +299,7 @@ impl Journal for GitJournal {
     }
 
     fn hand_edit_author(&mut self) -> Actor {
-        user_config::person(&self.layout)
+        user_config::hand_edit_author(&self.layout)
     }
 
     fn start_maintenance(&mut self) -> Result<(), StoreError> {
@@ -322,7 +322,7 @@ impl GitJournal {
 
     fn forget_packs(&mut self) {
         if self.maintenance.take_changed_packs() {
-            self.reader.objects.close();
+            self.reader.objects.clear_caches();
         }
     }
 
@@ -330,7 +330,7 @@ impl GitJournal {
     /// the work tree is not behind.
     fn lock_for_append(&mut self, expected: Option<Revision>) -> Result<Option<HeldLock>, StoreError> {
         self.recover_locks()?;
-        self.branch.check_elsewhere()?;
+        self.branch.check_other_work_trees()?;
         // After a move that was not ours, the work tree or the checkpoint may be behind.
         self.checkout.catch_up(&mut self.reader, self.writer.lock_wait)?;
         let lock = match self.checkout.lock_index(Duration::ZERO) {

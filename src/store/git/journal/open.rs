@@ -48,7 +48,7 @@ impl GitJournal {
 
     /// Returns whether there is a repository at `path`, or at least something in its place.
     #[must_use]
-    pub fn is_there(path: &Path) -> bool {
+    pub fn is_occupied(path: &Path) -> bool {
         fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
     }
 
@@ -70,7 +70,7 @@ impl GitJournal {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn open_of_anybody(options: Options) -> Result<Self, StoreError> {
+    pub fn open_of_any_owner(options: Options) -> Result<Self, StoreError> {
         options.check()?;
         Self::open_at(Layout::find(&options.path, &options.folder)?, options)
     }
@@ -80,7 +80,7 @@ impl GitJournal {
         let branch = Branch::choose(layout, options.branch.as_deref(), options.access)?;
         let layout = Arc::clone(&branch.layout);
         let serves = options.access == Access::Serve;
-        if let Some(way) = layout.find_way_out().filter(|_| serves) {
+        if let Some(way) = layout.find_symlinked_part().filter(|_| serves) {
             return Err(layout.unsuitable(way));
         }
         format::check(&layout, &barrier)?;
@@ -110,7 +110,7 @@ impl GitJournal {
             layout,
         };
         if serves {
-            journal.writer.packs.mend_left()?;
+            journal.writer.packs.rebuild_all_lost_indexes()?;
         }
         journal.check()?;
         if serves {
@@ -129,7 +129,7 @@ impl GitJournal {
         }
         self.service_lock = Some(lock_service(&self.layout)?);
         tracing::warn!(path = %self.layout.path.display(), "the repository was replaced; what is there now is served");
-        self.reader.close();
+        self.reader.clear_caches();
         self.writer.forget();
         Ok(())
     }
@@ -141,7 +141,7 @@ impl GitJournal {
         if let Some(obstacle) = obstacle {
             return Err(self.layout.unsuitable(obstacle));
         }
-        self.branch.check_elsewhere()?;
+        self.branch.check_other_work_trees()?;
         self.reader.trees(self.branch.tip()?).map(drop)
     }
 
@@ -150,7 +150,7 @@ impl GitJournal {
         self.checkout.recover_write(&mut self.reader, &self.writer.packs.kept_objects()?)?;
         self.checkout.load_recent(&mut self.reader, self.writer.committer.actor.email())?;
         let Layout { git_dir, common_dir, .. } = &*self.layout;
-        let [index, head] = ["index", "HEAD"].map(|name| lock::lock_of(&git_dir.join(name)));
+        let [index, head] = ["index", "HEAD"].map(|name| lock::lock_file_path(&git_dir.join(name)));
         let roots = [index, head, common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         self.maintenance.remove_left()?;

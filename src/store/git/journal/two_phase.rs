@@ -52,7 +52,7 @@ impl TwoPhase for GitJournal {
     ) -> Result<(), StoreError> {
         self.check_writable()?;
         self.recover_locks()?;
-        self.branch.check_elsewhere()?;
+        self.branch.check_other_work_trees()?;
         self.writer.advance(expected, to, why, now)?;
         let followed = self.checkout.follow(&mut self.reader, expected, to, self.writer.lock_wait);
         if let Err(error) = followed {

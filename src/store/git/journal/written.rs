@@ -18,11 +18,11 @@ const WRITE: &str = "no write can be made";
 
 /// A file that is written in place, or a folder in which files are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteTarget {
     /// Its path; for something that does not exist yet, the folder in which it would be made.
     pub path: PathBuf,
     /// The consequence if it can't be written.
-    pub lost: &'static str,
+    pub consequence: &'static str,
 }
 
 impl GitJournal {
@@ -31,7 +31,7 @@ impl GitJournal {
     /// # Errors
     ///
     /// Fails when `HEAD` can't be read.
-    pub fn written(&self) -> Result<Vec<Written>, StoreError> {
+    pub fn write_targets(&self) -> Result<Vec<WriteTarget>, StoreError> {
         let Layout { git_dir, common_dir, .. } = &*self.layout;
         let is_named = self.layout.head()? == GitHead::Ref(self.branch.name.clone());
         let mut all = vec![(lock_path(&self.layout), START), (self.layout.state(), START)];
@@ -82,12 +82,12 @@ impl GitJournal {
 }
 
 /// Keeps the first entry of each path; a missing path is replaced by the folder in which it would be made.
-fn once(all: Vec<(PathBuf, &'static str)>) -> Vec<Written> {
-    let mut written: Vec<Written> = Vec::with_capacity(all.len());
+fn once(all: Vec<(PathBuf, &'static str)>) -> Vec<WriteTarget> {
+    let mut written: Vec<WriteTarget> = Vec::with_capacity(all.len());
     for (path, lost) in all {
         let path = nearest(&path);
         if !written.iter().any(|known| known.path == path) {
-            written.push(Written { path, lost });
+            written.push(WriteTarget { path, consequence: lost });
         }
     }
     written

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::object::id::{Kind, Oid, name, unhex};
+use crate::store::git::object::id::{ObjectKind, Oid, hash_object, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::odb::inflate::Inflater;
 use crate::store::git::odb::loose::{self, FoundObject};
@@ -115,15 +115,15 @@ fn read(
     oid: &Oid,
     inflater: &mut Inflater,
     len_max: usize,
-) -> io::Result<Option<(Kind, Arc<Vec<u8>>)>> {
+) -> io::Result<Option<(ObjectKind, Arc<Vec<u8>>)>> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let FoundObject { kind, len, content } = loose::read(File::open(path)?, inflater, len_max)?;
-    if kind == Kind::Tag {
+    if kind == ObjectKind::Tag {
         return Err(odd("it is no commit, tree or blob"));
     }
     if len > len_max as u64 {
         return Ok(None);
     }
-    let is_right = name(kind, &content).map_err(io::Error::other)? == *oid;
+    let is_right = hash_object(kind, &content).map_err(io::Error::other)? == *oid;
     if is_right { Ok(Some((kind, content))) } else { Err(odd("it is damaged; `git fsck --full` tells more")) }
 }

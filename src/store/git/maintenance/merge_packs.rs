@@ -2,7 +2,7 @@
 //! write, but slows down every reader, which looks through all packs.
 //!
 //! The parts of a merged pack are not removed at once, because a `git fsck` that has listed the packs fails if one
-//! vanishes before it is read. They stay [obsolete](Packs::sweep) until the service has been idle for a while, ends,
+//! vanishes before it is read. They stay [obsolete](Packs::remove_obsolete) until the service has been idle for a while, ends,
 //! or has many of them.
 //!
 //! A kill at any instant is safe: the merged pack is on disk before a part is recorded as obsolete, and an object in
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
 use crate::store::git::maintenance::repack::merge;
-use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, PackSize, chosen, objects_of};
+use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, PackSize, objects_of, packs_to_merge};
 use crate::store::git::packs::store::{PACKS_MAX, Packs};
 
 /// Merges small packs of ours once, if there are too many; returns whether it did.
@@ -30,7 +30,7 @@ pub(crate) fn merge_small(packs: &Arc<Packs>, stop: &AtomicBool) -> Result<bool,
         return Ok(false);
     }
     sized.sort_unstable();
-    let parts = chosen(&sized);
+    let parts = packs_to_merge(&sized);
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
     let Some(merged) = merge(packs.reader(), &files, &packs.parts, stop)? else { return Ok(false) };
     let whole = packs.write(&merged, &[])?;
@@ -46,7 +46,7 @@ fn mergeable(packs: &Packs) -> Result<Vec<PackSize>, StoreError> {
     small.retain(|name| !packs.obsolete().has(name));
     small.retain(|name| len(name, "pack").is_some_and(|bytes| bytes < MERGED_BYTES_MAX));
     packs.small_len.store(small.len(), Ordering::Relaxed);
-    let sized = packs.free(&small)?.into_iter().filter_map(|name| {
+    let sized = packs.removable(&small)?.into_iter().filter_map(|name| {
         let (index_len, bytes) = (len(&name, "idx")?, len(&name, "pack")?);
         Some(PackSize { objects: objects_of(index_len), bytes, name })
     });

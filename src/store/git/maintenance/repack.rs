@@ -24,8 +24,8 @@ use crate::store::StoreError;
 use crate::store::git::maintenance::source_packs::{Packed, SourcePacks};
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
-use crate::store::git::object::id::{Kind, Oid};
-use crate::store::git::object::pack::{Pack, PackBuilder, distance};
+use crate::store::git::object::id::{ObjectKind, Oid};
+use crate::store::git::object::pack::{EncodedPack, PackBuilder, distance};
 use crate::store::git::object::tree;
 use crate::store::git::object::zlib;
 use crate::store::git::odb::inflate::damaged;
@@ -44,7 +44,7 @@ pub(crate) fn merge(
     packs: &[PathBuf],
     folder: &[String],
     stop: &AtomicBool,
-) -> Result<Option<Pack>, StoreError> {
+) -> Result<Option<EncodedPack>, StoreError> {
     let Some(sources) = SourcePacks::read(objects, packs, stop)? else { return Ok(None) };
     let merged = PackBuilder::deflating(sources.bytes());
     let mut merger = Merger { sources, merged, depths: HashMap::new(), stop };
@@ -106,7 +106,7 @@ impl Merger<'_> {
         let (mut commits, mut followed) = (HashMap::new(), HashSet::new());
         for oid in &order {
             self.each(oid, |merger| {
-                if merger.sources.packed(oid)?.kind == Ok(Kind::Commit) {
+                if merger.sources.packed(oid)?.kind == Ok(ObjectKind::Commit) {
                     let raw = merger.sources.content(oid)?;
                     let commit = RawCommit::parse(&raw, false).map_err(damaged)?;
                     let parent = commit.parents.first().map(|parent| *parent.as_bytes());
@@ -164,7 +164,7 @@ impl Merger<'_> {
             }
         }
         self.depths.insert(*tree, 0);
-        self.merged.add(Kind::Tree, *tree, &self.sources.content(tree)?);
+        self.merged.add(ObjectKind::Tree, *tree, &self.sources.content(tree)?);
         Ok(())
     }
 
@@ -209,7 +209,7 @@ mod tests {
     fn a_merge_that_is_to_stop_makes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let mut pack = PackBuilder::new();
-        pack.add(Kind::Blob, [7; 20], b"seven");
+        pack.add(ObjectKind::Blob, [7; 20], b"seven");
         let pack = pack.finish();
         let path = folder.path().join("x.pack");
         std::fs::write(&path, &pack.pack).unwrap();

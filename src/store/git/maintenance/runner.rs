@@ -164,7 +164,7 @@ impl Drop for Maintenance {
             drop(thread.join());
         }
         if self.upkeep != MaintenanceLevel::Nothing {
-            tell(self.shared.packs.sweep());
+            tell(self.shared.packs.remove_obsolete());
         }
     }
 }
@@ -209,7 +209,7 @@ impl Shared {
     fn next(&self) -> Option<Task> {
         let mut due = self.due();
         while !self.is_stopped() {
-            match due.next(Instant::now(), self.packs.are_a_crowd()) {
+            match due.next(Instant::now(), self.packs.is_merge_urgent()) {
                 Next::Now(task) => return Some(task),
                 Next::Later(time) => due = self.wait(due, time),
             }
@@ -227,7 +227,7 @@ impl Shared {
             Task::RebuildIndexes => {
                 // If git collects garbage, once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
-                self.note_packs(tell(self.packs.mend()));
+                self.note_packs(tell(self.packs.rebuild_lost_indexes()));
                 if is_collecting {
                     self.due().plan(Task::RebuildIndexes, Instant::now());
                 }
@@ -240,9 +240,9 @@ impl Shared {
     fn tidy(&self, rounds: &mut Rounds) {
         let is_long_ago = |at: Option<Instant>| at.is_none_or(|at| at.elapsed() >= LOOK_WAIT);
         let mut is_tidier = false;
-        if !self.graph.layout().keeps_objects {
+        if !self.graph.layout().has_precious_objects {
             is_tidier = tell(merge_small(&self.packs, &self.stop)) == Some(true);
-            if is_long_ago(rounds.loose_looked_at) && !self.packs.are_a_crowd() {
+            if is_long_ago(rounds.loose_looked_at) && !self.packs.is_merge_urgent() {
                 let packed = tell(pack_loose(&self.packs, &self.stop)) == Some(true);
                 rounds.loose_looked_at = (!packed).then(Instant::now);
                 self.note_packs(Some(packed));
@@ -250,7 +250,9 @@ impl Shared {
             }
             self.sweep(rounds);
         }
-        if is_long_ago(rounds.graph_looked_at) && !self.packs.are_a_crowd() && !self.packs.is_git_collecting()
+        if is_long_ago(rounds.graph_looked_at)
+            && !self.packs.is_merge_urgent()
+            && !self.packs.is_git_collecting()
         {
             tell(reflogs::expire(&self.graph, &self.barrier));
             rounds.owes_statistics |= tell(self.graph.write_if_due()) == Some(true);
@@ -269,7 +271,7 @@ impl Shared {
     fn sweep(&self, rounds: &mut Rounds) {
         let is_quiet = rounds.sweep_at.is_some_and(|at| at <= Instant::now());
         if is_quiet || self.due().hurry || self.packs.obsolete().are_many() {
-            self.note_packs(tell(self.packs.sweep()));
+            self.note_packs(tell(self.packs.remove_obsolete()));
         }
         let is_left = self.packs.obsolete().len() > 0;
         rounds.sweep_at = is_left.then(|| Instant::now() + SWEEP_WAIT);
@@ -284,7 +286,7 @@ impl Shared {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        let known = self.checkpoint.read().filter(|known| !known.after_restart);
+        let known = self.checkpoint.read().filter(|known| !known.after_reboot);
         let (Some(root), Some(known)) = (&self.graph.layout().work_tree, known) else { return Ok(()) };
         self.barrier.file_system(root)?;
         self.checkpoint.write_flushed(known.revision)

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sha1::{Digest as _, Sha1};
 
 use crate::store::StoreError;
-use crate::store::git::object::id::{Kind, Oid};
+use crate::store::git::object::id::{ObjectKind, Oid};
 use crate::store::git::odb::inflate::damaged;
 use crate::store::git::odb::objects::{OBJECT_BYTES_MAX, Objects};
 use crate::store::git::odb::pack::{Base, ObjectPlace, Pack, parse_head};
@@ -38,7 +38,7 @@ struct Source {
 /// A packed object.
 pub(crate) struct Packed<'a> {
     /// Its kind, or the base of a delta.
-    pub(crate) kind: Result<Kind, Oid>,
+    pub(crate) kind: Result<ObjectKind, Oid>,
     /// The length of its content or of its delta, in bytes.
     pub(crate) len: u64,
     /// The encoded kind and length.
@@ -135,7 +135,7 @@ impl Source {
         let found = parse_head(bytes, start)?;
         let kind = match found.kind {
             // Our packs contain neither.
-            Ok(Kind::Tag) | Err(Base::Named(_)) => return None,
+            Ok(ObjectKind::Tag) | Err(Base::Named(_)) => return None,
             Ok(kind) => Ok(kind),
             Err(Base::At(at)) => {
                 let index = self.places.binary_search_by_key(&at, |(_, at)| *at).ok()?;

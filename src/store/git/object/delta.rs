@@ -44,7 +44,7 @@ pub(crate) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
 
 /// Applies a delta; returns the length of the result and at most `len_max` bytes of it (`patch-delta.c` in git), or
 /// `None` if the delta does not fit the base.
-pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Option<(u64, Vec<u8>)> {
+pub(crate) fn patch(base: &[u8], delta: &[u8], len_max: usize) -> Option<(u64, Vec<u8>)> {
     let mut rest = delta.iter();
     let (base_len, target_len) = (read_varint(&mut rest)?, read_varint(&mut rest)?);
     let wanted = target_len.min(len_max);
@@ -131,7 +131,7 @@ mod tests {
     use crate::store::git::object::tree::{FILE, Pointer, RawTree};
 
     fn apply(base: &[u8], delta: &[u8]) -> Vec<u8> {
-        applied(base, delta, usize::MAX).unwrap().1
+        patch(base, delta, usize::MAX).unwrap().1
     }
 
     proptest! {
@@ -164,9 +164,9 @@ mod tests {
         let splice = Splice { at: 90, old: vec![1, 2, 3], new: base[90..95].to_vec() };
         let delta = back(base.len(), &splice);
         for len in 0..delta.len() {
-            assert_eq!(applied(&base, &delta[..len], usize::MAX), None, "{len}");
+            assert_eq!(patch(&base, &delta[..len], usize::MAX), None, "{len}");
         }
-        assert_eq!(applied(&base[1..], &delta, usize::MAX), None);
+        assert_eq!(patch(&base[1..], &delta, usize::MAX), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct HashMidstates {
 
 impl HashMidstates {
     /// Returns the id of a tree that equals the previously hashed tree up to the byte `same_len`.
-    pub(crate) fn name(&mut self, tree: &[u8], same_len: usize) -> Oid {
+    pub(crate) fn hash_tree(&mut self, tree: &[u8], same_len: usize) -> Oid {
         if self.states.is_empty() || self.len != tree.len() {
             let header = format!("tree {}\0", tree.len());
             self.states = vec![Sha1::new().chain_update(header)];
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
     use crate::random::cases;
-    use crate::store::git::object::id::{Kind, name};
+    use crate::store::git::object::id::{ObjectKind, hash_object};
 
     proptest! {
         #![proptest_config(cases(64))]
@@ -56,11 +56,11 @@ mod tests {
         ) {
             let mut tree = vec![7; len];
             let mut midstates = HashMidstates::default();
-            prop_assert_eq!(midstates.name(&tree, 0), name(Kind::Tree, &tree).unwrap());
+            prop_assert_eq!(midstates.hash_tree(&tree, 0), hash_object(ObjectKind::Tree, &tree).unwrap());
             for (index, byte, more) in changes {
                 let at = index.index(tree.len() + 1);
                 tree.splice(at..(at + 1).min(tree.len()), vec![byte; more]);
-                prop_assert_eq!(midstates.name(&tree, at), name(Kind::Tree, &tree).unwrap());
+                prop_assert_eq!(midstates.hash_tree(&tree, at), hash_object(ObjectKind::Tree, &tree).unwrap());
             }
         }
     }

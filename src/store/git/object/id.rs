@@ -15,7 +15,7 @@ pub(crate) type Oid = [u8; 20];
 
 /// The kinds of objects, with their type numbers in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectKind {
     Commit = 1,
     Tree = 2,
     Blob = 3,
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Tag = 4,
 }
 
-impl Kind {
+impl ObjectKind {
     pub(crate) const ALL: [Self; 4] = [Self::Commit, Self::Tree, Self::Blob, Self::Tag];
 
     /// The word for the kind in an object's header.
@@ -42,9 +42,9 @@ impl Kind {
 /// # Errors
 ///
 /// Refuses content that was crafted to collide with other content under SHA-1.
-pub(crate) fn name(kind: Kind, content: &[u8]) -> Result<Oid, StoreError> {
+pub(crate) fn hash_object(kind: ObjectKind, content: &[u8]) -> Result<Oid, StoreError> {
     let header = format!("{} {}\0", kind.word(), content.len());
-    if kind == Kind::Tree {
+    if kind == ObjectKind::Tree {
         return Ok(Sha1::new().chain_update(header).chain_update(content).finalize().into());
     }
     let mut hasher = sha1_checked::Sha1::new();
@@ -96,12 +96,21 @@ mod tests {
     #[test]
     fn objects_have_the_names_that_git_gives_them() {
         // `git hash-object` of an empty file and of "hello\n", and the empty tree.
-        assert_eq!(hex(&name(Kind::Blob, b"").unwrap()), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
-        assert_eq!(hex(&name(Kind::Blob, b"hello\n").unwrap()), "ce013625030ba8dba906f756967f9e9ca394464a");
-        assert_eq!(hex(&name(Kind::Tree, b"").unwrap()), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");
+        assert_eq!(
+            hex(&hash_object(ObjectKind::Blob, b"").unwrap()),
+            "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+        );
+        assert_eq!(
+            hex(&hash_object(ObjectKind::Blob, b"hello\n").unwrap()),
+            "ce013625030ba8dba906f756967f9e9ca394464a"
+        );
+        assert_eq!(
+            hex(&hash_object(ObjectKind::Tree, b"").unwrap()),
+            "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        );
         let mut pieces = BlobHasher::new(6);
         pieces.update(b"hel");
         pieces.update(b"lo\n");
-        assert_eq!(*pieces.finish().as_bytes(), name(Kind::Blob, b"hello\n").unwrap());
+        assert_eq!(*pieces.finish().as_bytes(), hash_object(ObjectKind::Blob, b"hello\n").unwrap());
     }
 }

@@ -17,7 +17,7 @@ use std::slice;
 
 use sha1::{Digest as _, Sha1};
 
-use crate::store::git::object::id::{Kind, Oid, unhex};
+use crate::store::git::object::id::{ObjectKind, Oid, unhex};
 use crate::store::git::object::zlib::{self, Deflater};
 
 /// The type number of a delta against an earlier object of the same pack.
@@ -41,7 +41,7 @@ pub(crate) struct PackBuilder {
 
 /// A pack, ready to be written to disk.
 #[derive(Debug)]
-pub(crate) struct Pack {
+pub(crate) struct EncodedPack {
     pub(crate) pack: Vec<u8>,
     pub(crate) index: Vec<u8>,
 }
@@ -74,7 +74,7 @@ impl PackBuilder {
     }
 
     /// Adds a whole object, unless the pack already has it.
-    pub(crate) fn add(&mut self, kind: Kind, oid: Oid, content: &[u8]) {
+    pub(crate) fn add(&mut self, kind: ObjectKind, oid: Oid, content: &[u8]) {
         self.put(oid, &entry_header(kind as u8, content.len() as u64), content);
     }
 
@@ -112,13 +112,13 @@ impl PackBuilder {
         self.offsets.get(oid).copied()
     }
 
-    pub(crate) fn finish(mut self) -> Pack {
+    pub(crate) fn finish(mut self) -> EncodedPack {
         let count = u32::try_from(self.objects.len()).expect("offsets of four bytes bound the number");
         self.bytes[8..12].copy_from_slice(&count.to_be_bytes());
         let checksum: Oid = Sha1::digest(&self.bytes).into();
         self.bytes.extend_from_slice(&checksum);
         let index = encode_index(&mut self.objects, &checksum);
-        Pack { pack: self.bytes, index }
+        EncodedPack { pack: self.bytes, index }
     }
 
     fn record(&mut self, oid: Oid, start: usize) {

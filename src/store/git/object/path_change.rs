@@ -11,7 +11,7 @@ pub(crate) struct PathChange {
     pub(crate) before: Option<Pointer>,
     /// The contents that the commits between the old head and the new one have. The work tree may already contain
     /// one of them: an edit that was committed on behalf of a person.
-    pub(crate) passed: BTreeSet<Option<BlobId>>,
+    pub(crate) intermediate_blobs: BTreeSet<Option<BlobId>>,
     pub(crate) after: Option<Pointer>,
     /// The content of `after`, if it is known.
     pub(crate) content: Option<Vec<u8>>,

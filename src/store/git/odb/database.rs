@@ -75,7 +75,7 @@ impl Database {
 
     /// Returns the folders, always read again, for a reader that did not find an object. Modification times can
     /// miss the second of two changes within one tick.
-    pub(crate) fn again(&self) -> Arc<KnownFolders> {
+    pub(crate) fn reload(&self) -> Arc<KnownFolders> {
         self.unless(|_| false)
     }
 

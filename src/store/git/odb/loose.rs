@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use crate::store::git::object::id::Kind;
+use crate::store::git::object::id::ObjectKind;
 use crate::store::git::odb::inflate::{Inflater, damaged};
 
 /// The longest header: the longest kind, a length of twenty digits, a space and a NUL.
@@ -13,7 +13,7 @@ const HEADER_LEN_MAX: usize = 28;
 /// An object, or the requested part of it.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundObject {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ObjectKind,
     pub(crate) len: u64,
     /// Its content, truncated to the requested length.
     pub(crate) content: Arc<Vec<u8>>,
@@ -36,8 +36,8 @@ pub(crate) fn read(file: File, inflater: &mut Inflater, len_max: usize) -> io::R
     Ok(FoundObject { kind, len, content })
 }
 
-fn parse_header(header: &[u8]) -> Option<(Kind, u64)> {
+fn parse_header(header: &[u8]) -> Option<(ObjectKind, u64)> {
     let (word, len) = std::str::from_utf8(header).ok()?.split_once(' ')?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word)?;
+    let kind = ObjectKind::ALL.into_iter().find(|kind| kind.word() == word)?;
     Some((kind, len.parse().ok()?))
 }

@@ -13,7 +13,7 @@ use crate::store::cache::Cache;
 use crate::store::git::disk::open;
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
-use crate::store::git::object::id::{self, Kind, Oid, hex};
+use crate::store::git::object::id::{self, ObjectKind, Oid, hex};
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::odb::database::{Database, KnownFolders, ObjectFolder};
 use crate::store::git::odb::inflate::{Inflater, damaged};
@@ -71,7 +71,7 @@ impl Objects {
     }
 
     /// Forgets the known packs and everything that was read.
-    pub(crate) fn close(&mut self) {
+    pub(crate) fn clear_caches(&mut self) {
         *self = Self::new(&self.database);
     }
 
@@ -86,7 +86,7 @@ impl Objects {
     }
 
     /// Returns the kind of an object; `None` if it does not exist.
-    pub(crate) fn kind(&mut self, oid: &Oid) -> Result<Option<Kind>, StoreError> {
+    pub(crate) fn kind(&mut self, oid: &Oid) -> Result<Option<ObjectKind>, StoreError> {
         Ok(self.read(oid, 0)?.map(|found| found.kind))
     }
 
@@ -120,36 +120,36 @@ impl Objects {
         take: impl FnOnce(&RawCommit<'_>) -> T,
     ) -> Result<T, StoreError> {
         let oid = revision.as_bytes();
-        let found = self.expect(Kind::Commit, oid, COMMIT_BYTES_MAX)?;
+        let found = self.read_existing(ObjectKind::Commit, oid, COMMIT_BYTES_MAX)?;
         let is_cut = found.len > found.content.len() as u64;
         let commit = RawCommit::parse(&found.content, is_cut);
-        Ok(take(&commit.map_err(|why| corrupt(Kind::Commit, oid, why))?))
+        Ok(take(&commit.map_err(|why| corrupt(ObjectKind::Commit, oid, why))?))
     }
 
     /// Returns a tree for lookups by name.
     pub(crate) fn tree(&mut self, id: TreeId) -> Result<RawTree, StoreError> {
         let bytes = self.raw_tree(id)?;
         RawTree::parse(Arc::unwrap_or_clone(bytes))
-            .map_err(|error| corrupt(Kind::Tree, id.as_bytes(), error.to_string()))
+            .map_err(|error| corrupt(ObjectKind::Tree, id.as_bytes(), error.to_string()))
     }
 
     pub(crate) fn raw_tree(&mut self, id: TreeId) -> Result<Arc<Vec<u8>>, StoreError> {
-        self.whole(Kind::Tree, id.as_bytes())
+        self.whole(ObjectKind::Tree, id.as_bytes())
     }
 
     /// Returns the content of a collection file, truncated to [`FILE_BYTES_KEPT_MAX`] like that of a saved file.
     pub(crate) fn content(&mut self, id: BlobId) -> Result<Arc<Vec<u8>>, StoreError> {
-        Ok(self.expect(Kind::Blob, id.as_bytes(), FILE_BYTES_KEPT_MAX)?.content)
+        Ok(self.read_existing(ObjectKind::Blob, id.as_bytes(), FILE_BYTES_KEPT_MAX)?.content)
     }
 
     /// Returns the whole content of a file, for the work tree.
     pub(crate) fn blob(&mut self, id: BlobId) -> Result<Vec<u8>, StoreError> {
-        self.whole(Kind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
+        self.whole(ObjectKind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
     }
 
     /// Returns the whole content of an object.
-    pub(crate) fn whole(&mut self, kind: Kind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
-        let found = self.expect(kind, oid, OBJECT_BYTES_MAX)?;
+    pub(crate) fn whole(&mut self, kind: ObjectKind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
+        let found = self.read_existing(kind, oid, OBJECT_BYTES_MAX)?;
         if found.len > OBJECT_BYTES_MAX as u64 {
             return Err(damage_of(kind, oid, Damage::TooLarge(found.len)));
         }
@@ -157,7 +157,12 @@ impl Objects {
     }
 
     /// Reads an object that must exist and be of this kind.
-    fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<FoundObject, StoreError> {
+    fn read_existing(
+        &mut self,
+        kind: ObjectKind,
+        oid: &Oid,
+        len_max: usize,
+    ) -> Result<FoundObject, StoreError> {
         let found = self.read(oid, len_max).map_err(|error| match error {
             StoreError::Damaged { damage, .. } => damage_of(kind, oid, damage),
             error => error,
@@ -218,7 +223,7 @@ impl Objects {
         match fault {
             None => Ok(None),
             Some(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(corrupt(Kind::Blob, oid, error.to_string()))
+                Err(corrupt(ObjectKind::Blob, oid, error.to_string()))
             }
             Some(source) => Err(StoreError::at("read", &known.folders[0].path, source)),
         }
@@ -230,7 +235,7 @@ impl Objects {
             return self.resolve(pack, at, len_max);
         }
         let mut found = self.resolve(pack, at, OBJECT_BYTES_MAX)?;
-        if id::name(found.kind, &found.content).ok() != Some(*oid) {
+        if id::hash_object(found.kind, &found.content).ok() != Some(*oid) {
             return Err(damaged("the index of its pack leads to another one"));
         }
         if found.content.len() > len_max {
@@ -275,10 +280,11 @@ impl Objects {
             }
             self.bases.put((pack_id, at), found.clone(), found.content.len());
             let room = if deltas.is_empty() { len_max } else { OBJECT_BYTES_MAX };
-            let (len, content) = delta::applied(&found.content, &delta, room)
+            let (len, content) = delta::patch(&found.content, &delta, room)
                 .ok_or_else(|| damaged("a delta does not fit what it is against"))?;
             (at, found) = (next, FoundObject { kind: found.kind, len, content: Arc::new(content) });
-            if deltas.is_empty() && found.kind == Kind::Tree && found.content.len() as u64 == found.len {
+            if deltas.is_empty() && found.kind == ObjectKind::Tree && found.content.len() as u64 == found.len
+            {
                 // The next tree of a walk is usually a delta against this one.
                 self.bases.put((pack_id, at), found.clone(), found.content.len());
             }
@@ -291,7 +297,7 @@ impl Objects {
     }
 
     fn look_again(&mut self) -> Arc<KnownFolders> {
-        let known = self.database.again();
+        let known = self.database.reload();
         if self.known.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &known)) {
             // A new pack may get the address of one that is gone.
             self.bases = Cache::new(BASES_BYTES_MIN);
@@ -306,11 +312,11 @@ fn loose_path(folder: &ObjectFolder, oid: &Oid) -> std::path::PathBuf {
     folder.path.join(&name[..2]).join(&name[2..])
 }
 
-fn damage_of(kind: Kind, oid: &Oid, damage: Damage) -> StoreError {
+fn damage_of(kind: ObjectKind, oid: &Oid, damage: Damage) -> StoreError {
     StoreError::Damaged { kind: kind.word(), id: hex(oid), damage }
 }
 
 /// Creates the error for an object that exists and is malformed.
-pub(crate) fn corrupt(kind: Kind, oid: &Oid, why: impl Into<String>) -> StoreError {
+pub(crate) fn corrupt(kind: ObjectKind, oid: &Oid, why: impl Into<String>) -> StoreError {
     damage_of(kind, oid, Damage::Corrupt(why.into()))
 }

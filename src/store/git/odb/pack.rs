@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sha1::{Digest as _, Sha1};
 
 use crate::store::git::disk::open;
-use crate::store::git::object::id::{Kind, Oid};
+use crate::store::git::object::id::{ObjectKind, Oid};
 use crate::store::git::object::pack::{OFS_DELTA, read_distance};
 use crate::store::git::odb::inflate::{Inflater, damaged};
 
@@ -50,7 +50,7 @@ pub(crate) struct Pack {
 #[derive(Debug)]
 pub(crate) struct ObjectHeader {
     /// The kind; a delta has the kind of its base.
-    pub(crate) kind: Result<Kind, Base>,
+    pub(crate) kind: Result<ObjectKind, Base>,
     /// The length of the content, or of the delta.
     pub(crate) len: u64,
     /// The length of the header; a zlib stream follows.
@@ -173,7 +173,7 @@ pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<ObjectHeader> {
             rest = behind.iter();
             Err(Base::Named(oid(name)))
         }
-        number => Ok(Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?),
+        number => Ok(ObjectKind::ALL.into_iter().find(|kind| *kind as u8 == number)?),
     };
     Some(ObjectHeader { kind, len, head_len: bytes.len() - rest.len() })
 }

@@ -18,7 +18,7 @@ const SHARE_LEN: usize = 256;
 pub(crate) type Work<'a> = dyn Fn(&mut Objects, Range<usize>) -> Result<(), StoreError> + Sync + 'a;
 
 /// Does work on `len` items, on all cores if there are enough to share.
-pub(crate) fn share(objects: &mut Objects, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
+pub(crate) fn run_parallel(objects: &mut Objects, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
     // Counting the cores reads files of the system, so it is done only when there is much to do.
     let cores = || thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     let threads = if len > SHARE_LEN { cores().min(len.div_ceil(SHARE_LEN)) } else { 1 };
@@ -43,6 +43,6 @@ pub(crate) fn share(objects: &mut Objects, len: usize, work: &Work<'_>) -> Resul
         others.fold(own, Result::and)
     });
     // The cache for so many items is of no use for what follows.
-    objects.close();
+    objects.clear_caches();
     done
 }

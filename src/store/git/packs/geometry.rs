@@ -34,7 +34,7 @@ pub(crate) const fn objects_of(index_len: u64) -> u64 {
 
 /// Chooses which of the packs, smallest first, to merge into one: at least two, and as many as are small relative
 /// to all smaller ones, unless the result would be too large.
-pub(crate) fn chosen(sized: &[PackSize]) -> &[PackSize] {
+pub(crate) fn packs_to_merge(sized: &[PackSize]) -> &[PackSize] {
     let mut smaller = 0;
     let mut count = 2;
     for (index, pack) in sized.iter().enumerate() {
@@ -54,7 +54,7 @@ pub(crate) fn chosen(sized: &[PackSize]) -> &[PackSize] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::git::object::id::{Kind, name};
+    use crate::store::git::object::id::{ObjectKind, hash_object};
     use crate::store::git::object::pack::PackBuilder;
 
     fn pack(objects: u64, bytes: u64) -> PackSize {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn count(objects: &[u64]) -> usize {
-        chosen(&objects.iter().map(|objects| pack(*objects, 1)).collect::<Vec<_>>()).len()
+        packs_to_merge(&objects.iter().map(|objects| pack(*objects, 1)).collect::<Vec<_>>()).len()
     }
 
     #[test]
@@ -78,14 +78,18 @@ mod tests {
         let mut builder = PackBuilder::new();
         for number in 0..1_000_u32 {
             let content = number.to_string();
-            builder.add(Kind::Blob, name(Kind::Blob, content.as_bytes()).unwrap(), content.as_bytes());
+            builder.add(
+                ObjectKind::Blob,
+                hash_object(ObjectKind::Blob, content.as_bytes()).unwrap(),
+                content.as_bytes(),
+            );
         }
         assert_eq!(objects_of(builder.finish().index.len() as u64), 1_000);
     }
 
     #[test]
     fn a_merged_pack_stays_below_the_largest_size() {
-        assert_eq!(chosen(&vec![pack(1, MERGED_BYTES_MAX / 3); 30]).len(), 3);
+        assert_eq!(packs_to_merge(&vec![pack(1, MERGED_BYTES_MAX / 3); 30]).len(), 3);
     }
 
     #[test]
@@ -97,7 +101,7 @@ mod tests {
             packs.push(pack(1, 1));
             if packs.len() > PACKS_MAX {
                 packs.sort_unstable();
-                let len = chosen(&packs).len();
+                let len = packs_to_merge(&packs).len();
                 let objects = packs.drain(..len).map(|pack| pack.objects).sum();
                 copied += objects;
                 packs.push(pack(objects, 1));

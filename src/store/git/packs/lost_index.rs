@@ -20,13 +20,13 @@ use std::sync::{MutexGuard, PoisonError};
 use git2::{ErrorClass, Indexer};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
+use crate::store::git::disk::barrier::{UnflushedFile, remove_if_there};
 use crate::store::git::packs::store::{Packs, is_ours};
 
 impl Packs {
     /// Repairs our packs that earlier processes left without an index, including packs that were being written.
     /// Only for the holder of the service lock.
-    pub(crate) fn mend_left(&self) -> Result<(), StoreError> {
+    pub(crate) fn rebuild_all_lost_indexes(&self) -> Result<(), StoreError> {
         for name in self.without_index() {
             let is_marked = self.keep_files.is_ours(&name);
             let is_ours = is_marked || is_ours(&name);
@@ -38,7 +38,7 @@ impl Packs {
     }
 
     /// Repairs our packs that are not being written; returns whether any was repaired.
-    pub(crate) fn mend(&self) -> Result<bool, StoreError> {
+    pub(crate) fn rebuild_lost_indexes(&self) -> Result<bool, StoreError> {
         let mut is_mended = false;
         for name in self.without_index() {
             // The order of the checks matters: the index has its name by the time the `.keep` file is removed.
@@ -71,7 +71,7 @@ impl Packs {
             Err(error) if is_damage(&error) => return Ok(false),
             Err(source) => return Err(StoreError::at("make the index of", &pack, source)),
         };
-        let draft = Unflushed::write(self.draft_path(name, "idx"), &index)?;
+        let draft = UnflushedFile::write(self.draft_path(name, "idx"), &index)?;
         self.barrier.files(&[&draft])?;
         self.give_name(&draft, name, "idx")?;
         self.barrier.folder(self.folder())?;

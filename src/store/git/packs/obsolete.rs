@@ -77,13 +77,13 @@ impl ObsoletePacks {
 impl Packs {
     /// Removes the parts of merged packs, except those that something has come to depend on; those stay as
     /// duplicates. Returns whether any were removed.
-    pub(crate) fn sweep(&self) -> Result<bool, StoreError> {
+    pub(crate) fn remove_obsolete(&self) -> Result<bool, StoreError> {
         let parts = self.obsolete().parts.clone();
         if parts.is_empty() {
             return Ok(false);
         }
         let names: Vec<String> = parts.iter().map(|(part, _)| part.clone()).collect();
-        let free: BTreeSet<String> = self.free(&names)?.into_iter().collect();
+        let free: BTreeSet<String> = self.removable(&names)?.into_iter().collect();
         let mut removed_len = 0;
         // In this order the pack that a part was merged into exists even if it is obsolete itself.
         for (part, whole) in &parts {
@@ -111,7 +111,7 @@ impl Packs {
     }
 
     /// Returns those of some packs that nothing depends on at this moment; none while git collects garbage.
-    pub(crate) fn free(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn removable(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
         if self.is_git_collecting() || self.folder().join("multi-pack-index.d").is_dir() {
             return Ok(Vec::new());
         }

@@ -5,7 +5,7 @@
 //! write produces the same pack again.
 //!
 //! A pack that is being written has a `.keep` file until its [`KeepFile`] is dropped; see `keep_files`. Leftovers
-//! of a kill or a power cut are repaired at the next start ([`Packs::mend_left`], [`Packs::clean_up`]), and
+//! of a kill or a power cut are repaired at the next start ([`Packs::rebuild_all_lost_indexes`], [`Packs::clean_up`]), and
 //! recognised as follows:
 //!
 //! | left behind | interrupted operation | remedy |
@@ -31,10 +31,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
+use crate::store::git::disk::barrier::{Barrier, UnflushedFile, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::Oid;
-use crate::store::git::object::pack::{Pack, is_name};
+use crate::store::git::object::pack::{EncodedPack, is_name};
 use crate::store::git::odb;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::packs::keep_files::KeepFiles;
@@ -121,7 +121,7 @@ impl Packs {
     }
 
     /// Reports whether there are so many packs that merging them can't wait.
-    pub(crate) fn are_a_crowd(&self) -> bool {
+    pub(crate) fn is_merge_urgent(&self) -> bool {
         self.small_len.load(Ordering::Relaxed) >= CROWD_LEN
     }
 
@@ -162,7 +162,7 @@ impl Packs {
             }
             self.keep_files.remove(&name);
         }
-        self.sweep()?;
+        self.remove_obsolete()?;
         let mut indexed = self.names_with("idx");
         indexed.retain(|name| is_ours(name) && !self.file(name, "pack").exists());
         indexed.iter().try_for_each(|name| remove_if_there(&self.file(name, "idx")))
@@ -192,8 +192,8 @@ impl Packs {
     /// whose objects exist elsewhere too needs no protection.
     pub(crate) fn write(
         self: &Arc<Self>,
-        pack: &Pack,
-        others: &[&Unflushed],
+        pack: &EncodedPack,
+        others: &[&UnflushedFile],
     ) -> Result<KeepFile, StoreError> {
         self.barrier.make_folder(self.objects(), &self.folder)?;
         let name = new_name();
@@ -203,8 +203,8 @@ impl Packs {
         Ok(KeepFile { packs: Arc::clone(self), name })
     }
 
-    fn put(&self, name: &str, pack: &Pack, others: &[&Unflushed]) -> Result<(), StoreError> {
-        let write = |ending, bytes| Unflushed::write(self.draft_path(name, ending), bytes);
+    fn put(&self, name: &str, pack: &EncodedPack, others: &[&UnflushedFile]) -> Result<(), StoreError> {
+        let write = |ending, bytes| UnflushedFile::write(self.draft_path(name, ending), bytes);
         let (content, index) = (write("pack", &pack.pack)?, write("idx", &pack.index)?);
         self.barrier.files(&[&[&content, &index], others].concat())?;
         // The `.keep` file is created before the pack, and the pack before the index, which readers look for first.
@@ -215,7 +215,7 @@ impl Packs {
     }
 
     /// Renames a draft to its final name.
-    pub(super) fn give_name(&self, file: &Unflushed, name: &str, ending: &str) -> Result<(), StoreError> {
+    pub(super) fn give_name(&self, file: &UnflushedFile, name: &str, ending: &str) -> Result<(), StoreError> {
         let path = self.file(name, ending);
         let finish = || {
             // As for git's own packs: read-only, and readable by those who may read any new file.

@@ -9,12 +9,12 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::odb::objects::Objects;
-use crate::store::git::odb::parallel::share;
+use crate::store::git::odb::parallel::run_parallel;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::diff::compare;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::trees::{Trees, levels};
-use crate::store::git::read::walk::{Search, Walker, cut_off, follow};
+use crate::store::git::read::walk::{Search, Walker, shallow_boundary, walk_first_parents};
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, Commit, CommitChanges, Commits, EachContent, FileChange, StoreError};
@@ -43,8 +43,8 @@ impl Reader {
     }
 
     /// Drops all caches, because the repository has changed behind them.
-    pub(crate) fn close(&mut self) {
-        self.objects.close();
+    pub(crate) fn clear_caches(&mut self) {
+        self.objects.clear_caches();
         self.trees = None;
     }
 
@@ -104,7 +104,7 @@ impl Commits for Reader {
 
     fn contents(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         let (places, others) = self.recent_commits.contents(blobs, each);
-        share(&mut self.objects, others.len(), &|objects, range| {
+        run_parallel(&mut self.objects, others.len(), &|objects, range| {
             for index in range {
                 match objects.content(others[index]) {
                     Ok(content) => each(places[index], Ok(&content)),
@@ -120,16 +120,16 @@ impl Commits for Reader {
         from: Revision,
         each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
     ) -> Result<(), StoreError> {
-        let cut = cut_off(&self.layout)?;
+        let cut = shallow_boundary(&self.layout)?;
         let mut walker = Walker::new(&mut self.objects, &self.layout.folder, &cut);
-        follow(&cut, from, |revision| {
-            let CommitChanges { commit, changes, .. } = walker.step(revision)?;
+        walk_first_parents(&cut, from, |revision| {
+            let CommitChanges { commit, changes, .. } = walker.commit_changes(revision)?;
             Ok(if each(&commit, &changes) { commit.parents.first().copied() } else { None })
         })
     }
 
     fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
-        follow(&cut_off(&self.layout)?, from, |revision| {
+        walk_first_parents(&shallow_boundary(&self.layout)?, from, |revision| {
             let commit = self.objects.commit(revision, |commit| commit.to_commit(revision))?;
             Ok(if each(&commit) { commit.parents.first().copied() } else { None })
         })
@@ -144,8 +144,8 @@ impl Commits for Reader {
             return Ok(false);
         }
         let mut search = Search::begin(self, Some(ancestor), descendant)?;
-        while !search.above.contains(&ancestor) && search.next()?.is_some() {}
-        Ok(search.above.contains(&ancestor))
+        while !search.reached_by_descendant.contains(&ancestor) && search.next()?.is_some() {}
+        Ok(search.reached_by_descendant.contains(&ancestor))
     }
 
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
@@ -160,7 +160,7 @@ impl Commits for Reader {
         }
         // Commits of the same second come in any order, so the other side is followed back as far as this one.
         search.follow_ancestor(oldest)?;
-        found.retain(|revision| !search.below.contains(revision));
+        found.retain(|revision| !search.reached_by_ancestor.contains(revision));
         Ok(found)
     }
 

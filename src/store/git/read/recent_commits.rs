@@ -55,7 +55,7 @@ impl RecentCommits {
     }
 
     /// Returns a remembered commit with its changes.
-    pub(crate) fn step(&self, revision: Revision) -> Option<CommitChanges> {
+    pub(crate) fn commit_changes(&self, revision: Revision) -> Option<CommitChanges> {
         self.with(|known| known.steps.get(&revision).cloned())
     }
 
@@ -125,8 +125,8 @@ mod tests {
     fn the_newest_commits_are_known_and_the_oldest_are_forgotten() {
         let fresh = RecentCommits::default();
         (0..STEPS_MAX + 2).for_each(|number| fresh.remember(vec![step(number)]));
-        assert_eq!(fresh.step(revision(1)), None);
-        assert_eq!(fresh.step(revision(2)), Some(step(2)));
+        assert_eq!(fresh.commit_changes(revision(1)), None);
+        assert_eq!(fresh.commit_changes(revision(2)), Some(step(2)));
         assert_eq!(fresh.first_parent(revision(STEPS_MAX + 1)), Some(Some(revision(STEPS_MAX))));
         assert_eq!(fresh.first_parent(revision(1)), None);
     }

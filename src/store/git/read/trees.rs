@@ -65,7 +65,7 @@ impl Reader {
     fn folders(&mut self, revision: Revision, root: TreeId) -> Result<Vec<Pointer>, StoreError> {
         let levels = levels(&mut self.objects, root, &self.layout.folder)?;
         let Some(other) = levels.last().filter(|last| !last.is_folder()) else { return Ok(levels) };
-        let what = match other.entry() {
+        let what = match other.tree_entry() {
             TreeEntry::Special(what) => what.to_string(),
             TreeEntry::File(_) => "a file".to_owned(),
         };

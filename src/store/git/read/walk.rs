@@ -23,7 +23,7 @@ pub(super) type Bytes = Arc<Vec<u8>>;
 
 /// Calls `read` for `from` and then for each commit that it returns, until it returns none or the history is cut off
 /// or can't be read.
-pub(crate) fn follow(
+pub(crate) fn walk_first_parents(
     cut: &HashSet<Revision>,
     from: Revision,
     mut read: impl FnMut(Revision) -> Result<Option<Revision>, StoreError>,
@@ -39,13 +39,13 @@ pub(crate) fn follow(
 }
 
 /// Finds the folder's tree in commit after commit. Remembers the last result, because neighbours usually share it.
-pub(super) struct FollowedFolder<'a> {
+pub(super) struct FolderFinder<'a> {
     pub(super) objects: &'a mut Objects,
     parts: &'a [String],
     last: Option<(TreeId, Option<TreeId>)>,
 }
 
-impl<'a> FollowedFolder<'a> {
+impl<'a> FolderFinder<'a> {
     /// Follows the folder whose path has these parts.
     pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String]) -> Self {
         Self { objects, parts, last: None }
@@ -80,7 +80,7 @@ struct ReadCommit {
 
 /// Reads commits with their changes one after the other; neighbours, newest first, share what is read.
 pub(super) struct Walker<'a> {
-    folder: FollowedFolder<'a>,
+    folder: FolderFinder<'a>,
     /// The commits whose parents a shallow clone lacks.
     cut: &'a HashSet<Revision>,
     /// The parent of the previous step, which is usually requested next.
@@ -95,7 +95,7 @@ impl<'a> Walker<'a> {
         parts: &'a [String],
         cut: &'a HashSet<Revision>,
     ) -> Self {
-        Self { folder: FollowedFolder::new(objects, parts), cut, parent: None, tree: None }
+        Self { folder: FolderFinder::new(objects, parts), cut, parent: None, tree: None }
     }
 
     /// Returns a commit and what it changed.
@@ -103,7 +103,7 @@ impl<'a> Walker<'a> {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] when the commit itself can't be read.
-    pub(super) fn step(&mut self, revision: Revision) -> Result<CommitChanges, StoreError> {
+    pub(super) fn commit_changes(&mut self, revision: Revision) -> Result<CommitChanges, StoreError> {
         let ReadCommit { commit, root, flaw } = match self.parent.take() {
             Some(read) if read.commit.revision == revision => read,
             _ => self.read_commit(revision)?,
@@ -186,7 +186,7 @@ fn damage(error: StoreError) -> Result<String, StoreError> {
 }
 
 /// Returns the commits whose parents a shallow clone lacks (git's file `shallow`: one id per line).
-pub(crate) fn cut_off(layout: &Layout) -> Result<HashSet<Revision>, StoreError> {
+pub(crate) fn shallow_boundary(layout: &Layout) -> Result<HashSet<Revision>, StoreError> {
     let text = read_if_there(&layout.common_dir.join("shallow"))?.unwrap_or_default();
     Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).map(Revision::new).collect())
 }
@@ -205,9 +205,9 @@ pub(super) struct Search<'a> {
     cut: HashSet<Revision>,
     queue: BinaryHeap<(DateTime<Utc>, Revision, Side)>,
     /// The commits seen so far that the ancestor reaches.
-    pub(super) below: HashSet<Revision>,
+    pub(super) reached_by_ancestor: HashSet<Revision>,
     /// The commits seen so far that the descendant reaches.
-    pub(super) above: HashSet<Revision>,
+    pub(super) reached_by_descendant: HashSet<Revision>,
     // The number of queue entries that belong to the descendant.
     open: usize,
 }
@@ -219,11 +219,11 @@ impl<'a> Search<'a> {
         descendant: Revision,
     ) -> Result<Self, StoreError> {
         let mut search = Self {
-            cut: cut_off(&reader.layout)?,
+            cut: shallow_boundary(&reader.layout)?,
             objects: &mut reader.objects,
             queue: BinaryHeap::new(),
-            below: HashSet::new(),
-            above: HashSet::new(),
+            reached_by_ancestor: HashSet::new(),
+            reached_by_descendant: HashSet::new(),
             open: 0,
         };
         ancestor.map_or(Ok(()), |ancestor| search.push(ancestor, Side::Ancestor))?;
@@ -238,7 +238,7 @@ impl<'a> Search<'a> {
         {
             let is_above = side == Side::Descendant;
             self.open -= usize::from(is_above);
-            if is_above && self.below.contains(&revision) {
+            if is_above && self.reached_by_ancestor.contains(&revision) {
                 continue;
             }
             self.push_parents(revision, side)?;
@@ -265,8 +265,8 @@ impl<'a> Search<'a> {
 
     fn push(&mut self, revision: Revision, side: Side) -> Result<(), StoreError> {
         let is_new = match side {
-            Side::Ancestor => self.below.insert(revision),
-            Side::Descendant => self.above.insert(revision),
+            Side::Ancestor => self.reached_by_ancestor.insert(revision),
+            Side::Descendant => self.reached_by_descendant.insert(revision),
         };
         if is_new {
             self.open += usize::from(side == Side::Descendant);

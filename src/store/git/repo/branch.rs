@@ -55,7 +55,7 @@ impl Branch {
     /// first commit of another branch (`git checkout --orphan`).
     pub(crate) fn choose(layout: Layout, wanted: Option<&str>, access: Access) -> Result<Self, StoreError> {
         let name = match wanted {
-            Some(name) => whole_name(name),
+            Some(name) => full_name(name),
             None => match layout.head()? {
                 GitHead::Ref(name) if name.starts_with(BRANCHES) => name,
                 GitHead::Ref(name) => {
@@ -115,7 +115,7 @@ impl Branch {
 
     /// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push into such a
     /// branch. A work tree may be added at any time, so this is checked before every group of commits.
-    pub(crate) fn check_elsewhere(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_other_work_trees(&self) -> Result<(), StoreError> {
         let layout = &self.layout;
         let linked = fs::read_dir(layout.common_dir.join("worktrees"));
         let linked = linked.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -151,7 +151,7 @@ fn main_work_tree(common_dir: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the full name of a branch, given with or without `refs/heads/`.
-pub(crate) fn whole_name(name: &str) -> String {
+pub(crate) fn full_name(name: &str) -> String {
     format!("{BRANCHES}{}", name.strip_prefix(BRANCHES).unwrap_or(name))
 }
 

@@ -27,26 +27,26 @@ use crate::store::git::repo::refs::NO_COMMIT;
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     file: StateFile,
-    system: String,
+    boot_id: String,
     // The content of the note once it has been read: only this process writes it. Locked from reading to writing,
     // because the maintenance thread writes too.
-    noted: Mutex<Option<Checkpointed>>,
+    noted: Mutex<Option<CheckpointRecord>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Checkpointed {
+pub(crate) struct CheckpointRecord {
     /// The revision that the work tree was updated to, or a newer one.
     pub(crate) revision: Option<Revision>,
     /// The revision up to which it is on disk.
     pub(crate) flushed: Option<Revision>,
     /// Whether the system has been rebooted since.
-    pub(crate) after_restart: bool,
+    pub(crate) after_reboot: bool,
 }
 
 impl Checkpoint {
     pub(crate) fn new(state: &Path, barrier: &Barrier) -> Self {
         let file = StateFile::new(state, "work-tree", barrier);
-        Self { file, system: system_id(), noted: Mutex::default() }
+        Self { file, boot_id: boot_id(), noted: Mutex::default() }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -54,11 +54,11 @@ impl Checkpoint {
     }
 
     /// Reads the note; `None` if there is none or it is malformed.
-    pub(crate) fn read(&self) -> Option<Checkpointed> {
+    pub(crate) fn read(&self) -> Option<CheckpointRecord> {
         *self.noted()
     }
 
-    fn noted(&self) -> MutexGuard<'_, Option<Checkpointed>> {
+    fn noted(&self) -> MutexGuard<'_, Option<CheckpointRecord>> {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.is_none() {
             *noted = self.look();
@@ -66,7 +66,7 @@ impl Checkpoint {
         noted
     }
 
-    fn look(&self) -> Option<Checkpointed> {
+    fn look(&self) -> Option<CheckpointRecord> {
         let text = self.file.read().ok()??;
         let mut lines = text.split(|byte| *byte == b'\n');
         let mut revision = || {
@@ -74,8 +74,12 @@ impl Checkpoint {
             Some((revision != NO_COMMIT).then_some(revision))
         };
         let [brought, flushed] = [revision()?, revision()?];
-        let after_restart = lines.next()? != self.system.as_bytes();
-        Some(Checkpointed { revision: if after_restart { flushed } else { brought }, flushed, after_restart })
+        let after_restart = lines.next()? != self.boot_id.as_bytes();
+        Some(CheckpointRecord {
+            revision: if after_restart { flushed } else { brought },
+            flushed,
+            after_reboot: after_restart,
+        })
     }
 
     /// Records that the work tree was updated to a revision.
@@ -89,7 +93,7 @@ impl Checkpoint {
     pub(crate) fn write_flushed(&self, flushed: Option<Revision>) -> Result<(), StoreError> {
         let mut noted = self.noted();
         match *noted {
-            Some(Checkpointed { revision, after_restart: false, .. }) => {
+            Some(CheckpointRecord { revision, after_reboot: false, .. }) => {
                 self.write_both(&mut noted, revision, flushed)
             }
             Some(_) | None => Ok(()),
@@ -98,24 +102,24 @@ impl Checkpoint {
 
     fn write_both(
         &self,
-        noted: &mut Option<Checkpointed>,
+        noted: &mut Option<CheckpointRecord>,
         revision: Option<Revision>,
         flushed: Option<Revision>,
     ) -> Result<(), StoreError> {
         let [brought, durable] = [revision, flushed].map(|revision| revision.unwrap_or(NO_COMMIT));
-        let text = format!("{brought}\n{durable}\n{}\n", self.system);
+        let text = format!("{brought}\n{durable}\n{}\n", self.boot_id);
         // Until it is written, its content is unknown.
         *noted = None;
         if !self.file.overwrite(text.as_bytes())? {
             self.file.flush_file_system()?;
         }
-        *noted = Some(Checkpointed { revision, flushed, after_restart: false });
+        *noted = Some(CheckpointRecord { revision, flushed, after_reboot: false });
         Ok(())
     }
 }
 
 /// Returns the kernel's boot id (random(4)). Where there is none, all boots look the same.
-pub(crate) fn system_id() -> String {
+pub(crate) fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!("{:36.36}", id.trim())
 }
@@ -135,14 +139,14 @@ mod tests {
         assert_eq!(new().read().unwrap().revision, None);
         checkpoint.write(revision(2)).unwrap();
         assert_eq!(checkpoint.read().unwrap().revision, revision(2));
-        let checkpoint = Checkpoint { system: "another".to_owned(), ..new() };
+        let checkpoint = Checkpoint { boot_id: "another".to_owned(), ..new() };
         assert_eq!(
             checkpoint.read(),
-            Some(Checkpointed { revision: None, flushed: None, after_restart: true })
+            Some(CheckpointRecord { revision: None, flushed: None, after_reboot: true })
         );
         checkpoint.write(revision(3)).unwrap();
         checkpoint.write_flushed(revision(3)).unwrap();
         let (revision, flushed) = (revision(3), revision(3));
-        assert_eq!(checkpoint.read(), Some(Checkpointed { revision, flushed, after_restart: false }));
+        assert_eq!(checkpoint.read(), Some(CheckpointRecord { revision, flushed, after_reboot: false }));
     }
 }

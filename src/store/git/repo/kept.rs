@@ -35,7 +35,7 @@ pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<KeptHea
 }
 
 /// Releases what need not be kept any longer.
-pub(crate) fn let_go(layout: &Layout, kept: &[KeptHead]) -> Result<(), StoreError> {
+pub(crate) fn remove(layout: &Layout, kept: &[KeptHead]) -> Result<(), StoreError> {
     for name in kept.iter().map(name_of) {
         if refs::read(&layout.common_dir, &name)?.is_some() {
             // Git deletes the ref, because git may have packed it.
@@ -69,7 +69,7 @@ fn expire(layout: &Layout, now: DateTime<Utc>) -> Result<(), StoreError> {
         let refs = kept.iter().map(name_of).collect::<Vec<_>>().join(" ");
         tracing::info!(refs, "what was kept of a rewritten branch is let go (gc.reflogExpire)");
     }
-    let_go(layout, &kept)
+    remove(layout, &kept)
 }
 
 /// Creates a ref that nobody else creates, durably; its target must be on disk already.

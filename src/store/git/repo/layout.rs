@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::refs::{self, GitHead};
-use crate::store::git::repo::sharing::Rights;
+use crate::store::git::repo::sharing::SharedPermissions;
 use crate::store::{AtPath as _, StoreError};
 
 #[derive(Debug, Clone)]
@@ -28,9 +28,9 @@ pub(crate) struct Layout {
     /// Whether reflogs are created for new refs.
     pub(crate) log_new_branches: bool,
     /// Whether no object may be removed, even if it exists elsewhere too (`extensions.preciousObjects`).
-    pub(crate) keeps_objects: bool,
+    pub(crate) has_precious_objects: bool,
     /// The permissions for sharing it with other users (`core.sharedRepository`).
-    pub(crate) shared: Option<Rights>,
+    pub(crate) shared: Option<SharedPermissions>,
 }
 
 /// The maximum size of a configuration file: none in use is larger, and reading one takes thirty times its size in
@@ -60,8 +60,8 @@ impl Layout {
         Ok(Self {
             path: path.to_owned(),
             log_new_branches: config.logs_new_branches(work_tree.is_none()),
-            keeps_objects: config.flag("extensions.preciousobjects").unwrap_or(false),
-            shared: config.text("core.sharedrepository").and_then(|text| Rights::read(&text)),
+            has_precious_objects: config.flag("extensions.preciousobjects").unwrap_or(false),
+            shared: config.text("core.sharedrepository").and_then(|text| SharedPermissions::parse(&text)),
             git_dir,
             common_dir,
             work_tree,
@@ -71,7 +71,7 @@ impl Layout {
 
     /// Finds a part of the repository that is a symbolic link: anything written there would end up outside the
     /// repository.
-    pub(crate) fn find_way_out(&self) -> Option<String> {
+    pub(crate) fn find_symlinked_part(&self) -> Option<String> {
         let shared = ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "logs", "logs/refs"];
         let parts = shared.map(|part| self.common_dir.join(part)).into_iter();
         let own = [self.state(), self.work_tree_state(), self.git_dir.join("logs/HEAD")];
@@ -113,7 +113,7 @@ impl Layout {
     }
 
     /// Converts the name of a collection file to its path inside the repository.
-    pub(crate) fn inside(&self, name: &str) -> String {
+    pub(crate) fn path_in_repository(&self, name: &str) -> String {
         self.folder.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("/")
     }
 
@@ -125,13 +125,13 @@ impl Layout {
 
 /// Returns the innermost repository that contains a folder, or is it.
 #[must_use]
-pub fn around(folder: &Path) -> Option<PathBuf> {
+pub fn enclosing_repository(folder: &Path) -> Option<PathBuf> {
     let folder = fs::canonicalize(folder).ok()?;
     folder.ancestors().find(|above| matches!(find_git_dir(above), Ok(Some(_)))).map(Path::to_owned)
 }
 
 fn not_a_repository(path: &Path) -> String {
-    match path.parent().and_then(around) {
+    match path.parent().and_then(enclosing_repository) {
         Some(above) => format!(
             "it is not a repository itself but lies in the one at {}; name that and, with --path, the folder",
             above.display()

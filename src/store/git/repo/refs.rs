@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
-use crate::store::git::disk::barrier::{Barrier, Unflushed, make_folders, read_if_there};
+use crate::store::git::disk::barrier::{Barrier, UnflushedFile, make_folders, read_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
 use crate::store::git::disk::open;
 use crate::store::git::object::id::{Oid, unhex};
@@ -133,21 +133,21 @@ fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {
 
 /// A move of the branch over one or more new commits.
 #[derive(Debug)]
-pub(crate) struct Move<'a> {
+pub(crate) struct BranchMove<'a> {
     pub(crate) branch: &'a str,
     pub(crate) expected: Option<Revision>,
     /// The new commits in order, each with its reflog message; the last one is the new head.
-    pub(crate) steps: &'a [(Revision, String)],
+    pub(crate) commits: &'a [(Revision, String)],
     pub(crate) actor: &'a Actor,
     pub(crate) at: DateTime<Utc>,
     /// How long to wait for locks that others hold.
     pub(crate) wait: Duration,
 }
 
-impl Move<'_> {
+impl BranchMove<'_> {
     /// Writes the branch's new content; the caller flushes it before [`make`](Self::make).
     pub(crate) fn draft(&self, layout: &Layout) -> Result<LockDraft, StoreError> {
-        let new = self.steps.last().expect("a move goes somewhere").0;
+        let new = self.commits.last().expect("a move goes somewhere").0;
         let path = layout.common_dir.join(self.branch);
         LockDraft::write(&layout.state(), &path, format!("{new}\n").as_bytes())
     }
@@ -166,7 +166,7 @@ impl Move<'_> {
         barrier.make_folder(&layout.common_dir, folder)?;
         let lock = draft.take(self.wait)?;
         self.compare(layout)?;
-        make_way(&path)?;
+        remove_empty_folders(&path)?;
         let log = self.log(&layout.common_dir, self.branch, layout.log_new_branches)?;
         if head_lock.is_some() {
             drop(self.log(&layout.git_dir, "HEAD", layout.log_new_branches)?);
@@ -217,27 +217,27 @@ impl Move<'_> {
     }
 
     /// Appends a reflog entry for each step, like `log_ref_write_fd` in `refs/files-backend.c`.
-    fn log(&self, git_dir: &Path, name: &str, make: bool) -> Result<Option<Unflushed>, StoreError> {
+    fn log(&self, git_dir: &Path, name: &str, make: bool) -> Result<Option<UnflushedFile>, StoreError> {
         let path = reflog(git_dir, name);
         let is_new = !path.is_file();
         if is_new && !make {
             return Ok(None);
         }
         if is_new {
-            make_way(&path)?;
+            remove_empty_folders(&path)?;
             make_folders(git_dir, path.parent().expect("a reflog is below logs"))?;
         }
         // Unlike git we do not follow a symbolic link here: it may lead out of the repository.
         let opened = open::open_own(OpenOptions::new().append(true).create(true), &path);
         let log = |mut file: File| file.write_all(self.log_lines().as_bytes()).map(|()| file);
         let file = opened.and_then(log).at("write the reflog", &path)?;
-        Ok(Some(Unflushed::appended(file, path)))
+        Ok(Some(UnflushedFile::appended(file, path)))
     }
 
     fn log_lines(&self) -> String {
         let mut old = self.expected.unwrap_or(NO_COMMIT);
         let mut lines = String::new();
-        for (new, message) in self.steps {
+        for (new, message) in self.commits {
             let message = message.replace(['\n', '\r', '\t', '\0'], " ");
             let (name, email, seconds) = (self.actor.name(), self.actor.email(), self.at.timestamp().max(0));
             lines.push_str(&format!("{old} {new} {name} <{email}> {seconds} +0000\t{message}\n"));
@@ -253,12 +253,12 @@ pub(crate) fn reflog(git_dir: &Path, name: &str) -> PathBuf {
 }
 
 /// Removes empty folders that are in the way of a file, as git does: a deleted branch `a/b` leaves them behind.
-fn make_way(path: &Path) -> Result<(), StoreError> {
+fn remove_empty_folders(path: &Path) -> Result<(), StoreError> {
     if !fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
         return Ok(());
     }
     let entries = fs::read_dir(path).at("read", path)?;
     let inner: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    inner.iter().try_for_each(|inner| make_way(inner))?;
+    inner.iter().try_for_each(|inner| remove_empty_folders(inner))?;
     fs::remove_dir(path).at("replace the folder", path)
 }

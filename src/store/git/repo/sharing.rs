@@ -15,7 +15,7 @@ use crate::store::git::repo::layout::{Layout, find_git_dir};
 /// # Errors
 ///
 /// Fails if the repository can't be served.
-pub fn keep_to_sharing(path: &Path) -> Result<(), StoreError> {
+pub fn set_shared_umask(path: &Path) -> Result<(), StoreError> {
     // Its creation may have been interrupted; that there is no repository at all is reported when it is opened.
     if find_git_dir(path)?.is_none() {
         return Ok(());
@@ -27,14 +27,14 @@ pub fn keep_to_sharing(path: &Path) -> Result<(), StoreError> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rights {
+pub(crate) enum SharedPermissions {
     AtLeast(u32),
     Exactly(u32),
 }
 
-impl Rights {
+impl SharedPermissions {
     /// Parses the value like `git_config_perm` in git's `setup.c`.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "" | "group" | "true" | "yes" | "on" | "1" => Some(Self::AtLeast(0o660)),
             "all" | "world" | "everybody" | "2" => Some(Self::AtLeast(0o664)),
@@ -48,12 +48,12 @@ impl Rights {
 }
 
 /// Returns the umask for these permissions: read permission on a folder implies search permission.
-fn mask(shared: Rights, habit: u32) -> u32 {
-    let (Rights::AtLeast(rights) | Rights::Exactly(rights)) = shared;
+fn mask(shared: SharedPermissions, habit: u32) -> u32 {
+    let (SharedPermissions::AtLeast(rights) | SharedPermissions::Exactly(rights)) = shared;
     let taken = !(rights | (rights & 0o444) >> 2) & 0o777;
     match shared {
-        Rights::AtLeast(_) => habit & taken,
-        Rights::Exactly(_) => taken,
+        SharedPermissions::AtLeast(_) => habit & taken,
+        SharedPermissions::Exactly(_) => taken,
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn files_and_folders_have_the_rights_that_git_gives_them() {
         let made = |text: &str, habit: u32| {
-            let mask = Rights::read(text).map_or(habit, |shared| mask(shared, habit));
+            let mask = SharedPermissions::parse(text).map_or(habit, |shared| mask(shared, habit));
             format!("{:o} {:o}", 0o666 & !mask, 0o777 & !mask)
         };
         assert_eq!(made("umask", 0o022), "644 755");

@@ -20,7 +20,7 @@ use crate::store::git::repo::layout::Layout;
 type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Returns the person on whose behalf hand edits are committed.
-pub(crate) fn person(layout: &Layout) -> Actor {
+pub(crate) fn hand_edit_author(layout: &Layout) -> Actor {
     // Includes what is configured for some repositories or branches only (`includeIf`).
     let config = open_by_libgit2(layout).and_then(|it| it.config()).unwrap_or_else(|_| open(layout));
     let text = |name| config.get_string(name).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(crate) fn safe_directories() -> Vec<String> {
 pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
     let program = || {
         let repository = open_by_libgit2(layout)?;
-        let path = layout.inside(name);
+        let path = layout.path_in_repository(name);
         let filter = repository.get_attr(Path::new(&path), "filter", AttrCheckFlags::default())?;
         let AttrValue::String(filter) = AttrValue::from_string(filter) else { return Ok(false) };
         let config = repository.config()?;

@@ -9,8 +9,8 @@ use crate::domain::Revision;
 use crate::domain::file_name::is_collection_file;
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
-use crate::store::git::object::id::{Kind, Oid, name};
-use crate::store::git::object::pack::{Pack, PackBuilder};
+use crate::store::git::object::id::{ObjectKind, Oid, hash_object};
+use crate::store::git::object::pack::{EncodedPack, PackBuilder};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{FILE, FOLDER, Pointer, Splice, same_len_of, undone};
 use crate::store::git::read::trees::Trees;
@@ -30,7 +30,7 @@ pub(crate) struct CommitGroup {
     pub(crate) committed: Vec<Committed>,
     /// The commits with what each changed, for `RecentCommits`.
     pub(crate) steps: Vec<CommitChanges>,
-    pub(crate) pack: Pack,
+    pub(crate) pack: EncodedPack,
     pub(crate) trees: Trees,
     /// The changes to apply to the work tree.
     pub(crate) changes: PathChanges,
@@ -121,8 +121,8 @@ impl GroupBuilder<'_> {
         self.raise(splices, ends_chain);
         let parents: Vec<Revision> = self.trees.revision.into_iter().chain(joined).collect();
         let commit = self.committer.commit(TreeId::new(self.oids[0]), &parents, draft)?;
-        let oid = name(Kind::Commit, &commit)?;
-        self.pack.add(Kind::Commit, oid, &commit);
+        let oid = hash_object(ObjectKind::Commit, &commit)?;
+        self.pack.add(ObjectKind::Commit, oid, &commit);
         let revision = Revision::new(oid);
         self.trees.revision = Some(revision);
         let blobs = files.iter().map(|file| file.after.and_then(TreeEntry::blob)).collect();
@@ -145,29 +145,29 @@ impl GroupBuilder<'_> {
         }
         let folder = self.trees.levels.last_mut().expect("there is a root");
         let before = folder.get(file.as_bytes());
-        if let Some(TreeEntry::Special(what)) = before.map(|pointer| pointer.entry()) {
-            let path = self.layout.inside(file);
+        if let Some(TreeEntry::Special(what)) = before.map(|pointer| pointer.tree_entry()) {
+            let path = self.layout.path_in_repository(file);
             return Err(self.layout.unsuitable(format!("`{path}` is {what} on the branch, not a file")));
         }
         let mut after = None;
         if let Some(content) = content {
-            let oid = name(Kind::Blob, content)?;
-            self.pack.add(Kind::Blob, oid, content);
+            let oid = hash_object(ObjectKind::Blob, content)?;
+            self.pack.add(ObjectKind::Blob, oid, content);
             after = Some(Pointer { mode: before.map_or(FILE, |pointer| pointer.canonical_mode()), oid });
         }
         splices.extend(folder.put(file.as_bytes(), after));
         let content = content.map(<[u8]>::to_vec);
         match self.changes.entry(file.to_owned()) {
             Entry::Vacant(slot) => {
-                slot.insert(PathChange { before, passed: BTreeSet::new(), after, content });
+                slot.insert(PathChange { before, intermediate_blobs: BTreeSet::new(), after, content });
             }
             Entry::Occupied(slot) => {
                 let known = slot.into_mut();
-                known.passed.insert(before.map(|pointer| pointer.blob()));
+                known.intermediate_blobs.insert(before.map(|pointer| pointer.blob()));
                 (known.after, known.content) = (after, content);
             }
         }
-        let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
+        let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.tree_entry()));
         Ok(FileChange { name: file.to_owned(), before, after })
     }
 
@@ -176,7 +176,7 @@ impl GroupBuilder<'_> {
     fn raise(&mut self, mut splices: Vec<Splice>, ends_chain: bool) {
         for depth in (0..self.oids.len()).rev() {
             let tree = &self.trees.levels[depth];
-            let oid = self.trees.midstates[depth].name(tree.bytes(), same_len_of(&splices));
+            let oid = self.trees.midstates[depth].hash_tree(tree.bytes(), same_len_of(&splices));
             let old = std::mem::replace(&mut self.oids[depth], oid);
             if old != oid && !self.committed.is_empty() {
                 self.versions[depth].push((old, Before::of(tree.bytes(), &splices, ends_chain)));
@@ -193,14 +193,14 @@ impl GroupBuilder<'_> {
         for (depth, versions) in std::mem::take(&mut self.versions).into_iter().enumerate() {
             let newest = &self.trees.levels[depth];
             if depth == 0 || !newest.is_empty() {
-                self.pack.add(Kind::Tree, self.oids[depth], newest.bytes());
+                self.pack.add(ObjectKind::Tree, self.oids[depth], newest.bytes());
             }
             let mut newer = self.oids[depth];
             for (oid, before) in versions.into_iter().rev() {
                 match before {
-                    Before::Nothing if depth == 0 => self.pack.add(Kind::Tree, oid, &[]),
+                    Before::Nothing if depth == 0 => self.pack.add(ObjectKind::Tree, oid, &[]),
                     Before::Nothing => (),
-                    Before::Whole(bytes) => self.pack.add(Kind::Tree, oid, &bytes),
+                    Before::Whole(bytes) => self.pack.add(ObjectKind::Tree, oid, &bytes),
                     Before::Delta(delta) => self.pack.add_delta(oid, &newer, &delta),
                 }
                 newer = oid;

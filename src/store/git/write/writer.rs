@@ -20,7 +20,7 @@ use crate::store::git::disk::lock::LockDraft;
 use crate::store::git::packs::store::{KeepFile, Packs};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
-use crate::store::git::repo::refs::Move;
+use crate::store::git::repo::refs::BranchMove;
 use crate::store::git::write::append::{CommitGroup, build};
 use crate::store::git::write::committer::Committer;
 use crate::store::{Committed, Draft, StoreError};
@@ -118,7 +118,7 @@ impl Writer {
 
     /// Returns whether the branch has moved to a group although publishing it failed, because the last flush comes
     /// after the move. Files and index must then be updated.
-    pub(crate) fn has_come_to(&self, group: &CommitGroup) -> bool {
+    pub(crate) fn has_moved_to(&self, group: &CommitGroup) -> bool {
         self.branch.tip().is_ok_and(|tip| tip == group.trees.revision)
     }
 
@@ -132,18 +132,18 @@ impl Writer {
         expected: Option<Revision>,
         steps: &'a [(Revision, String)],
         at: DateTime<Utc>,
-    ) -> Move<'a> {
-        Move {
+    ) -> BranchMove<'a> {
+        BranchMove {
             branch: &self.branch.name,
             expected,
-            steps,
+            commits: steps,
             actor: &self.committer.actor,
             at,
             wait: self.lock_wait,
         }
     }
 
-    fn move_branch(&self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {
+    fn move_branch(&self, step: &BranchMove<'_>, draft: LockDraft) -> Result<(), StoreError> {
         stop_at(Failpoint::MoveBranch, &self.branch.layout.common_dir)?;
         step.make(&self.branch.layout, draft, &self.barrier)
     }

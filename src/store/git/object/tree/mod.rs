@@ -67,7 +67,7 @@ impl Pointer {
     }
 
     /// Converts it to the entry that the store exposes.
-    pub(crate) const fn entry(&self) -> TreeEntry {
+    pub(crate) const fn tree_entry(&self) -> TreeEntry {
         match self.canonical_mode() {
             FILE | EXECUTABLE => TreeEntry::File(BlobId::new(self.oid)),
             FOLDER => TreeEntry::Special(Special::Folder),

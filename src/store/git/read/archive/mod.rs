@@ -9,14 +9,14 @@ use crate::domain::file_name::is_collection_file;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::commit::signature;
-use crate::store::git::object::id::Kind;
+use crate::store::git::object::id::ObjectKind;
 use crate::store::git::object::tree::entries;
 use crate::store::git::odb::database::Database;
 use crate::store::git::odb::objects::Objects;
-use crate::store::git::odb::parallel::share;
+use crate::store::git::odb::parallel::run_parallel;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::walk::{FollowedFolder, Walker, cut_off, follow};
+use crate::store::git::read::walk::{FolderFinder, Walker, shallow_boundary, walk_first_parents};
 use crate::store::git::repo::branch::Branch;
 use crate::store::{
     Archive, BlobId, Commit, CommitChanges, Commits as _, Damage, EachContent, FileChange, FirstParents,
@@ -66,7 +66,7 @@ impl Archive for GitArchive {
     }
 
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError> {
-        if let Some(step) = self.recent_commits.step(revision) {
+        if let Some(step) = self.recent_commits.commit_changes(revision) {
             return Ok(Some(step.commit));
         }
         match self.objects().commit(revision, |commit| commit.to_commit(revision)) {
@@ -79,13 +79,13 @@ impl Archive for GitArchive {
         let mut objects = self.objects();
         // The header tells whether the whole commit has to be read.
         match objects.commit(revision, |commit| commit.is_signed)? {
-            true => Ok(signature(&objects.whole(Kind::Commit, revision.as_bytes())?)),
+            true => Ok(signature(&objects.whole(ObjectKind::Commit, revision.as_bytes())?)),
             false => Ok(None),
         }
     }
 
     fn shallow_boundary(&self) -> Result<Vec<Revision>, StoreError> {
-        let mut cut: Vec<_> = cut_off(&self.branch.layout)?.into_iter().collect();
+        let mut cut: Vec<_> = shallow_boundary(&self.branch.layout)?.into_iter().collect();
         cut.sort_unstable();
         Ok(cut)
     }
@@ -95,10 +95,10 @@ impl Archive for GitArchive {
         from: Revision,
         is_known: &dyn Fn(&Revision) -> bool,
     ) -> Result<FirstParents, StoreError> {
-        let cut = cut_off(&self.branch.layout)?;
+        let cut = shallow_boundary(&self.branch.layout)?;
         let mut objects = None;
         let mut line = FirstParents { revisions: Vec::new(), stopped_at: None };
-        follow(&cut, from, |revision| {
+        walk_first_parents(&cut, from, |revision| {
             if is_known(&revision) {
                 line.stopped_at = Some(revision);
                 return Ok(None);
@@ -121,10 +121,10 @@ impl Archive for GitArchive {
         each: &(dyn Fn(usize, CommitChanges) + Sync),
     ) -> Result<(), StoreError> {
         // The remembered commits are the newest, and come first.
-        let cut = cut_off(&self.branch.layout)?;
+        let cut = shallow_boundary(&self.branch.layout)?;
         let remembered = |revision: &Revision| {
             let is_whole = !cut.contains(revision);
-            is_whole.then(|| self.recent_commits.step(*revision)).flatten()
+            is_whole.then(|| self.recent_commits.commit_changes(*revision)).flatten()
         };
         let mut fresh = 0;
         while let Some(step) = revisions.get(fresh).and_then(remembered) {
@@ -134,10 +134,10 @@ impl Archive for GitArchive {
         if fresh == revisions.len() {
             return Ok(());
         }
-        share(&mut self.objects(), revisions.len() - fresh, &|objects, range| {
+        run_parallel(&mut self.objects(), revisions.len() - fresh, &|objects, range| {
             let mut walker = Walker::new(objects, &self.branch.layout.folder, &cut);
             for index in range {
-                each(fresh + index, walker.step(revisions[fresh + index])?);
+                each(fresh + index, walker.commit_changes(revisions[fresh + index])?);
             }
             Ok(())
         })
@@ -149,13 +149,13 @@ impl Archive for GitArchive {
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
         let mut objects = self.objects();
-        let mut folder = FollowedFolder::new(&mut objects, &self.branch.layout.folder);
+        let mut folder = FolderFinder::new(&mut objects, &self.branch.layout.folder);
         let id = folder.at(revision)?;
         let bytes = folder.bytes(id)?;
         let named = entries(&bytes).filter_map(|entry| {
             let name = String::from_utf8_lossy(entry.name);
             (is_collection_file(&name) && is_wanted(&name))
-                .then(|| (name.into_owned(), entry.pointer.entry()))
+                .then(|| (name.into_owned(), entry.pointer.tree_entry()))
         });
         let mut files: Vec<_> = named.collect();
         files.sort_by(|(one, _), (two, _)| one.cmp(two));

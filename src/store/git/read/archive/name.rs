@@ -2,7 +2,7 @@
 
 use crate::domain::Revision;
 use crate::store::ResolveError;
-use crate::store::git::object::id::{Kind, Oid, unhex};
+use crate::store::git::object::id::{ObjectKind, Oid, unhex};
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs;
@@ -46,12 +46,12 @@ fn by_ref(
     }
     let Some(mut id) = refs::read(&layout.common_dir, &full)? else { return Ok(None) };
     // A tag may point to a tag; each is another object, so this terminates.
-    while objects.kind(&id)? == Some(Kind::Tag) {
-        id = tagged(&objects.whole(Kind::Tag, &id)?)
-            .ok_or_else(|| corrupt(Kind::Tag, &id, "it names nothing"))?;
+    while objects.kind(&id)? == Some(ObjectKind::Tag) {
+        id = tagged(&objects.whole(ObjectKind::Tag, &id)?)
+            .ok_or_else(|| corrupt(ObjectKind::Tag, &id, "it names nothing"))?;
     }
     match objects.kind(&id)? {
-        Some(Kind::Commit) => Ok(Some(Revision::new(id))),
+        Some(ObjectKind::Commit) => Ok(Some(Revision::new(id))),
         Some(_) | None => Err(ResolveError::Bad("it names something that is no commit".to_owned())),
     }
 }
@@ -65,7 +65,7 @@ fn tagged(tag: &[u8]) -> Option<Oid> {
 fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, ResolveError> {
     let mut found = None;
     for oid in objects.beginning_with(&name.to_ascii_lowercase()) {
-        if objects.kind(&oid)? == Some(Kind::Commit) && found.replace(Revision::new(oid)).is_some() {
+        if objects.kind(&oid)? == Some(ObjectKind::Commit) && found.replace(Revision::new(oid)).is_some() {
             return Err(ResolveError::Bad(
                 "several commits begin with these digits; write more of them".to_owned(),
             ));

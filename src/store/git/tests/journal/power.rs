@@ -17,7 +17,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::packs::store::PACKS_MAX;
-use crate::store::git::repo::checkpoint::system_id;
+use crate::store::git::repo::checkpoint::boot_id;
 use crate::store::git::repo::init;
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
@@ -261,7 +261,7 @@ fn is_index_whole(root: &Path) -> bool {
 fn restart(git_dir: &Path) {
     let note = git_dir.join("collectory/work-tree");
     if let Ok(text) = fs::read_to_string(&note) {
-        fs::write(&note, text.replace(&system_id(), &"x".repeat(system_id().len()))).unwrap();
+        fs::write(&note, text.replace(&boot_id(), &"x".repeat(boot_id().len()))).unwrap();
     }
     remove_unknown_locks(git_dir);
 }

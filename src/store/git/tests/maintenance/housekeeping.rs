@@ -203,7 +203,7 @@ fn an_object_that_is_missing_is_an_error_and_not_an_empty_folder() {
     fs::rename(&aside, &pack).unwrap();
     let mut journal = repo.open();
     fs::rename(&pack, &aside).unwrap();
-    journal.reader.objects.close();
+    journal.reader.objects.clear_caches();
     assert!(journal.commits().changes(None, head).is_err());
     fs::rename(&aside, &pack).unwrap();
     assert_eq!(journal.commits().changes(None, head).unwrap().len(), 1);

@@ -9,7 +9,7 @@ use git2::{FileMode, Oid, Repository, Signature, Time};
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
 use crate::store::git::odb::database::Database;
-use crate::store::git::repo::branch::{Branch, whole_name};
+use crate::store::git::repo::branch::{Branch, full_name};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::Repo;
 
@@ -46,7 +46,7 @@ pub(crate) struct CommitSpec<'a> {
 pub(crate) fn archive_at(path: &Path, collections: &str) -> GitArchive {
     let layout = Arc::new(Layout::find(path, collections).unwrap());
     let database = Arc::new(Database::new(&layout.common_dir));
-    GitArchive::of(Branch { layout, name: whole_name("main") }, database, Arc::default())
+    GitArchive::of(Branch { layout, name: full_name("main") }, database, Arc::default())
 }
 
 impl Repo {

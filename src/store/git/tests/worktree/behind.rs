@@ -140,7 +140,7 @@ fn a_file_that_the_disk_has_lost_harms_only_itself() {
 /// Returns the files that are behind in a repository that is not served.
 fn behind(repo: &std::path::Path) -> Vec<String> {
     let options = Options { access: Access::Read, ..Options::new(repo) };
-    GitJournal::open(options).unwrap().behind().unwrap().into_iter().collect()
+    GitJournal::open(options).unwrap().outdated_paths().unwrap().into_iter().collect()
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::store::git::worktree::scan::status;
 impl Checkout {
     /// Returns the paths whose file or index entry has what an older revision had. `kept` has the objects of the packs
     /// with keep files, which show the write that was under way.
-    pub(crate) fn behind(
+    pub(crate) fn outdated_paths(
         &mut self,
         reader: &mut Reader,
         kept: &[Vec<Oid>],
@@ -34,7 +34,12 @@ impl Checkout {
                 let before = change.before.map(|pointer| pointer.blob());
                 let is_new = holds_any(folder, name, [change.after.map(|pointer| pointer.blob())])?;
                 Ok::<_, StoreError>(
-                    !is_new && holds_any(folder, name, change.passed.iter().copied().chain([before]))?,
+                    !is_new
+                        && holds_any(
+                            folder,
+                            name,
+                            change.intermediate_blobs.iter().copied().chain([before]),
+                        )?,
                 )
             }
             None => Ok(false),
@@ -42,18 +47,18 @@ impl Checkout {
         let mut behind: BTreeSet<String> = folder
             .map_or(Ok(Vec::new()), |folder| self.lagging.names_in(folder))?
             .iter()
-            .map(|name| self.layout.inside(name))
+            .map(|name| self.layout.path_in_repository(name))
             .collect();
-        let is_locked = lock::is_left(&self.layout.work_tree_state(), &self.index.path);
+        let is_locked = lock::is_own_lock(&self.layout.work_tree_state(), &self.index.path);
         self.find_under_way(reader, kept, is_locked)?;
         let head = self.branch.tip()?;
         let known = self.known(head);
         let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(behind) };
         let Some(index) = self.index.read()? else { return Ok(behind) };
         for (name, change) in changes_since(reader, known.revision, head)? {
-            let path = self.layout.inside(&name);
+            let path = self.layout.path_in_repository(&name);
             let staged = index.get(&path);
-            let is_the_file_s = self.is_index_ahead || known.after_restart && is_up_to_date(&staged, &change);
+            let is_the_file_s = self.is_index_ahead || known.after_reboot && is_up_to_date(&staged, &change);
             if is_outdated(&staged, &change) || is_the_file_s && holds(&name, &change)? {
                 behind.insert(path);
             }

@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use crate::domain::Revision;
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
-use crate::store::git::disk::lock::{HeldLock, lock_of};
+use crate::store::git::disk::lock::{HeldLock, lock_file_path};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{Pointer, differences};
 use crate::store::git::read::reader::Reader;
-use crate::store::git::repo::checkpoint::Checkpointed;
+use crate::store::git::repo::checkpoint::CheckpointRecord;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::others::others_between;
 use crate::store::git::worktree::apply::update::{UpdateReason, is_outdated};
@@ -54,7 +54,7 @@ impl Checkout {
         }
         // `git commit` moves the branch before the index, whose lock it holds. If it is still at work it updates the
         // index itself, and the person's next command must not meet a lock of ours.
-        let index_lock = lock_of(&self.index.path);
+        let index_lock = lock_file_path(&self.index.path);
         let is_being_brought = wait.is_zero() && index_lock.symlink_metadata().is_ok();
         if self.was_brought_along(reader, known, head)? {
             return self.checkpoint.write(head);
@@ -102,7 +102,7 @@ impl Checkout {
                 ],
                 None => [PathChanges::new(), PathChanges::new()],
             };
-            let occasion = match (known.after_restart, self.is_index_ahead) {
+            let occasion = match (known.after_reboot, self.is_index_ahead) {
                 (true, _) => UpdateReason::PowerCut,
                 (false, true) => UpdateReason::OwnWrite,
                 (false, false) => UpdateReason::BranchMoved,
@@ -116,13 +116,13 @@ impl Checkout {
 
     /// Returns what is known of the work tree. Without a checkpoint that is the head, possibly before a restart of the
     /// system.
-    pub(crate) fn known(&self, head: Option<Revision>) -> Checkpointed {
-        let unknown = Checkpointed { revision: head, flushed: head, after_restart: true };
+    pub(crate) fn known(&self, head: Option<Revision>) -> CheckpointRecord {
+        let unknown = CheckpointRecord { revision: head, flushed: head, after_reboot: true };
         self.checkpoint.read().unwrap_or(unknown)
     }
 
-    fn is_done(&self, known: Checkpointed, head: Option<Revision>) -> bool {
-        known.revision == head && !known.after_restart && self.interrupted_commits.is_empty()
+    fn is_done(&self, known: CheckpointRecord, head: Option<Revision>) -> bool {
+        known.revision == head && !known.after_reboot && self.interrupted_commits.is_empty()
     }
 
     /// Returns whether nothing is to be done because the process that moved the branch has updated the index, as an
@@ -131,18 +131,19 @@ impl Checkout {
     fn was_brought_along(
         &self,
         reader: &mut Reader,
-        known: Checkpointed,
+        known: CheckpointRecord,
         head: Option<Revision>,
     ) -> Result<bool, StoreError> {
-        if known.after_restart || self.is_index_ahead || !self.interrupted_commits.is_empty() {
+        if known.after_reboot || self.is_index_ahead || !self.interrupted_commits.is_empty() {
             return Ok(false);
         }
         let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(true) };
         let changes = changes_since(reader, known.revision, head)?;
         let others = others_between(reader, known.revision, Some(head))?;
         let Some(index) = self.index.read()? else { return Ok(false) };
-        let is_old =
-            |(name, change): (&String, _)| is_outdated(&index.get(&self.layout.inside(name)), change);
+        let is_old = |(name, change): (&String, _)| {
+            is_outdated(&index.get(&self.layout.path_in_repository(name)), change)
+        };
         let is_old_other = |(path, change): (&String, _)| is_outdated(&index.get(path), change);
         Ok(!changes.iter().any(is_old) && !others.iter().any(is_old_other))
     }
@@ -196,7 +197,7 @@ pub(crate) fn changes_since(
                     slot.insert(change)
                 }
             };
-            there.passed.insert(passed.before.and_then(TreeEntry::blob));
+            there.intermediate_blobs.insert(passed.before.and_then(TreeEntry::blob));
         }
     }
     Ok(changes)
@@ -216,5 +217,5 @@ fn change_of(
         Err(StoreError::Damaged { .. }) => None,
         content => content?,
     };
-    Ok(Some(PathChange { before, passed: BTreeSet::new(), after, content }))
+    Ok(Some(PathChange { before, intermediate_blobs: BTreeSet::new(), after, content }))
 }

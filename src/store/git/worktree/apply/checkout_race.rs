@@ -24,12 +24,12 @@ impl Checkout {
     /// Takes recent writes out of the work tree if `HEAD` moved to another branch while they were made. A lock held by
     /// another process is no error, because a process that writes the index knows what `HEAD` has.
     pub(crate) fn undo_race(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
-        if self.recent.is_empty() || !self.index.is_as_we_left_it() {
+        if self.recent.is_empty() || !self.index.is_unchanged() {
             return Ok(());
         }
         let Some(shown) = self.shown_instead()? else { return Ok(()) };
         let Some(lock) = self.index.try_lock()? else { return Ok(()) };
-        if !self.index.is_as_we_left_it() || self.shown_instead()? != Some(shown) {
+        if !self.index.is_unchanged() || self.shown_instead()? != Some(shown) {
             return Ok(());
         }
         // A revision with something else in place of the folder has no place for what we wrote.
@@ -43,10 +43,10 @@ impl Checkout {
         let folder = self.find_folder(&returns)?.or_warn();
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         for (name, back) in &returns {
-            let path = self.layout.inside(name);
+            let path = self.layout.path_in_repository(name);
             apply_one(replacer.as_ref(), Some(&mut index), [name, &path], back, UpdateReason::BranchMoved)?;
         }
-        self.index.leave(lock, &index)
+        self.index.commit(lock, &index)
     }
 
     /// Calls [`undo_race`](Self::undo_race) after a write, whose answer does not depend on the result.
@@ -74,13 +74,14 @@ impl Checkout {
         let mut returns = PathChanges::new();
         for (name, change) in self.recent.get() {
             let there = trees.folder().get(name.as_bytes());
-            let is_ours = is_up_to_date(&index.get(&self.layout.inside(&name)), &change)
+            let is_ours = is_up_to_date(&index.get(&self.layout.path_in_repository(&name)), &change)
                 && there.is_none_or(|there| there.is_file())
                 && there.map(|it| it.oid) != change.after.map(|it| it.oid);
             if is_ours {
                 let content = there.map(|pointer| objects.blob(pointer.blob())).transpose()?;
                 let (before, after) = (change.after, there);
-                returns.insert(name, PathChange { before, passed: BTreeSet::new(), after, content });
+                returns
+                    .insert(name, PathChange { before, intermediate_blobs: BTreeSet::new(), after, content });
             }
         }
         Ok(returns)

@@ -19,7 +19,7 @@ use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::read::walk::cut_off;
+use crate::store::git::read::walk::shallow_boundary;
 use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
@@ -37,7 +37,7 @@ impl Checkout {
     /// Repairs the index if a racing command has put back what we replaced. A lock held by another process is no
     /// error: its new index is noticed again.
     pub(crate) fn repair_index(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
-        if self.recent.is_empty() || self.index.is_as_we_left_it() || !self.is_stale()? {
+        if self.recent.is_empty() || self.index.is_unchanged() || !self.is_stale()? {
             return Ok(());
         }
         self.forget_what_is_not_on_the_branch(reader, self.branch.tip()?)?;
@@ -54,7 +54,7 @@ impl Checkout {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        self.index.leave(lock, &index)
+        self.index.commit(lock, &index)
     }
 
     /// Remembers what a service with this committer's address wrote right before the index was last written: it may
@@ -67,7 +67,7 @@ impl Checkout {
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
         let (mut before, mut left) = (None, LOADED_COMMITS_MAX);
         // Without its parent, which a shallow clone may lack, it is unknown what a commit replaced.
-        let cut = cut_off(&reader.layout)?;
+        let cut = shallow_boundary(&reader.layout)?;
         reader.log(head, &mut |commit| {
             let is_ours = commit.committer.email() == email && !cut.contains(&commit.revision);
             let is_recent = is_ours && commit.at >= since;
@@ -103,7 +103,7 @@ impl Checkout {
 
     /// Returns whether an entry has what we replaced.
     pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
-        is_outdated(&index.get(&self.layout.inside(name)), change)
+        is_outdated(&index.get(&self.layout.path_in_repository(name)), change)
     }
 
     /// Updates entries that were put back to what their files have.
@@ -131,7 +131,7 @@ impl Checkout {
             let there = folder.as_ref().map(|folder| folder.identify(&name)).transpose()?.flatten();
             if there.as_ref().map(|content| content.oid) == change.after.map(|after| after.blob()) {
                 let stat = there.map(|content| index_stat(&content.stat)).unwrap_or_default();
-                repaired.push((self.layout.inside(&name), change.after, stat));
+                repaired.push((self.layout.path_in_repository(&name), change.after, stat));
             }
         }
         Ok(repaired)

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::domain::Revision;
 use crate::store::git::disk::lock::{self, HeldLock};
 use crate::store::git::index::file;
-use crate::store::git::object::id::{Kind, Oid};
+use crate::store::git::object::id::{ObjectKind, Oid};
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
@@ -44,7 +44,7 @@ impl Checkout {
         let state = self.layout.work_tree_state();
         lock::release_left(&state, &self.layout.git_dir.join("HEAD"))?;
         lock::release_left(&self.layout.state(), &self.layout.common_dir.join(&self.branch.name))?;
-        if !lock::is_left(&state, &self.index.path) {
+        if !lock::is_own_lock(&state, &self.index.path) {
             return Ok(());
         }
         tracing::info!("making good a write that could not be taken back when it failed");
@@ -103,7 +103,7 @@ impl Checkout {
 fn newest_commits(objects: &mut Objects, packs: &[Vec<Oid>]) -> Result<BTreeSet<Revision>, StoreError> {
     let (mut newest, mut followed) = (BTreeSet::new(), BTreeSet::new());
     for oid in packs.iter().flatten() {
-        if objects.kind(oid)? == Some(Kind::Commit) {
+        if objects.kind(oid)? == Some(ObjectKind::Commit) {
             let revision = Revision::new(*oid);
             followed.extend(objects.commit(revision, |commit| commit.parents.clone())?);
             newest.insert(revision);

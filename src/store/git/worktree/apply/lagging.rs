@@ -122,7 +122,10 @@ impl Checkout {
             let new = NewFile::of(None, after, content.as_deref());
             let ids = Vec::from_iter(self.lagging.take(&name));
             match replacer.compare_and_replace(&name, &ids, new) {
-                Ok(_) => tracing::info!(path = self.layout.inside(&name), "the file is up to date again"),
+                Ok(_) => tracing::info!(
+                    path = self.layout.path_in_repository(&name),
+                    "the file is up to date again"
+                ),
                 Err(error) => {
                     tracing::debug!(%error, "a file of the work tree is still behind");
                     self.lagging.put(&name, ids);

@@ -37,7 +37,7 @@ pub(crate) fn others_between(
         revision.map(|revision| reader.objects.commit(revision, |commit| commit.tree)).transpose()
     };
     let mut left = vec![(String::new(), [root(old)?, root(new)?])];
-    let collections = reader.layout.inside("");
+    let collections = reader.layout.path_in_repository("");
     while let Some((above, trees)) = left.pop() {
         let [old, new] =
             trees.map(|tree| tree.map_or_else(|| Ok(RawTree::default()), |id| reader.objects.tree(id)));
@@ -55,7 +55,10 @@ pub(crate) fn others_between(
             let is_collection =
                 above == collections && [before, after].iter().flatten().all(Pointer::is_file);
             if before != after && !is_collection {
-                found.insert(path, PathChange { before, passed: Default::default(), after, content: None });
+                found.insert(
+                    path,
+                    PathChange { before, intermediate_blobs: Default::default(), after, content: None },
+                );
             }
         }
     }

@@ -35,7 +35,7 @@ impl RecentGroup {
 
     fn has_replaced(&self, name: &str, was: Option<BlobId>) -> bool {
         self.changes.get(name).is_some_and(|change| {
-            change.before.map(|before| before.blob()) == was || change.passed.contains(&was)
+            change.before.map(|before| before.blob()) == was || change.intermediate_blobs.contains(&was)
         })
     }
 }
@@ -47,7 +47,14 @@ impl RecentWrites {
             self.groups.pop_front();
         }
         let without_content = |(name, change): (&String, &PathChange)| {
-            (name.clone(), PathChange { content: None, passed: change.passed.clone(), ..*change })
+            (
+                name.clone(),
+                PathChange {
+                    content: None,
+                    intermediate_blobs: change.intermediate_blobs.clone(),
+                    ..*change
+                },
+            )
         };
         let changes = changes.iter().map(without_content).collect();
         self.groups.push_back(RecentGroup { at: Instant::now(), revision, changes });
@@ -70,8 +77,8 @@ impl RecentWrites {
                 }
                 Entry::Occupied(slot) => {
                     let known = slot.into_mut();
-                    known.passed.insert(change.before.map(|before| before.blob()));
-                    known.passed.extend(&change.passed);
+                    known.intermediate_blobs.insert(change.before.map(|before| before.blob()));
+                    known.intermediate_blobs.extend(&change.intermediate_blobs);
                     known.after = change.after;
                 }
             }

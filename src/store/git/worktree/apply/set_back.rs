@@ -65,7 +65,7 @@ impl Checkout {
         let Some(index) = self.index.read()? else { return Ok(Vec::new()) };
         let recent = self.recent.get();
         let is_set_back = |name: &str, was: Option<BlobId>| {
-            index.get(&self.layout.inside(name)).blob() == Some(was)
+            index.get(&self.layout.path_in_repository(name)).blob() == Some(was)
                 && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
         };
         let each = edits.iter().filter_map(|Edit { name, current: now }| Some((name.clone(), now.blob()?)));

@@ -20,8 +20,8 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file;
-use crate::store::git::index::git_index::{GitIndex, Staged, UnreadableIndex};
-use crate::store::git::object::id::Kind;
+use crate::store::git::index::git_index::{GitIndex, StagedEntry, UnreadableIndex};
+use crate::store::git::object::id::ObjectKind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::read::reader::Reader;
@@ -53,11 +53,11 @@ impl Checkout {
         let mut index = file::parse(path, read_if_there(path)?).map_err(|error| {
             self.layout.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
         })?;
-        if !self.index.is_as_we_left_it() {
+        if !self.index.is_unchanged() {
             self.repair(&mut index)?;
         }
         for (name, change) in changes {
-            let path = self.layout.inside(name);
+            let path = self.layout.path_in_repository(name);
             if is_outdated(&index.get(&path), change) {
                 index.put(&path, change.after, [0; 10]);
             }
@@ -128,7 +128,7 @@ impl Checkout {
         let head = self.branch.tip()?;
         for commit in &self.interrupted_commits {
             for (name, change) in changes_between(reader, head, Some(*commit))? {
-                let path = self.layout.inside(&name);
+                let path = self.layout.path_in_repository(&name);
                 if is_up_to_date(&index.get(&path), &change) {
                     index.put(&path, change.before, [0; 10]);
                 }
@@ -151,12 +151,12 @@ impl Checkout {
         let folder = found.or_warn();
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         for (name, change) in changes {
-            let path = self.layout.inside(name);
+            let path = self.layout.path_in_repository(name);
             let left = self.lagging.take(name);
             let was_behind = !left.is_empty();
             let mut change = Cow::Borrowed(change);
             if was_behind {
-                change.to_mut().passed.extend(left);
+                change.to_mut().intermediate_blobs.extend(left);
             }
             let applied = apply_one(replacer.as_ref(), index.as_mut(), [name, &path], &change, occasion);
             if let Err(error) = &applied {
@@ -165,11 +165,11 @@ impl Checkout {
             // The obstacle in place of the folder may be removed, and the folder come back as it was.
             if applied.is_err() || is_hidden {
                 let before = change.before.map(|pointer| pointer.blob());
-                self.lagging.put(name, change.passed.iter().copied().chain([before]));
+                self.lagging.put(name, change.intermediate_blobs.iter().copied().chain([before]));
             }
         }
         let kept = self.lagging.keep();
-        index.map_or(Ok(()), |index| self.index.leave(lock, &index))?;
+        index.map_or(Ok(()), |index| self.index.commit(lock, &index))?;
         kept
     }
 }
@@ -231,7 +231,7 @@ pub(crate) fn apply_one(
     ) = (replacer, index.as_deref(), change.before, is_old, occasion)
     {
         let converted = line_ends::checked_out(replacer.folder(), index, name, path, before.blob())?;
-        change.to_mut().passed.extend(converted.map(Some));
+        change.to_mut().intermediate_blobs.extend(converted.map(Some));
     }
     let change = &*change;
     let is_new = match replacer.filter(|_| may_touch) {
@@ -260,24 +260,24 @@ fn change_file(
     occasion: UpdateReason,
 ) -> Result<bool, StoreError> {
     if let (Some(after), None) = (change.after, &change.content) {
-        return Err(corrupt(Kind::Blob, &after.oid, "so its file stays as it is"));
+        return Err(corrupt(ObjectKind::Blob, &after.oid, "so its file stays as it is"));
     }
     let old = change.before.map(|pointer| pointer.blob());
     let torn = match occasion {
         UpdateReason::PowerCut => replacer.torn(name)?,
         UpdateReason::OwnWrite | UpdateReason::BranchMoved => None,
     };
-    let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
+    let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.intermediate_blobs.iter().copied());
     let new = NewFile::of(change.before, change.after, change.content.as_deref());
     replacer.compare_and_replace(name, &olds.collect::<Vec<_>>(), new)
 }
 
-pub(crate) fn is_up_to_date(staged: &Staged, change: &PathChange) -> bool {
-    *staged == Staged::of(change.after)
+pub(crate) fn is_up_to_date(staged: &StagedEntry, change: &PathChange) -> bool {
+    *staged == StagedEntry::of(change.after)
 }
 
 /// Returns whether an index entry has what a revision before the new head had, and not what the new head has.
-pub(crate) fn is_outdated(staged: &Staged, change: &PathChange) -> bool {
-    let is_passed = || staged.blob().is_some_and(|blob| change.passed.contains(&blob));
-    !is_up_to_date(staged, change) && (*staged == Staged::of(change.before) || is_passed())
+pub(crate) fn is_outdated(staged: &StagedEntry, change: &PathChange) -> bool {
+    let is_passed = || staged.blob().is_some_and(|blob| change.intermediate_blobs.contains(&blob));
+    !is_up_to_date(staged, change) && (*staged == StagedEntry::of(change.before) || is_passed())
 }

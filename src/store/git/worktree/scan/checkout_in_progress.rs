@@ -33,7 +33,7 @@ pub(crate) fn may_be_checkout(
     let Some(index) = file::read(&path)? else { return Ok(false) };
     let is_staged = |edit: &Edit| {
         let saved = edit.current.blob();
-        saved.is_some() && index.get(&layout.inside(&edit.name)).blob() == saved
+        saved.is_some() && index.get(&layout.path_in_repository(&edit.name)).blob() == saved
     };
     Ok(edits.iter().any(is_staged))
 }

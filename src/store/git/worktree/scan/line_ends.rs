@@ -9,7 +9,7 @@
 use rustix::fs::Stat;
 
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::object::id::{Kind, name};
+use crate::store::git::object::id::{ObjectKind, hash_object};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{BlobId, StoreError};
 
@@ -25,7 +25,7 @@ pub(crate) fn is_checkout(
     if !is_whole || !has_crlf(bytes) || !index.is_checkout(path, blob, stat) {
         return Ok(false);
     }
-    Ok(name(Kind::Blob, &with_line_feeds(bytes))? == *blob.as_bytes())
+    Ok(hash_object(ObjectKind::Blob, &with_line_feeds(bytes))? == *blob.as_bytes())
 }
 
 /// Returns the id of the bytes of a file, if they are such a checkout.

@@ -59,7 +59,7 @@ impl StatCache {
         for (name, change) in changes {
             let known =
                 self.known.get(name).filter(|known| change.before.map(|it| it.blob()) == Some(known.oid));
-            change.passed.extend(known.and_then(|known| known.converted).map(Some));
+            change.intermediate_blobs.extend(known.and_then(|known| known.converted).map(Some));
         }
     }
 }

@@ -112,7 +112,7 @@ impl Scan {
             let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());
             let converted = match (&edit.current, committed, folder.stat(&edit.name)?) {
                 (WorkTreeEntry::File { blob, bytes }, Some(committed), Some(stat)) => {
-                    let path = layout.inside(&edit.name);
+                    let path = layout.path_in_repository(&edit.name);
                     let is_checkout = if is_unread(&stat) {
                         index.is_checkout(&path, committed.blob(), &stat)
                     } else {
@@ -222,7 +222,8 @@ fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<Strin
     match file::parse(&path, read_if_there(&path)?) {
         Ok(index) => {
             edits.retain(|edit| {
-                edit.current != WorkTreeEntry::Deleted || !index.is_skipped(&layout.inside(&edit.name))
+                edit.current != WorkTreeEntry::Deleted
+                    || !index.is_skipped(&layout.path_in_repository(&edit.name))
             });
             Ok(None)
         }
