@@ -1,10 +1,10 @@
 //! Files and index of the work tree, and the people who change them too.
 
 mod away;
-mod behind;
 mod drafts;
 mod hands;
 mod line_ends;
+mod outdated_paths;
 mod pushed;
 mod set_back;
 #[cfg(target_os = "linux")]

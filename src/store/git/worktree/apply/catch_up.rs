@@ -10,7 +10,7 @@
 //!    the system: an index that can't be read, a file that is not text.
 //! 3. Anything else is a person's and stays.
 //!
-//! Files outside the collections folder are brought forward if the branch is shared with a remote (see `others`).
+//! Files outside the collections folder are brought forward if the branch is shared with a remote (see `other_files`).
 //!
 //! The checkpoint (`repo::checkpoint`) records the known revision, and the keep files of packs show which commits were
 //! under way (see `interrupted`). The checkpoint may be older than the truth, because a person's own commit or
@@ -31,7 +31,7 @@ use crate::store::git::object::tree::{Pointer, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::checkpoint::CheckpointRecord;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::others::others_between;
+use crate::store::git::worktree::apply::other_files::others_between;
 use crate::store::git::worktree::apply::update::{UpdateReason, is_outdated};
 use crate::store::git::worktree::scan::status;
 use crate::store::{Commits as _, StoreError, TreeEntry};

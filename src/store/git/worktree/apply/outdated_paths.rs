@@ -10,7 +10,7 @@ use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::catch_up::{changes_since, fast_forward_target};
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::others::others_between;
+use crate::store::git::worktree::apply::other_files::others_between;
 use crate::store::git::worktree::apply::update::{is_outdated, is_up_to_date};
 use crate::store::git::worktree::replace::swap::holds_any;
 use crate::store::git::worktree::scan::folder::FoundFolder;
