@@ -105,7 +105,7 @@ impl Service {
     /// and not just a start.
     pub async fn ready(&self) {
         if let Some(Running { engine, .. }) = &self.running {
-            engine.projection.first_reading().await;
+            engine.projection.wait_until_read().await;
         }
     }
 

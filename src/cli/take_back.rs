@@ -7,7 +7,7 @@ use crate::cli::flags::repository::{FolderArgs, Repository, Signing};
 use crate::cli::{Done, Failure, answer, note, offline};
 use crate::config::ServeConfig;
 use crate::domain::{Key, Revision};
-use crate::engine::{Condition, Outcome, Undoer, Written};
+use crate::engine::{Condition, Outcome, SubmitAnswer, UndoRequest};
 use crate::service::Offline;
 
 /// Take back what one event did
@@ -125,7 +125,7 @@ impl How {
 
     async fn take_back(&self, offline: &Offline, what: What) -> Result<ChangeReport, Failure> {
         let asked = offline.submission(Vec::new(), self.message.clone());
-        let undoer = Undoer { asked, condition: Condition::default() };
+        let undoer = UndoRequest { template: asked, condition: Condition::default() };
         let (history, engine) = (&offline.history, offline.engine());
         let view = history.ready().await?;
         let written = match what {
@@ -139,7 +139,7 @@ impl How {
     }
 }
 
-fn report(written: &Written) -> ChangeReport {
+fn report(written: &SubmitAnswer) -> ChangeReport {
     let what = match &written.outcomes[..] {
         [Outcome::Created(_) | Outcome::Updated(_)] => "done",
         [Outcome::Deleted] => "deleted",

@@ -7,30 +7,30 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
 use crate::domain::{Actor, Key};
-use crate::engine::idempotency::Ledger;
-use crate::engine::signal::{Job, Question, Signal};
+use crate::engine::idempotency::IdempotencyStore;
+use crate::engine::signal::{Job, ReplayRequest, Signal};
 use crate::engine::submission::Submission;
-use crate::engine::submission::answer::Written;
+use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
-use crate::engine::submission::once::Once;
+use crate::engine::submission::idempotency_key::IdempotencyKey;
 
 /// Submits changes to the writer thread; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     inbox: mpsc::Sender<Signal>,
-    ledger: Ledger,
+    idempotency: IdempotencyStore,
 }
 
 impl Handle {
-    pub(crate) const fn new(inbox: mpsc::Sender<Signal>, ledger: Ledger) -> Self {
-        Self { inbox, ledger }
+    pub(crate) const fn new(inbox: mpsc::Sender<Signal>, idempotency: IdempotencyStore) -> Self {
+        Self { inbox, idempotency }
     }
 
     /// Returns whether a request was granted under this idempotency key of this author. If so, the submission must
     /// go to the writer thread for its answer, whatever state the collections are in.
     #[must_use]
-    pub fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
-        self.ledger.is_recorded(author, once)
+    pub fn is_recorded(&self, author: &Actor, idempotency_key: &IdempotencyKey) -> bool {
+        self.idempotency.is_recorded(author, idempotency_key)
     }
 
     /// Carries out a submission and returns when it is durable and readable.
@@ -41,7 +41,7 @@ impl Handle {
     /// # Errors
     ///
     /// Returns why nothing was changed; a full queue is reported at once.
-    pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
+    pub async fn submit(&self, submission: Submission) -> Result<SubmitAnswer, SubmitError> {
         let (reply, answer) = oneshot::channel();
         self.send(Signal::Submit(Job {
             asked_at: Instant::now(),
@@ -62,15 +62,21 @@ impl Handle {
     pub async fn replay(
         &self,
         author: &Actor,
-        once: &Once,
+        idempotency_key: &IdempotencyKey,
         key: &Key,
-    ) -> Result<Option<Written>, SubmitError> {
-        if !self.is_recorded(author, once) {
+    ) -> Result<Option<SubmitAnswer>, SubmitError> {
+        if !self.is_recorded(author, idempotency_key) {
             return Ok(None);
         }
         let (reply, answer) = oneshot::channel();
-        let (author, once, key) = (author.clone(), once.clone(), key.clone());
-        self.send(Signal::Replay(Question { author, once, key, span: Span::current(), reply }))?;
+        let (author, idempotency_key, key) = (author.clone(), idempotency_key.clone(), key.clone());
+        self.send(Signal::Replay(ReplayRequest {
+            author,
+            idempotency_key,
+            key,
+            span: Span::current(),
+            reply,
+        }))?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 
@@ -86,7 +92,7 @@ impl Handle {
 impl Handle {
     /// Creates a handle whose submissions a function answers, one by one, on a thread that ends with the last clone.
     pub(crate) fn answered_by(
-        mut answer: impl FnMut(Submission) -> Result<Written, SubmitError> + Send + 'static,
+        mut answer: impl FnMut(Submission) -> Result<SubmitAnswer, SubmitError> + Send + 'static,
     ) -> Self {
         let (inbox, mut signals) = mpsc::channel(64);
         std::thread::spawn(move || {
@@ -100,7 +106,7 @@ impl Handle {
         let clock = std::sync::Arc::new(|| chrono::DateTime::UNIX_EPOCH);
         Self::new(
             inbox,
-            Ledger::new(
+            IdempotencyStore::new(
                 &crate::engine::idempotency::Retention {
                     time: std::time::Duration::from_secs(1),
                     len_max: 1,

@@ -32,18 +32,18 @@ pub(crate) struct KeyFile {
 }
 
 /// The result of reading a file as a collection.
-pub(crate) type Reading = Result<Good, Vec<Fault>>;
+pub(crate) type Reading = Result<ParsedVersion, Vec<Fault>>;
 
 /// A version of a collection that could be read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Good {
+pub(crate) struct ParsedVersion {
     pub(crate) blob: BlobId,
     pub(crate) collection: Arc<Collection>,
     /// What its file lacks by the rules for requests.
     pub(crate) lacking: Vec<Fault>,
 }
 
-impl Good {
+impl ParsedVersion {
     /// Reads the content of a file.
     pub(crate) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Reading {
         let collection = format::read(key, bytes)?;
@@ -62,18 +62,18 @@ impl Good {
 
 /// What to serve for a key, before times and authors are known.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Resolved {
+pub(crate) struct KeyResolution {
     /// The served version and the name of its file.
-    pub(crate) served: Option<(String, Good)>,
+    pub(crate) served: Option<(String, ParsedVersion)>,
     /// Whether the served version is not committed.
     pub(crate) uncommitted: bool,
     /// Whether the served version is older than the file.
     pub(crate) stale: bool,
     /// The broken files; the file that counts comes first.
-    pub(crate) wrong: Vec<BrokenFile>,
+    pub(crate) broken: Vec<BrokenFile>,
 }
 
-impl Resolved {
+impl KeyResolution {
     /// Returns what readers get in place of a broken file.
     pub(crate) fn serving(&self, wrong: &BrokenFile) -> Serving {
         match &self.served {
@@ -99,7 +99,7 @@ pub(crate) struct BrokenFile {
 #[derive(Debug, Clone)]
 pub(crate) struct LastGood {
     pub(crate) name: String,
-    pub(crate) good: Good,
+    pub(crate) good: ParsedVersion,
     /// Whether it was a saved edit that was never committed.
     pub(crate) uncommitted: bool,
 }
@@ -110,7 +110,7 @@ pub(crate) fn resolve(
     yaml: Option<KeyFile>,
     yml: Option<KeyFile>,
     last_good: Option<LastGood>,
-) -> Resolved {
+) -> KeyResolution {
     let mut wrong = Vec::new();
     if let (Some(first), Some(second)) = (&yaml, &yml) {
         wrong.push(BrokenFile {
@@ -124,7 +124,7 @@ pub(crate) fn resolve(
         });
     }
     let Some(file) = yaml.or(yml) else {
-        return Resolved { served: None, uncommitted: false, stale: false, wrong };
+        return KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong };
     };
     let faults = match file.content {
         Ok(good) => {
@@ -134,16 +134,16 @@ pub(crate) fn resolve(
                     .insert(0, BrokenFile { name: file.name.clone(), faults, uncommitted: file.uncommitted });
             }
             let served = Some((file.name, good));
-            return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
+            return KeyResolution { served, uncommitted: file.uncommitted, stale: false, broken: wrong };
         }
         Err(faults) => faults,
     };
     wrong.insert(0, BrokenFile { name: file.name, faults, uncommitted: file.uncommitted });
     match last_good {
         Some(LastGood { name, good, uncommitted }) => {
-            Resolved { served: Some((name, good)), uncommitted, stale: true, wrong }
+            KeyResolution { served: Some((name, good)), uncommitted, stale: true, broken: wrong }
         }
-        None => Resolved { served: None, uncommitted: false, stale: false, wrong },
+        None => KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong },
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn hidden_by_other_case(key: &Key) -> Fault {
 }
 
 /// Returns the fault of an entry that can't be read as a file.
-pub(crate) fn not_read(what: Special) -> Fault {
+pub(crate) fn special_entry_fault(what: Special) -> Fault {
     const UNREADABLE: &str = "this file can't be read now; let the service's user read it, with `chmod u+r` or `chown`, \
                               and if it may, see whether the disk is well";
     match what {
@@ -184,7 +184,7 @@ pub(crate) fn not_a_file(what: impl Display) -> Fault {
 }
 
 /// Returns the fault of a file whose object is missing or damaged; `None` if the error is about more than that.
-pub(crate) fn damage(error: &StoreError) -> Option<Fault> {
+pub(crate) fn damage_fault(error: &StoreError) -> Option<Fault> {
     let StoreError::Damaged { damage, .. } = error else { return None };
     let message = match damage {
         Damage::Promised => error.to_string(),
@@ -204,10 +204,10 @@ mod tests {
         Key::parse("posts").unwrap()
     }
 
-    fn good(name: &str) -> Good {
+    fn good(name: &str) -> ParsedVersion {
         let attributes = [("name".to_owned(), name.into())];
         let collection = Arc::new(Collection::new(key(), Kind::Document, attributes).unwrap());
-        Good { blob: BlobId::of(name.as_bytes()), collection, lacking: Vec::new() }
+        ParsedVersion { blob: BlobId::of(name.as_bytes()), collection, lacking: Vec::new() }
     }
 
     fn file(name: &str, content: Reading, uncommitted: bool) -> Option<KeyFile> {
@@ -222,7 +222,7 @@ mod tests {
     fn a_valid_file_is_served_as_it_is() {
         let resolved = resolve(&key(), None, file("posts.yml", Ok(good("a")), true), None);
         assert_eq!(resolved.served, Some(("posts.yml".into(), good("a"))));
-        assert!(resolved.uncommitted && !resolved.stale && resolved.wrong.is_empty());
+        assert!(resolved.uncommitted && !resolved.stale && resolved.broken.is_empty());
     }
 
     #[test]
@@ -232,12 +232,12 @@ mod tests {
         let resolved = resolve(&key(), yaml, yml, None);
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("a"))));
         assert!(!resolved.stale, "the file that counts is fine");
-        assert_eq!(resolved.wrong[0].name, "posts.yml");
-        assert!(resolved.wrong[0].uncommitted);
+        assert_eq!(resolved.broken[0].name, "posts.yml");
+        assert!(resolved.broken[0].uncommitted);
         let yaml = file("posts.yaml", Ok(good("a")), true);
         let yml = file("posts.yml", Ok(good("b")), false);
         let resolved = resolve(&key(), yaml, yml, None);
-        assert!(resolved.wrong[0].uncommitted, "the commit has one file only");
+        assert!(resolved.broken[0].uncommitted, "the commit has one file only");
     }
 
     #[test]
@@ -246,23 +246,23 @@ mod tests {
         let resolved = resolve(&key(), file("posts.yaml", broken(), true), None, Some(last));
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
         assert!(resolved.uncommitted && resolved.stale);
-        assert_eq!((resolved.wrong[0].faults[0].line, resolved.wrong[0].faults[0].column), (2, 3));
+        assert_eq!((resolved.broken[0].faults[0].line, resolved.broken[0].faults[0].column), (2, 3));
     }
 
     #[test]
     fn of_a_file_that_may_not_be_read_it_is_told_what_to_do() {
-        let unreadable = file("posts.yaml", Err(vec![not_read(Special::Unreadable)]), true);
-        let told = resolve(&key(), unreadable, None, None).wrong.remove(0).faults.remove(0).message;
+        let unreadable = file("posts.yaml", Err(vec![special_entry_fault(Special::Unreadable)]), true);
+        let told = resolve(&key(), unreadable, None, None).broken.remove(0).faults.remove(0).message;
         assert!(told.contains("can't be read") && told.contains("chmod"), "{told}");
         assert!(!told.contains("only regular files"), "it may well be one: {told}");
     }
 
     #[test]
     fn a_file_that_never_was_good_is_a_problem_and_nothing_else() {
-        for content in [broken(), Err(vec![not_read(Special::Link)])] {
+        for content in [broken(), Err(vec![special_entry_fault(Special::Link)])] {
             let resolved = resolve(&key(), file("posts.yaml", content, false), None, None);
             assert_eq!(resolved.served, None);
-            assert_eq!(resolved.wrong.len(), 1);
+            assert_eq!(resolved.broken.len(), 1);
         }
     }
 }

@@ -47,22 +47,24 @@ use tokio::sync::mpsc;
 
 pub use crate::engine::handle::Handle;
 pub use crate::engine::history::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
-use crate::engine::idempotency::Ledger;
+use crate::engine::idempotency::IdempotencyStore;
 pub use crate::engine::idempotency::Retention;
 pub use crate::engine::metrics::Metrics;
 pub use crate::engine::mirror::MirrorOptions;
 pub use crate::engine::options::{Options, WriterOptions};
-pub use crate::engine::pacing::Paced;
-pub use crate::engine::plan::three_way::Collections;
-pub use crate::engine::projection::problem::{Conflict, Conflicted, Gone, Problem, Rewritten, Serving};
+pub use crate::engine::pacing::PacedFollower;
+pub use crate::engine::plan::three_way::CollectionMerger;
+pub use crate::engine::projection::problem::{
+    BranchRewrite, Conflict, MergeConflict, Problem, RemovedEvent, Serving,
+};
 pub use crate::engine::projection::{Entry, Projection, PublishedHead, Snapshot};
 pub use crate::engine::remote::{Decision, Remote, RemoteError};
 pub use crate::engine::signal::{Hint, Signal};
-pub use crate::engine::submission::answer::{Outcome, Preview, Written};
+pub use crate::engine::submission::answer::{Outcome, Preview, SubmitAnswer};
 pub use crate::engine::submission::error::{Clash, SubmitError};
-pub use crate::engine::submission::once::{Fingerprint, Once};
+pub use crate::engine::submission::idempotency_key::{Fingerprint, IdempotencyKey};
 pub use crate::engine::submission::{Condition, ConditionalCommand, Submission, Tags};
-pub use crate::engine::undo::Undoer;
+pub use crate::engine::undo::UndoRequest;
 pub(crate) use crate::format::Fault;
 pub use crate::format::attribute_lines;
 use crate::store::{Journal, StoreError};
@@ -92,10 +94,10 @@ pub fn start(journal: Box<dyn Journal>, options: Options) -> std::io::Result<Eng
     let (signals, inbox) = mpsc::channel(options.writer.queue_len_max);
     let projection = Projection::default();
     let clock = Arc::clone(&options.mirror.clock);
-    let ledger = Ledger::new(&options.idempotency, clock, options.reached.clone());
-    let writer = writer::Writer::new(journal, inbox, projection.clone(), ledger.clone(), options);
+    let idempotency = IdempotencyStore::new(&options.idempotency, clock, options.reached.clone());
+    let writer = writer::Writer::new(journal, inbox, projection.clone(), idempotency.clone(), options);
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
-    Ok(Engine { handle: Handle::new(signals.clone(), ledger), projection, signals, writer })
+    Ok(Engine { handle: Handle::new(signals.clone(), idempotency), projection, signals, writer })
 }
 
 /// Reads a repository once, as a start does, and returns what would be served.

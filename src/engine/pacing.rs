@@ -43,21 +43,21 @@ impl Pacing {
 
 /// One follower.
 #[derive(Debug)]
-pub struct Paced {
+pub struct PacedFollower {
     pacing: Arc<Pacing>,
     rests_until: Option<Instant>,
 }
 
-impl Paced {
+impl PacedFollower {
     /// Registers a follower.
     #[must_use]
-    pub fn by(pacing: &Arc<Pacing>) -> Self {
+    pub fn register(pacing: &Arc<Pacing>) -> Self {
         pacing.followers.fetch_add(1, Ordering::Relaxed);
         Self { pacing: Arc::clone(pacing), rests_until: None }
     }
 
     /// Waits for the end of the rest; cancel safe.
-    pub async fn rest(&mut self) {
+    pub async fn wait_out_pause(&mut self) {
         if let Some(until) = self.rests_until {
             sleep_until(until).await;
             self.rests_until = None;
@@ -65,19 +65,19 @@ impl Paced {
     }
 
     /// Waits for a turn to look for news; the turn lasts until the returned permit is dropped.
-    pub async fn turn(&self) -> OwnedSemaphorePermit {
+    pub async fn acquire_permit(&self) -> OwnedSemaphorePermit {
         let turns = Arc::clone(&self.pacing.turns);
         turns.acquire_owned().await.expect("nobody closes it")
     }
 
     /// Starts the rest after a group of news was delivered, if there are other followers.
-    pub fn note_told(&mut self) {
+    pub fn start_pause(&mut self) {
         let rest = REST_EACH.saturating_mul(self.pacing.followers.load(Ordering::Relaxed));
         self.rests_until = (rest >= REST_MIN).then(|| Instant::now() + rest);
     }
 }
 
-impl Drop for Paced {
+impl Drop for PacedFollower {
     fn drop(&mut self) {
         self.pacing.followers.fetch_sub(1, Ordering::Relaxed);
     }

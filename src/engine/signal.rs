@@ -8,9 +8,9 @@ use tracing::Span;
 
 use crate::domain::{Actor, Key};
 use crate::engine::submission::Submission;
-use crate::engine::submission::answer::Written;
+use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
-use crate::engine::submission::once::Once;
+use crate::engine::submission::idempotency_key::IdempotencyKey;
 
 /// A reason for the writer thread to act; there are no others.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub enum Signal {
     /// A client wants a change.
     Submit(Job),
     /// A client asks again for the answer to a granted request.
-    Replay(Question),
+    Replay(ReplayRequest),
     /// The repository may have changed.
     Changed(Hint),
     /// Finish the queued work and stop.
@@ -70,31 +70,31 @@ pub struct Job {
     /// The span of the request, for its log lines.
     pub(crate) span: Span,
     pub(crate) submission: Submission,
-    pub(crate) reply: oneshot::Sender<Result<Written, SubmitError>>,
+    pub(crate) reply: oneshot::Sender<Result<SubmitAnswer, SubmitError>>,
 }
 
 impl Job {
     /// Sends the answer; a caller that no longer waits is not an error.
-    pub(crate) fn answer(self, answer: Result<Written, SubmitError>) {
+    pub(crate) fn answer(self, answer: Result<SubmitAnswer, SubmitError>) {
         drop(self.reply.send(answer));
     }
 }
 
 /// A question for the answer to a granted request, with the channel for the reply.
 #[derive(Debug)]
-pub struct Question {
+pub struct ReplayRequest {
     pub(crate) author: Actor,
-    pub(crate) once: Once,
+    pub(crate) idempotency_key: IdempotencyKey,
     /// The collection that the request changed.
     pub(crate) key: Key,
     /// The span of the request, for its log lines.
     pub(crate) span: Span,
-    pub(crate) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
+    pub(crate) reply: oneshot::Sender<Result<Option<SubmitAnswer>, SubmitError>>,
 }
 
-impl Question {
+impl ReplayRequest {
     /// Sends the answer; a caller that no longer waits is not an error.
-    pub(crate) fn answer(self, answer: Result<Option<Written>, SubmitError>) {
+    pub(crate) fn answer(self, answer: Result<Option<SubmitAnswer>, SubmitError>) {
         drop(self.reply.send(answer));
     }
 }

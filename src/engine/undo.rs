@@ -13,7 +13,7 @@ use crate::engine::handle::Handle;
 use crate::engine::history::{History, HistoryError, UndoRefusal, View};
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::refuse::unavailable;
-use crate::engine::submission::answer::Written;
+use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::{Condition, ConditionalCommand, Submission};
 
@@ -22,9 +22,9 @@ const RACES_MAX: usize = 8;
 
 /// A request to undo or restore, and its condition.
 #[derive(Debug, Clone)]
-pub struct Undoer {
+pub struct UndoRequest {
     /// The submission without its change, which is yet to be planned.
-    pub asked: Submission,
+    pub template: Submission,
     /// The state in which the caller believes the collection to be.
     pub condition: Condition,
 }
@@ -36,7 +36,7 @@ enum What {
     Since(Key, Revision),
 }
 
-impl Undoer {
+impl UndoRequest {
     /// Undoes one event in a commit of its own. The attributes that the event changed get their old values; if
     /// nothing else happened to the file, the old file is restored byte for byte.
     ///
@@ -50,7 +50,7 @@ impl Undoer {
         history: &History,
         engine: (&Handle, &Projection),
         event: Uuid,
-    ) -> Result<Written, UndoRefusal> {
+    ) -> Result<SubmitAnswer, UndoRefusal> {
         self.take_back(history, engine, What::Event(event)).await
     }
 
@@ -67,7 +67,7 @@ impl Undoer {
         engine: (&Handle, &Projection),
         key: &Key,
         revision: Revision,
-    ) -> Result<Written, UndoRefusal> {
+    ) -> Result<SubmitAnswer, UndoRefusal> {
         self.take_back(history, engine, What::Since(key.clone(), revision)).await
     }
 
@@ -76,7 +76,7 @@ impl Undoer {
         history: &History,
         (handle, projection): (&Handle, &Projection),
         what: What,
-    ) -> Result<Written, UndoRefusal> {
+    ) -> Result<SubmitAnswer, UndoRefusal> {
         let mut races = 0;
         loop {
             let view = history.view().await?;
@@ -88,7 +88,7 @@ impl Undoer {
                 let entry = snapshot.get(command.key().as_str());
                 let wanted = self.condition.holds(entry.map(AsRef::as_ref));
                 match handle.submit(self.submission(command)).await {
-                    Err(SubmitError::Condition { .. }) if wanted && races < RACES_MAX => {}
+                    Err(SubmitError::ConditionFailed { .. }) if wanted && races < RACES_MAX => {}
                     answer => return Ok(answer?),
                 }
             }
@@ -101,7 +101,7 @@ impl Undoer {
 
     fn submission(&self, command: Command) -> Submission {
         let change = ConditionalCommand { command, condition: self.condition.clone() };
-        Submission { changes: vec![change], ..self.asked.clone() }
+        Submission { changes: vec![change], ..self.template.clone() }
     }
 }
 

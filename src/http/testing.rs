@@ -11,7 +11,7 @@ use warp::http::{HeaderMap, HeaderName, Request};
 use crate::config::{BasePath, Limits};
 use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{
-    Entry, Handle, Outcome, Problem, Projection, Serving, Snapshot, Submission, SubmitError, Written,
+    Entry, Handle, Outcome, Problem, Projection, Serving, Snapshot, Submission, SubmitAnswer, SubmitError,
 };
 use crate::http::browser::cors::Cors;
 use crate::http::{
@@ -59,7 +59,7 @@ pub(crate) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
         for (index, change) in submission.changes.iter().enumerate() {
             let current = next.get(change.command.key().as_str()).cloned();
             if !change.condition.holds(current.as_deref()) {
-                return Err(SubmitError::Condition { index, current });
+                return Err(SubmitError::ConditionFailed { index, current });
             }
             let event = decide(next.catalog(), &change.command)
                 .map_err(|refusal| SubmitError::Refused { index, refusal })?;
@@ -77,7 +77,7 @@ pub(crate) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
         let snapshot = Arc::new(next);
         projection.publish(Arc::clone(&snapshot));
         let revision = snapshot.revision;
-        Ok(Written { revision, outcomes, preview: None })
+        Ok(SubmitAnswer { revision, outcomes, preview: None })
     })
 }
 

@@ -258,7 +258,7 @@ impl ServiceBuilder<Guarded> {
         let projection = is_passed_on.then(|| engine.projection.clone());
         let begin = async move {
             if let Some(projection) = projection {
-                projection.first_reading().await;
+                projection.wait_until_read().await;
             }
         };
         answer(server, begin, routes, &config.limits, &reached, &shutdown);

@@ -43,7 +43,7 @@ impl Offline {
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options)
                 .map_err(StartError::Thread)?;
-        engine.projection.first_reading().await;
+        engine.projection.wait_until_read().await;
         Ok(Self { engine, history, follower, person, incomplete })
     }
 
@@ -61,7 +61,7 @@ impl Offline {
             request_id: None,
             by_command: true,
             dry_run: false,
-            once: None,
+            idempotency_key: None,
         }
     }
 

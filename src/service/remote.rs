@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{RemoteAccess, RemoteAck, RemoteConfig, Rewrite, ServeConfig, read_named};
 use crate::domain::{Actor, Revision};
-use crate::engine::{Collections, Remote};
+use crate::engine::{CollectionMerger, Remote};
 use crate::http::{Clock, NoticeSecret, SharedBranch};
 use crate::service::StartError;
 use crate::service::peers;
@@ -123,7 +123,7 @@ pub(crate) fn link(
     let settings = RemoteSettings {
         ack,
         folder: config.repository.folder.clone(),
-        merger: Box::new(Collections::new(&config.repository.folder)),
+        merger: Box::new(CollectionMerger::new(&config.repository.folder)),
         poll: remote.times.poll(),
         timeout: remote.times.timeout(),
         push_interval: Duration::from_millis(remote.times.push_interval_ms),

@@ -99,7 +99,7 @@ pub(super) fn there(snapshot: Option<&Snapshot>) -> There {
 fn refused(error: SubmitError, key: impl Fn(usize) -> String) -> anyhow::Error {
     match error {
         SubmitError::Refused { index, refusal } => anyhow!("{}: {refusal}; nothing was written", key(index)),
-        SubmitError::Condition { index, .. } | SubmitError::Clash { index, .. } => {
+        SubmitError::ConditionFailed { index, .. } | SubmitError::Clash { index, .. } => {
             anyhow!("{} has changed meanwhile; nothing was written, import again", key(index))
         }
         SubmitError::Broken { index, problem } => {

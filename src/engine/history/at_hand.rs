@@ -3,7 +3,7 @@
 use crate::domain::Change;
 use crate::engine::history::event::{Effect, EventMessage, EventRecord, PastFault};
 use crate::engine::history::{Lost, PastReading};
-use crate::engine::layers::Good;
+use crate::engine::layers::ParsedVersion;
 use crate::format::Fault;
 
 /// The minimum number of bytes of cached contents; up to twice as many are kept: thousands of ordinary versions.
@@ -26,7 +26,7 @@ impl PastReading {
     pub(crate) fn bytes(&self) -> usize {
         let lacking = |fault: &Fault| size_of::<Fault>() + fault.message.len();
         let said = match self {
-            Self::Good(Good { collection, lacking: faults, .. }) => {
+            Self::Good(ParsedVersion { collection, lacking: faults, .. }) => {
                 collection.bytes() + faults.iter().map(lacking).sum::<usize>()
             }
             Self::Broken(fault) | Self::Lost(Lost { fault, .. }) => fault.bytes(),

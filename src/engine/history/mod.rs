@@ -69,7 +69,7 @@ pub use crate::engine::history::past::undo::UndoRefusal;
 pub(crate) use crate::engine::history::query::glance::LastChange;
 pub use crate::engine::history::query::page::{EventPage, EventPageQuery, Filter, PageStart, Seeing};
 pub use crate::engine::history::query::time::TimeBound;
-use crate::engine::layers::{Good, damage, not_a_file};
+use crate::engine::layers::{ParsedVersion, damage_fault, not_a_file};
 use crate::engine::pacing::Pacing;
 use crate::format::Fault;
 use crate::store::cache::SharedCache;
@@ -99,7 +99,7 @@ pub(crate) struct SharedHistory {
 /// The result of reading a file of the past.
 #[derive(Debug, Clone)]
 pub(crate) enum PastReading {
-    Good(Good),
+    Good(ParsedVersion),
     Broken(PastFault),
     /// The repository can't read it at present.
     Lost(Lost),
@@ -133,7 +133,7 @@ impl PastReading {
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     version: Version,
-    good: Good,
+    good: ParsedVersion,
 }
 
 fn collection_of(standing: &Option<Standing>) -> Option<&Collection> {
@@ -183,7 +183,7 @@ impl SharedHistory {
 
     fn parse(&self, key: &Key, version: Version, blob: BlobId, bytes: &[u8]) -> PastReading {
         // An event reports only the first fault; a person who fixes the file reads `/problems`.
-        Good::read(key, blob, bytes).map_or_else(
+        ParsedVersion::read(key, blob, bytes).map_or_else(
             |faults| PastReading::Broken(self.first_fault(&version.name(key), faults)),
             PastReading::Good,
         )
@@ -193,7 +193,7 @@ impl SharedHistory {
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<PastReading, StoreError> {
         let stays = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
         let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
-        match damage(&error).map(|fault| self.fault(key, version, fault)) {
+        match damage_fault(&error).map(|fault| self.fault(key, version, fault)) {
             Some(fault) if stays => Ok(PastReading::Broken(fault)),
             Some(fault) => Ok(PastReading::Lost(Lost { version, fault, is_promised })),
             None => Err(error),

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::domain::{Actor, Revision};
 use crate::engine::mirror::Clock;
 use crate::engine::submission::answer::Outcome;
-use crate::engine::submission::once::{Fingerprint, Once, Scope};
+use crate::engine::submission::idempotency_key::{Fingerprint, IdempotencyKey, Scope};
 use crate::format::{self, message};
 use crate::store::{Commit, Journal, StoreError};
 use crate::telemetry::{Limit, Reached};
@@ -52,7 +52,7 @@ impl RecordedOutcome {
 }
 
 /// What is known about an idempotency key.
-pub(crate) enum NameStatus {
+pub(crate) enum KeyStatus {
     /// It has not been used.
     New,
     Granted(RecordedOutcome),
@@ -73,7 +73,7 @@ pub struct Retention {
 
 /// The most recent granted requests with an idempotency key.
 #[derive(Clone)]
-pub(crate) struct Ledger {
+pub(crate) struct IdempotencyStore {
     records: Arc<Mutex<Records>>,
     time: TimeDelta,
     len_max: usize,
@@ -127,13 +127,13 @@ impl Records {
     }
 }
 
-impl std::fmt::Debug for Ledger {
+impl std::fmt::Debug for IdempotencyStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ledger").field("len_max", &self.len_max).finish_non_exhaustive()
+        f.debug_struct("IdempotencyStore").field("len_max", &self.len_max).finish_non_exhaustive()
     }
 }
 
-impl Ledger {
+impl IdempotencyStore {
     pub(crate) fn new(retention: &Retention, clock: Clock, reached: Reached) -> Self {
         let Retention { time, len_max, bytes_max } = *retention;
         let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
@@ -149,18 +149,18 @@ impl Ledger {
     }
 
     /// Returns what is known about a request.
-    pub(crate) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> NameStatus {
+    pub(crate) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> KeyStatus {
         match self.records().by_scope.get(&scope) {
-            Some(record) if self.is_over(record.at) => NameStatus::New,
-            Some(record) if record.fingerprint == fingerprint => NameStatus::Granted(record.made.clone()),
-            Some(_) => NameStatus::Other,
-            None => NameStatus::New,
+            Some(record) if self.is_over(record.at) => KeyStatus::New,
+            Some(record) if record.fingerprint == fingerprint => KeyStatus::Granted(record.made.clone()),
+            Some(_) => KeyStatus::Other,
+            None => KeyStatus::New,
         }
     }
 
-    pub(crate) fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
+    pub(crate) fn is_recorded(&self, author: &Actor, idempotency_key: &IdempotencyKey) -> bool {
         let records = self.records();
-        let record = records.by_scope.get(&Scope::of(author, once));
+        let record = records.by_scope.get(&Scope::of(author, idempotency_key));
         record.is_some_and(|record| !self.is_over(record.at))
     }
 
@@ -209,15 +209,17 @@ impl Ledger {
     }
 
     /// Records that the outcome of a request is unknown.
-    pub(crate) fn note_unknown(&self, author: &Actor, once: &Once, events: Vec<Uuid>) {
-        self.records().unknown.insert(Scope::of(author, once), (once.fingerprint, events));
+    pub(crate) fn note_unknown(&self, author: &Actor, idempotency_key: &IdempotencyKey, events: Vec<Uuid>) {
+        self.records()
+            .unknown
+            .insert(Scope::of(author, idempotency_key), (idempotency_key.fingerprint, events));
     }
 
     /// Returns the events that will show the outcome of a request, if the outcome is unknown.
-    pub(crate) fn unknown(&self, author: &Actor, once: &Once) -> Option<Vec<Uuid>> {
+    pub(crate) fn unknown(&self, author: &Actor, idempotency_key: &IdempotencyKey) -> Option<Vec<Uuid>> {
         let records = self.records();
-        let (fingerprint, events) = records.unknown.get(&Scope::of(author, once))?;
-        (*fingerprint == once.fingerprint).then(|| events.clone())
+        let (fingerprint, events) = records.unknown.get(&Scope::of(author, idempotency_key))?;
+        (*fingerprint == idempotency_key.fingerprint).then(|| events.clone())
     }
 
     /// Records that the outcomes of all requests are known now.
@@ -231,7 +233,7 @@ impl Ledger {
     }
 
     /// Records that the branch moved forward by commits that are already recorded.
-    pub(crate) fn went_on(&self, from: Option<Revision>, to: Revision) {
+    pub(crate) fn note_fast_forward(&self, from: Option<Revision>, to: Revision) {
         let mut records = self.records();
         if records.read == from {
             records.read = Some(to);
@@ -240,7 +242,7 @@ impl Ledger {
 
     /// Reads the idempotency keys of the newest commits, back to the commit that was read last, or within the limits
     /// of the retention.
-    pub(crate) fn read_back(&self, journal: &mut dyn Journal, head: Revision) -> Result<(), StoreError> {
+    pub(crate) fn load_commits(&self, journal: &mut dyn Journal, head: Revision) -> Result<(), StoreError> {
         let read = self.records().read;
         if read == Some(head) {
             return Ok(());
@@ -250,7 +252,7 @@ impl Ledger {
             if let Some((key, fingerprint)) = message::idempotency(&commit.message)
                 && let Some(fingerprint) = Fingerprint::parse(&fingerprint)
             {
-                let scope = Scope::of(&commit.author, &Once { key, fingerprint });
+                let scope = Scope::of(&commit.author, &IdempotencyKey { key, fingerprint });
                 found.push((scope, fingerprint, commit.at, commit.revision));
             }
         };
@@ -310,9 +312,9 @@ fn one_by_one(
 mod tests {
     use super::*;
 
-    fn ledger(len_max: usize) -> Ledger {
+    fn idempotency(len_max: usize) -> IdempotencyStore {
         let clock = Arc::new(|| DateTime::from_timestamp(1_000, 0).unwrap());
-        Ledger::new(
+        IdempotencyStore::new(
             &Retention { time: Duration::from_secs(100), len_max, bytes_max: usize::MAX },
             clock,
             Reached::default(),
@@ -324,23 +326,26 @@ mod tests {
     }
 
     fn scope(key: &str) -> Scope {
-        let once = Once { key: key.into(), fingerprint: Fingerprint::of(&[]) };
-        Scope::of(&Actor::anonymous(), &once)
+        let idempotency_key = IdempotencyKey { key: key.into(), fingerprint: Fingerprint::of(&[]) };
+        Scope::of(&Actor::anonymous(), &idempotency_key)
     }
 
     const NOTHING: RecordedOutcome = RecordedOutcome::Nothing { at: None, outcomes: Vec::new() };
 
-    fn knows(ledger: &Ledger, key: &str) -> bool {
-        matches!(ledger.look_up(scope(key), Fingerprint::of(&[b"x"])), NameStatus::Granted(_))
+    fn knows(idempotency: &IdempotencyStore, key: &str) -> bool {
+        matches!(idempotency.look_up(scope(key), Fingerprint::of(&[b"x"])), KeyStatus::Granted(_))
     }
 
     #[test]
     fn the_oldest_are_forgotten_when_there_are_too_many() {
-        let ledger = ledger(2);
+        let idempotency = idempotency(2);
         for key in ["a", "b", "c"] {
-            ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), NOTHING);
+            idempotency.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), NOTHING);
         }
-        assert_eq!([knows(&ledger, "a"), knows(&ledger, "b"), knows(&ledger, "c")], [false, true, true]);
+        assert_eq!(
+            [knows(&idempotency, "a"), knows(&idempotency, "b"), knows(&idempotency, "c")],
+            [false, true, true]
+        );
     }
 
     /// Returns the answer to a large update that changed nothing.
@@ -355,45 +360,48 @@ mod tests {
     #[test]
     fn what_changed_nothing_is_remembered_within_a_budget_of_bytes() {
         let reached = Reached::default();
-        let ledger = Ledger { bytes_max: 100_000, reached: reached.clone(), ..ledger(1_000) };
+        let idempotency =
+            IdempotencyStore { bytes_max: 100_000, reached: reached.clone(), ..idempotency(1_000) };
         for number in 0..100 {
-            ledger.record(scope(&number.to_string()), Fingerprint::of(&[b"x"]), at(1_000), large());
+            idempotency.record(scope(&number.to_string()), Fingerprint::of(&[b"x"]), at(1_000), large());
         }
-        let known = (0..100).filter(|number| knows(&ledger, &number.to_string())).count();
+        let known = (0..100).filter(|number| knows(&idempotency, &number.to_string())).count();
         assert!((5..10).contains(&known), "{known}");
-        assert!(knows(&ledger, "99"), "the newest are remembered");
+        assert!(knows(&idempotency, "99"), "the newest are remembered");
         assert_eq!(reached.of(Limit::IdempotencyBytes), 100 - known as u64);
     }
 
     #[test]
     fn a_commit_is_remembered_however_much_changed_nothing_since() {
         let reached = Reached::default();
-        let ledger = Ledger { bytes_max: 100_000, reached: reached.clone(), ..ledger(20) };
-        let record = |key: &str, made| ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), made);
+        let idempotency =
+            IdempotencyStore { bytes_max: 100_000, reached: reached.clone(), ..idempotency(20) };
+        let record =
+            |key: &str, made| idempotency.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), made);
         record("commit", RecordedOutcome::Commit(Revision::new([1; 20])));
         for number in 0..19 {
             record(&number.to_string(), large());
         }
-        assert!(knows(&ledger, "commit") && !knows(&ledger, "0"));
+        assert!(knows(&idempotency, "commit") && !knows(&idempotency, "0"));
         record("one more", large());
-        assert!(!knows(&ledger, "commit"), "there are too many");
+        assert!(!knows(&idempotency, "commit"), "there are too many");
         assert_eq!(reached.of(Limit::IdempotencyLen), 1, "what was forgotten is not forgotten again");
     }
 
     #[test]
     fn what_is_older_than_the_retention_is_new_again() {
-        let ledger = ledger(10);
+        let idempotency = idempotency(10);
         for (key, when) in [("old", 900), ("young", 901)] {
-            ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(when), NOTHING);
+            idempotency.record(scope(key), Fingerprint::of(&[b"x"]), at(when), NOTHING);
         }
-        assert_eq!([knows(&ledger, "old"), knows(&ledger, "young")], [false, true]);
+        assert_eq!([knows(&idempotency, "old"), knows(&idempotency, "young")], [false, true]);
     }
 
     #[test]
     fn another_request_under_the_name_is_noticed() {
-        let ledger = ledger(10);
-        ledger.record(scope("a"), Fingerprint::of(&[b"x"]), at(1_000), NOTHING);
-        assert!(matches!(ledger.look_up(scope("a"), Fingerprint::of(&[b"y"])), NameStatus::Other));
+        let idempotency = idempotency(10);
+        idempotency.record(scope("a"), Fingerprint::of(&[b"x"]), at(1_000), NOTHING);
+        assert!(matches!(idempotency.look_up(scope("a"), Fingerprint::of(&[b"y"])), KeyStatus::Other));
         assert_ne!(Fingerprint::of(&[b"ab", b""]), Fingerprint::of(&[b"a", b"b"]));
     }
 

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use crate::domain::file_name::{self, key_of, names_of};
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
-use crate::engine::idempotency::{Ledger, NameStatus, RecordedOutcome};
+use crate::engine::idempotency::{IdempotencyStore, KeyStatus, RecordedOutcome};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::Entry;
 use crate::engine::refuse;
-use crate::engine::signal::{Job, Question};
+use crate::engine::signal::{Job, ReplayRequest};
 use crate::engine::submission::Submission;
-use crate::engine::submission::answer::{Outcome, Written};
+use crate::engine::submission::answer::{Outcome, SubmitAnswer};
 use crate::engine::submission::error::SubmitError;
-use crate::engine::submission::once::{Once, Scope};
+use crate::engine::submission::idempotency_key::{IdempotencyKey, Scope};
 use crate::format::{self, message};
 use crate::store::{BlobId, FileChange, StoreError, TreeEntry};
 
 /// Answers jobs whose request was granted before, and jobs that use its idempotency key for another request.
 pub(crate) fn answer_known(
     mirror: &mut Mirror,
-    ledger: &Ledger,
+    idempotency: &IdempotencyStore,
     jobs: &mut Vec<Job>,
 ) -> Result<(), StoreError> {
-    let answers = jobs.iter().map(|job| known_answer(mirror, ledger, &job.submission));
+    let answers = jobs.iter().map(|job| known_answer(mirror, idempotency, &job.submission));
     let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
     for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
         match answer {
@@ -36,22 +36,22 @@ pub(crate) fn answer_known(
 
 fn known_answer(
     mirror: &mut Mirror,
-    ledger: &Ledger,
+    idempotency: &IdempotencyStore,
     submission: &Submission,
-) -> Result<Option<Result<Written, SubmitError>>, StoreError> {
-    let Some(once) = submission.recorded_once() else { return Ok(None) };
+) -> Result<Option<Result<SubmitAnswer, SubmitError>>, StoreError> {
+    let Some(idempotency_key) = submission.recorded_idempotency_key() else { return Ok(None) };
     let read = |mirror: &mut Mirror, commit: &CommitRecord| outcomes(mirror, commit, submission);
-    Ok(look_up(mirror, ledger, (&submission.author, once), read)?.transpose())
+    Ok(look_up(mirror, idempotency, (&submission.author, idempotency_key), read)?.transpose())
 }
 
 /// Answers a question about the commit of an earlier request.
 pub(crate) fn answer(
     mirror: &mut Mirror,
-    ledger: &Ledger,
-    question: &Question,
-) -> Result<Option<Written>, SubmitError> {
-    let Question { author, once, key, .. } = question;
-    look_up(mirror, ledger, (author, once), |mirror, commit| {
+    idempotency: &IdempotencyStore,
+    question: &ReplayRequest,
+) -> Result<Option<SubmitAnswer>, SubmitError> {
+    let ReplayRequest { author, idempotency_key, key, .. } = question;
+    look_up(mirror, idempotency, (author, idempotency_key), |mirror, commit| {
         Ok(commit.outcome_of(mirror, key)?.map(|outcome| vec![outcome]))
     })
     .unwrap_or_else(|error| Err(refuse::refusal(&error)))
@@ -60,16 +60,16 @@ pub(crate) fn answer(
 /// Looks up a request. If it made a commit, `read` reconstructs its outcomes.
 fn look_up(
     mirror: &mut Mirror,
-    ledger: &Ledger,
-    (author, once): (&Actor, &Once),
+    idempotency: &IdempotencyStore,
+    (author, idempotency_key): (&Actor, &IdempotencyKey),
     read: impl FnOnce(&mut Mirror, &CommitRecord) -> Result<Option<Vec<Outcome>>, StoreError>,
-) -> Result<Result<Option<Written>, SubmitError>, StoreError> {
-    let scope = Scope::of(author, once);
-    let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
-        NameStatus::New => return Ok(Ok(None)),
-        NameStatus::Other => return Ok(Err(SubmitError::KeyReused)),
-        NameStatus::Granted(RecordedOutcome::Nothing { at, outcomes }) => (outcomes, at),
-        NameStatus::Granted(RecordedOutcome::Commit(revision)) => {
+) -> Result<Result<Option<SubmitAnswer>, SubmitError>, StoreError> {
+    let scope = Scope::of(author, idempotency_key);
+    let (outcomes, revision) = match idempotency.look_up(scope, idempotency_key.fingerprint) {
+        KeyStatus::New => return Ok(Ok(None)),
+        KeyStatus::Other => return Ok(Err(SubmitError::KeyReused)),
+        KeyStatus::Granted(RecordedOutcome::Nothing { at, outcomes }) => (outcomes, at),
+        KeyStatus::Granted(RecordedOutcome::Commit(revision)) => {
             let outcomes = match CommitRecord::of(mirror, revision)? {
                 Some(commit) => read(mirror, &commit)?,
                 None => None,
@@ -77,13 +77,13 @@ fn look_up(
             match outcomes {
                 Some(outcomes) => (outcomes, Some(revision)),
                 None => {
-                    ledger.forget(scope);
+                    idempotency.forget(scope);
                     return Ok(Ok(None));
                 }
             }
         }
     };
-    Ok(Ok(Some(Written { revision, outcomes, preview: None })))
+    Ok(Ok(Some(SubmitAnswer { revision, outcomes, preview: None })))
 }
 
 /// A commit of an earlier request: its message and the files it changed.
@@ -191,7 +191,7 @@ fn after(mirror: &mut Mirror, changed: &[FileChange]) -> Result<HashMap<Key, Arc
 fn read(mirror: &mut Mirror, key: &Key, name: &str, blob: BlobId) -> Result<Option<Arc<Entry>>, StoreError> {
     // If the same version is served, its entry also has the problem of its file.
     let served = mirror.snapshot().get(key.as_str());
-    let is_it = |entry: &&Arc<Entry>| entry.is_as_committed() && entry.blob == blob && entry.is_in(name);
+    let is_it = |entry: &&Arc<Entry>| entry.is_as_committed() && entry.blob == blob && entry.is_named(name);
     if let Some(entry) = served.filter(is_it) {
         return Ok(Some(Arc::clone(entry)));
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::domain::Key;
 use crate::domain::file_name::{Ending, key_of, names_of, twin};
-use crate::engine::mirror::{Mirror, Step};
+use crate::engine::mirror::{CommittedChanges, Mirror};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{FileChange, StoreError, TreeEntry};
 use crate::telemetry::Progress;
@@ -24,11 +24,11 @@ impl Mirror {
         &mut self,
         changes: Vec<FileChange>,
         next: &mut Snapshot,
-    ) -> Result<Step, StoreError> {
+    ) -> Result<CommittedChanges, StoreError> {
         let twins = twins(&changes);
         let mut progress = Progress::begin("collections", changes.len());
         let mut changes = changes.into_iter();
-        let mut step = Step::default();
+        let mut step = CommittedChanges::default();
         loop {
             let share: Vec<FileChange> = changes.by_ref().take(SHARE_LEN).collect();
             if share.is_empty() {
@@ -65,14 +65,14 @@ impl Mirror {
     fn is_plain(&self, key: &Key, name: &str, next: &Snapshot) -> bool {
         let is_known = |name: &String| {
             self.work_tree.edits.contains_key(name)
-                || self.aside.contains_key(name)
+                || self.unserved.contains_key(name)
                 || self.unbuilt.contains(name)
         };
         let knows_some =
-            !(self.work_tree.edits.is_empty() && self.aside.is_empty() && self.unbuilt.is_empty());
+            !(self.work_tree.edits.is_empty() && self.unserved.is_empty() && self.unbuilt.is_empty());
         let known = knows_some && names_of(key).iter().any(is_known);
         let fits =
-            |entry: &Arc<Entry>| entry.is_in(name) && entry.is_as_committed() && entry.problem.is_none();
+            |entry: &Arc<Entry>| entry.is_named(name) && entry.is_as_committed() && entry.problem.is_none();
         !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().in_other_case(key).is_none()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Collection, Key, Revision, Value};
 use crate::engine::mirror::Mirror;
-use crate::engine::projection::problem::Conflicted;
+use crate::engine::projection::problem::MergeConflict;
 use crate::format;
 use crate::format::message::{self, Conflict};
 use crate::store::{BlobId, Commit, StoreError, TreeEntry};
@@ -31,7 +31,7 @@ pub(crate) struct Conflicts {
 
 #[derive(Debug)]
 struct Open {
-    shown: Conflicted,
+    shown: MergeConflict,
     was: MergedState,
 }
 
@@ -102,7 +102,7 @@ impl Mirror {
                     continue;
                 }
                 self.conflicts.open.retain(|open| open.shown.conflict != conflict);
-                let shown = Conflicted {
+                let shown = MergeConflict {
                     message: sentence(&conflict, &merge),
                     conflict,
                     since: merge.at,
@@ -258,7 +258,8 @@ impl Mirror {
     }
 
     fn tell_conflicts(&mut self) {
-        let mut shown: Vec<Conflicted> = self.conflicts.open.iter().map(|open| open.shown.clone()).collect();
+        let mut shown: Vec<MergeConflict> =
+            self.conflicts.open.iter().map(|open| open.shown.clone()).collect();
         shown.sort_by(|one, two| one.conflict.cmp(&two.conflict));
         if *self.snapshot.conflicts == shown {
             return;

@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::domain::file_name::{key_of, names_of};
 use crate::domain::{Collection, Event, Key, Revision};
-use crate::engine::layers::{Good, Reading, damage, not_read};
+use crate::engine::layers::{ParsedVersion, Reading, damage_fault, special_entry_fault};
 use crate::engine::mirror::provenance::{CollectionFiles, Provenances, provenance};
-use crate::engine::mirror::{Believed, Mirror, Step};
+use crate::engine::mirror::{AcceptedEdit, CommittedChanges, Mirror};
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, StoreError, TreeEntry, WorkTreeEntry};
 
 /// Older versions of collections, by the contents that tags identify (see
-/// [`content_of`](crate::engine::projection::content_of)).
+/// [`tag_content_id`](crate::engine::projection::tag_content_id)).
 pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
 
 impl Mirror {
@@ -32,7 +32,7 @@ impl Mirror {
         for name in names_of(key) {
             let standing = match self.work_tree.edits.get(&name) {
                 Some(edit) => edit.content.clone(),
-                None => self.read_committed(key, &name, &Step::default())?,
+                None => self.read_committed(key, &name, &CommittedChanges::default())?,
             };
             if standing.is_some() {
                 return Ok(standing);
@@ -44,7 +44,7 @@ impl Mirror {
     /// Returns the collection at the head that events compare with: the last good version if its file is broken
     /// there.
     fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
-        let mut step = Step::default();
+        let mut step = CommittedChanges::default();
         let mut good = self.last_committed(key, &step)?;
         if good.is_none() {
             let files = CollectionFiles::new(self.files_committed(key, &step));
@@ -64,12 +64,16 @@ impl Mirror {
     }
 
     /// Returns what the next head has under a name.
-    pub(crate) fn committed(&self, step: &Step, name: &str) -> Option<TreeEntry> {
+    pub(crate) fn committed(&self, step: &CommittedChanges, name: &str) -> Option<TreeEntry> {
         step.moved.get(name).copied().unwrap_or_else(|| self.at_head(name))
     }
 
     /// Returns what the next head has under the two names of a key.
-    pub(crate) fn files_committed(&self, key: &Key, step: &Step) -> [(String, Option<TreeEntry>); 2] {
+    pub(crate) fn files_committed(
+        &self,
+        key: &Key,
+        step: &CommittedChanges,
+    ) -> [(String, Option<TreeEntry>); 2] {
         names_of(key).map(|name| {
             let committed = self.committed(step, &name);
             (name, committed)
@@ -78,11 +82,11 @@ impl Mirror {
 
     /// Returns what the head has under a name.
     pub(crate) fn at_head(&self, name: &str) -> Option<TreeEntry> {
-        if let Some(entry) = self.aside.get(name) {
+        if let Some(entry) = self.unserved.get(name) {
             return Some(*entry);
         }
         let entry = self.snapshot.get(key_of(name)?.as_str())?;
-        (entry.is_in(name) && entry.is_as_committed()).then_some(TreeEntry::File(entry.blob))
+        (entry.is_named(name) && entry.is_as_committed()).then_some(TreeEntry::File(entry.blob))
     }
 
     /// Returns the blob id that the head has under a name, if it is a regular file.
@@ -125,7 +129,7 @@ impl Mirror {
         })?;
         let mut versions = Bases::new();
         for (it, name, blob) in found {
-            if let Ok(good) = self.read_one(&it.0, &name, blob, &Step::default())? {
+            if let Ok(good) = self.read_one(&it.0, &name, blob, &CommittedChanges::default())? {
                 versions.insert(it, good.collection);
             }
         }
@@ -145,7 +149,7 @@ impl Mirror {
             wanted.iter().map(|_| OnceLock::new()).collect();
         self.journal.commits().contents(&blobs, &|index, content| {
             let (_, key, blob) = &wanted[index];
-            drop(slots[index].set(content.map(|bytes| Good::read(key, *blob, bytes))));
+            drop(slots[index].set(content.map(|bytes| ParsedVersion::read(key, *blob, bytes))));
         })?;
         let mut readings = vec![None; changes.len()];
         for ((at, _, blob), slot) in wanted.into_iter().zip(slots) {
@@ -160,7 +164,7 @@ impl Mirror {
 
     /// Records a damaged content and returns the fault of its file; returns the error if it is about more than that.
     fn note_damaged(&mut self, name: &str, blob: BlobId, error: StoreError) -> Result<Fault, StoreError> {
-        let fault = damage(&error).ok_or(error)?;
+        let fault = damage_fault(&error).ok_or(error)?;
         self.damaged.insert((name.to_owned(), blob));
         Ok(fault)
     }
@@ -170,11 +174,11 @@ impl Mirror {
         &mut self,
         key: &Key,
         name: &str,
-        step: &Step,
+        step: &CommittedChanges,
     ) -> Result<Option<Reading>, StoreError> {
         Ok(match self.committed(step, name) {
             None => None,
-            Some(TreeEntry::Special(what)) => Some(Err(vec![not_read(what)])),
+            Some(TreeEntry::Special(what)) => Some(Err(vec![special_entry_fault(what)])),
             Some(TreeEntry::File(blob)) => Some(self.read_one(key, name, blob, step)?),
         })
     }
@@ -184,7 +188,7 @@ impl Mirror {
         key: &Key,
         name: &str,
         blob: BlobId,
-        step: &Step,
+        step: &CommittedChanges,
     ) -> Result<Reading, StoreError> {
         if let Some((read, reading)) = step.readings.get(name)
             && *read == blob
@@ -193,12 +197,12 @@ impl Mirror {
         }
         if let Some(entry) = self.snapshot.get(key.as_str())
             && entry.blob == blob
-            && let Some(good) = Good::of_entry(entry)
+            && let Some(good) = ParsedVersion::of_entry(entry)
         {
             return Ok(Ok(good));
         }
         match self.content(blob) {
-            Ok(bytes) => Ok(Good::read(key, blob, &bytes)),
+            Ok(bytes) => Ok(ParsedVersion::read(key, blob, &bytes)),
             Err(error) => Ok(Err(vec![self.note_damaged(name, blob, error)?])),
         }
     }
@@ -213,7 +217,7 @@ impl Mirror {
                 Ok(_) => drop(self.unbuilt.insert(name)),
                 Err(error) => {
                     self.damaged.insert((name, blob));
-                    if damage(&error).is_none() {
+                    if damage_fault(&error).is_none() {
                         return Err(error);
                     }
                 }
@@ -224,7 +228,7 @@ impl Mirror {
 
     pub(crate) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         let is_it =
-            |edit: &&Believed| matches!(&edit.saved, WorkTreeEntry::File { blob: it, .. } if *it == blob);
+            |edit: &&AcceptedEdit| matches!(&edit.saved, WorkTreeEntry::File { blob: it, .. } if *it == blob);
         if let Some(edit) = self.work_tree.edits.values().find(is_it) {
             return Ok(edit.bytes.as_ref().clone());
         }

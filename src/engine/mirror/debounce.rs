@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::domain::file_name::{FileName, is_of};
 use crate::domain::{Key, Revision};
-use crate::engine::layers::{Good, Reading, not_a_file, not_read};
-use crate::engine::mirror::{Believed, Busy, Mirror, Suspect, WorkTreeView};
+use crate::engine::layers::{ParsedVersion, Reading, not_a_file, special_entry_fault};
+use crate::engine::mirror::{AcceptedEdit, Busy, Mirror, Suspect, WorkTreeView};
 use crate::engine::signal::{Hint, Hints};
 use crate::store::{Edit, GitLocks, Paths, StoreError, WorkTree, WorkTreeEntry};
 use crate::telemetry::chain;
@@ -134,7 +134,7 @@ impl Mirror {
         looked.extend(found.keys().cloned());
         for name in looked {
             let now = found.remove(&name);
-            if self.believe(&name, now, unfinished.get(&name).copied()) {
+            if self.accept(&name, now, unfinished.get(&name).copied()) {
                 self.unbuilt.insert(name);
             }
         }
@@ -157,7 +157,7 @@ impl Mirror {
 
     /// Decides whether to believe the current state of a file; returns whether that changes anything. If a process
     /// has the file open for writing, `unfinished` is the time for which it has left the file alone.
-    pub(crate) fn believe(
+    pub(crate) fn accept(
         &mut self,
         name: &str,
         now: Option<WorkTreeEntry>,
@@ -176,7 +176,7 @@ impl Mirror {
         self.work_tree.suspects.remove(name);
         match now.zip(found) {
             Some((saved, (content, bytes))) => {
-                let believed = Believed { content, bytes: Arc::new(bytes), saved };
+                let believed = AcceptedEdit { content, bytes: Arc::new(bytes), saved };
                 self.work_tree.edits.insert(name.to_owned(), believed);
             }
             None => drop(self.work_tree.edits.remove(name)),
@@ -204,10 +204,10 @@ pub(super) const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
 fn read_saved(name: &str, saved: &WorkTreeEntry) -> (Option<Reading>, Vec<u8>) {
     match saved {
         WorkTreeEntry::Deleted => (None, Vec::new()),
-        WorkTreeEntry::Special(what) => (Some(Err(vec![not_read(*what)])), Vec::new()),
+        WorkTreeEntry::Special(what) => (Some(Err(vec![special_entry_fault(*what)])), Vec::new()),
         WorkTreeEntry::File { blob, bytes } => {
             let content = match FileName::parse(name) {
-                FileName::Collection(key) => Good::read(&key, *blob, bytes),
+                FileName::Collection(key) => ParsedVersion::read(&key, *blob, bytes),
                 FileName::BadKey(why) => Err(vec![not_a_file(why)]),
                 FileName::Other => return (None, Vec::new()),
             };

@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use crate::domain::file_name::{key_of, names_of, path_in};
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::layers::{Good, Reading};
+use crate::engine::layers::{ParsedVersion, Reading};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
 use crate::engine::mirror::provenance::Provenances;
@@ -38,7 +38,7 @@ pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 
 /// A saved file that differs from the head, in the version that is believed.
 #[derive(Debug, Clone)]
-struct Believed {
+struct AcceptedEdit {
     /// The collection that was read from it; `None` if the file is gone or its name is not that of a collection file.
     content: Option<Reading>,
     bytes: Arc<Vec<u8>>,
@@ -55,7 +55,7 @@ struct Suspect {
 
 /// The changes of committed files on the way to the next snapshot, which the mirror does not have yet.
 #[derive(Default)]
-pub(crate) struct Step {
+pub(crate) struct CommittedChanges {
     /// The new tree entries of the names that changed.
     moved: BTreeMap<String, Option<TreeEntry>>,
     /// The results of reading them, by name.
@@ -74,7 +74,7 @@ pub(crate) struct Mirror {
     /// The head for which the kept refs of commits that returned to the branch have been discarded.
     settled: Option<Revision>,
     /// Committed files that are not served exactly as they are, by name. The snapshot's entries cover all others.
-    aside: BTreeMap<String, TreeEntry>,
+    unserved: BTreeMap<String, TreeEntry>,
     /// Contents that are damaged or missing in the repository, with the name of the file that needs each.
     damaged: BTreeSet<(String, BlobId)>,
     work_tree: WorkTreeView,
@@ -86,7 +86,7 @@ pub(crate) struct Mirror {
 /// What is known of the work tree, and what remains to be looked at.
 #[derive(Default)]
 struct WorkTreeView {
-    edits: BTreeMap<String, Believed>,
+    edits: BTreeMap<String, AcceptedEdit>,
     suspects: BTreeMap<String, Suspect>,
     /// Files that another process has open for writing, and when that was seen: replacing such a file would lose what
     /// is written later.
@@ -121,7 +121,7 @@ impl Mirror {
             snapshot: Arc::default(),
             followed: None,
             settled: None,
-            aside: BTreeMap::new(),
+            unserved: BTreeMap::new(),
             damaged: BTreeSet::new(),
             work_tree: WorkTreeView { away: true, ..WorkTreeView::default() },
             conflicts: Conflicts::default(),
@@ -211,7 +211,7 @@ impl Mirror {
         let mut looked_at = self.unbuilt.clone();
         if is_moved && self.brings_merge(head)? {
             // The merge may bring the last good version of a file that stays broken.
-            looked_at.extend(self.aside.keys().cloned());
+            looked_at.extend(self.unserved.keys().cloned());
         }
         let step = self.take_plain(changes, &mut next)?;
         for name in &committed {
@@ -225,7 +225,7 @@ impl Mirror {
     /// Returns whether the branch moving to `head` brings a merge made by the service, if that matters.
     fn brings_merge(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
         let (Some(from), Some(head)) = (self.snapshot.revision, head) else { return Ok(false) };
-        if self.aside.is_empty() || !self.journal.has_merges() {
+        if self.unserved.is_empty() || !self.journal.has_merges() {
             return Ok(false);
         }
         for revision in self.journal.commits().commits_beyond(head, from)? {
@@ -281,11 +281,11 @@ impl Mirror {
         catalog: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-        let mut step = Step::default();
+        let mut step = CommittedChanges::default();
         for (name, blob) in &files {
             if let (Some(blob), Some(key)) = (blob, key_of(name))
                 && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == *blob)
-                && let Some(good) = Good::of_entry(entry)
+                && let Some(good) = ParsedVersion::of_entry(entry)
             {
                 step.readings.insert(name.clone(), (*blob, Ok(good)));
             }
@@ -299,7 +299,7 @@ impl Mirror {
         step.moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
         let before = self.snapshot.revision;
         self.rebuild(self.next(Some(head)), step, BTreeSet::new(), catalog)?;
-        self.went_on(before, head);
+        self.note_fast_forward(before, head);
         self.look_at_own(before, head);
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
@@ -308,12 +308,12 @@ impl Mirror {
     }
 
     /// Returns the saved file of a name, if it differs from the head and such files are served.
-    fn served_edit(&self, name: &str) -> Option<&Believed> {
+    fn served_edit(&self, name: &str) -> Option<&AcceptedEdit> {
         self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted)
     }
 
     /// Returns all such files, by name.
-    fn served_edits(&self) -> impl Iterator<Item = (&String, &Believed)> {
+    fn served_edits(&self) -> impl Iterator<Item = (&String, &AcceptedEdit)> {
         self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted)
     }
 
@@ -330,7 +330,7 @@ impl Mirror {
 
     /// Returns whether the head has an entry under this name that is not a regular file.
     pub(crate) fn is_committed_special(&self, name: &str) -> bool {
-        matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
+        matches!(self.unserved.get(name), Some(TreeEntry::Special(_)))
     }
 
     /// Returns the saved files of this key that differ from the head.
@@ -346,9 +346,9 @@ impl Mirror {
         names_of(key)
             .into_iter()
             .filter(|name| {
-                self.aside.contains_key(name)
+                self.unserved.contains_key(name)
                     || self.work_tree.edits.contains_key(name)
-                    || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_in(name))
+                    || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_named(name))
             })
             .collect()
     }

@@ -7,7 +7,7 @@ use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
 use crate::domain::{Actor, Key, Revision};
-use crate::engine::layers::{BrokenFile, Resolved};
+use crate::engine::layers::{BrokenFile, KeyResolution};
 use crate::engine::mirror::Mirror;
 use crate::engine::mirror::provenance::{CollectionFiles, Provenance, Provenances};
 use crate::engine::mirror::rebuild::Rebuild;
@@ -37,13 +37,13 @@ impl Mirror {
     pub(crate) fn problems(
         &self,
         key: &Key,
-        resolved: &Resolved,
+        resolved: &KeyResolution,
         provenances: &Provenances,
     ) -> Vec<Arc<Problem>> {
         let problem = |wrong: &BrokenFile| {
             self.problem(Some(key), wrong, resolved.serving(wrong), provenances.get(&wrong.name))
         };
-        resolved.wrong.iter().map(problem).collect()
+        resolved.broken.iter().map(problem).collect()
     }
 
     /// Creates a problem. A problem that is known keeps the time and the commit that it was first reported with.

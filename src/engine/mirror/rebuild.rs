@@ -8,9 +8,11 @@ use imbl::OrdMap;
 
 use crate::domain::file_name::{FileName, key_of, names_of};
 use crate::domain::{Catalog, Key};
-use crate::engine::layers::{BrokenFile, Claim, Good, KeyFile, LastGood, hidden_by_other_case, resolve};
+use crate::engine::layers::{
+    BrokenFile, Claim, KeyFile, LastGood, ParsedVersion, hidden_by_other_case, resolve,
+};
 use crate::engine::mirror::provenance::{CollectionFiles, Earlier};
-use crate::engine::mirror::{Mirror, Step};
+use crate::engine::mirror::{CommittedChanges, Mirror};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
@@ -21,7 +23,7 @@ impl Mirror {
     pub(crate) fn rebuild(
         &mut self,
         next: Snapshot,
-        step: Step,
+        step: CommittedChanges,
         edited: BTreeSet<String>,
         ready: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
@@ -52,7 +54,7 @@ impl Mirror {
     }
 
     /// Returns the two files of a key as they count now.
-    fn files(&mut self, key: &Key, step: &Step) -> Result<[Option<KeyFile>; 2], StoreError> {
+    fn files(&mut self, key: &Key, step: &CommittedChanges) -> Result<[Option<KeyFile>; 2], StoreError> {
         let mut files = [None, None];
         let mut is_uncovered = false;
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
@@ -102,16 +104,16 @@ impl Mirror {
     }
 
     /// Remembers the committed files that the entry alone does not describe.
-    fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, step: &Step) {
+    fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, step: &CommittedChanges) {
         for (name, committed) in self.files_committed(key, step) {
             let plain = entry.is_some_and(|entry| {
-                entry.is_in(&name)
+                entry.is_named(&name)
                     && entry.is_as_committed()
                     && committed == Some(TreeEntry::File(entry.blob))
             });
             match committed.filter(|_| !plain) {
-                Some(committed) => self.aside.insert(name, committed),
-                None => self.aside.remove(&name),
+                Some(committed) => self.unserved.insert(name, committed),
+                None => self.unserved.remove(&name),
             };
         }
     }
@@ -145,7 +147,7 @@ impl Mirror {
     fn hide(&mut self, hidden: &Entry, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
         let (key, name) = (hidden.collection.key(), hidden.file());
         let committed = hidden.is_as_committed().then_some(TreeEntry::File(hidden.blob));
-        self.aside.extend(committed.map(|committed| (name.clone(), committed)));
+        self.unserved.extend(committed.map(|committed| (name.clone(), committed)));
         let files = CollectionFiles::new([(name.clone(), committed)]);
         let provenances = self.trace(work.next.revision, vec![files])?;
         let wrong =
@@ -159,7 +161,7 @@ impl Mirror {
     fn was_first(&mut self, one: &Entry, two: &Entry, work: &Rebuild<'_>) -> Result<bool, StoreError> {
         let files = [one, two].map(|it| {
             self.files_committed(it.collection.key(), &work.step).map(|(name, committed)| {
-                let served = (!it.uncommitted && it.is_in(&name)).then_some(TreeEntry::File(it.blob));
+                let served = (!it.uncommitted && it.is_named(&name)).then_some(TreeEntry::File(it.blob));
                 (name, committed.or(served))
             })
         });
@@ -177,8 +179,8 @@ impl Mirror {
     fn rebuild_bad_key(&mut self, name: &str, why: &str, work: &mut Rebuild<'_>) -> Result<(), StoreError> {
         let committed = self.committed(&work.step, name);
         match committed {
-            Some(committed) => self.aside.insert(name.to_owned(), committed),
-            None => self.aside.remove(name),
+            Some(committed) => self.unserved.insert(name.to_owned(), committed),
+            None => self.unserved.remove(name),
         };
         let edit = self.served_edit(name);
         let stands = edit.map_or(committed.is_some(), |edit| edit.saved != WorkTreeEntry::Deleted);
@@ -198,18 +200,22 @@ impl Mirror {
 
     /// Returns the version to serve in place of a broken file: an edit that was being served, otherwise the head's
     /// version, otherwise the newest valid version in the history.
-    fn last_good(&mut self, key: &Key, step: &Step) -> Result<Option<LastGood>, StoreError> {
+    fn last_good(&mut self, key: &Key, step: &CommittedChanges) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let (blob, collection) = (entry.blob, Arc::clone(&entry.collection));
             // Only the faults of the broken file are reported, not what the former version lacked.
-            let good = Good { blob, collection, lacking: Vec::new() };
+            let good = ParsedVersion { blob, collection, lacking: Vec::new() };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
         self.last_committed(key, step)
     }
 
     /// Returns the head's version, otherwise the newest valid one in the history as far as `step` knows it.
-    pub(crate) fn last_committed(&mut self, key: &Key, step: &Step) -> Result<Option<LastGood>, StoreError> {
+    pub(crate) fn last_committed(
+        &mut self,
+        key: &Key,
+        step: &CommittedChanges,
+    ) -> Result<Option<LastGood>, StoreError> {
         let mut files = self.files_committed(key, step).into_iter();
         if let Some((name, TreeEntry::File(blob))) = files.find_map(|(name, entry)| Some((name, entry?))) {
             if let Ok(good) = self.read_one(key, &name, blob, step)? {
@@ -217,7 +223,7 @@ impl Mirror {
             }
             // The file in the work tree may be intact although the repository has lost its content.
             if let Some(bytes) = self.journal.work_tree_content(&name, blob)?
-                && let Ok(good) = Good::read(key, blob, &bytes)
+                && let Ok(good) = ParsedVersion::read(key, blob, &bytes)
             {
                 return Ok(Some(LastGood { name, good, uncommitted: false }));
             }
@@ -233,7 +239,7 @@ impl Mirror {
             };
             for version in versions {
                 let Some((name, blob)) = version else { return Ok(None) };
-                if let Ok(good) = self.read_one(key, &name, blob, &Step::default())? {
+                if let Ok(good) = self.read_one(key, &name, blob, &CommittedChanges::default())? {
                     return Ok(Some(LastGood { name, good, uncommitted: false }));
                 }
             }
@@ -291,7 +297,7 @@ pub(crate) struct Rebuild<'a> {
     pub(crate) next: Snapshot,
     pub(crate) problems: OrdMap<String, Arc<Problem>>,
     pub(crate) queue: VecDeque<Key>,
-    pub(crate) step: Step,
+    pub(crate) step: CommittedChanges,
     /// Ready-made entries that may be shared.
     pub(crate) ready: &'a Catalog<Arc<Entry>>,
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::domain::file_name::twin;
-use crate::engine::mirror::{Believed, Mirror};
+use crate::engine::mirror::{AcceptedEdit, Mirror};
 use crate::store::WorkTreeEntry;
 
 impl Mirror {
@@ -16,7 +16,7 @@ impl Mirror {
         let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
         for name in gone {
             self.work_tree.suspects.remove(&name);
-            let gone = Believed { content: None, bytes: Arc::default(), saved: WorkTreeEntry::Deleted };
+            let gone = AcceptedEdit { content: None, bytes: Arc::default(), saved: WorkTreeEntry::Deleted };
             self.work_tree.edits.insert(name.clone(), gone);
             self.unbuilt.insert(name);
         }
@@ -24,7 +24,7 @@ impl Mirror {
 
     /// Returns the former name of a file that appears to be renamed.
     fn renamed_from(&self, name: &str) -> Option<String> {
-        let good = |edit: &&Believed| matches!(edit.content, Some(Ok(_)));
+        let good = |edit: &&AcceptedEdit| matches!(edit.content, Some(Ok(_)));
         self.work_tree.edits.get(name).filter(good)?;
         let other = twin(name)?;
         self.work_tree

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::domain::file_name::{key_of, path_in};
 use crate::domain::{Key, Revision};
 use crate::engine::mirror::Mirror;
-use crate::engine::projection::problem::{Gone, Rewritten};
+use crate::engine::projection::problem::{BranchRewrite, RemovedEvent};
 use crate::format::message::{self, Conflict};
 use crate::store::{KeptHead, StoreError};
 use crate::telemetry::chain;
@@ -23,7 +23,7 @@ const EVENTS_NAMED_MAX: usize = 20;
 struct Events {
     count: usize,
     /// The newest events, newest first.
-    named: Vec<Gone>,
+    named: Vec<RemovedEvent>,
 }
 
 enum Step {
@@ -37,7 +37,7 @@ impl Events {
     fn add(&mut self, revision: Revision, keys: BTreeSet<Key>) {
         self.count += keys.len();
         let room = EVENTS_NAMED_MAX - self.named.len();
-        self.named.extend(keys.into_iter().take(room).map(|key| Gone { revision, key }));
+        self.named.extend(keys.into_iter().take(room).map(|key| RemovedEvent { revision, key }));
     }
 
     /// Formats the events for the log: the collections and their commits.
@@ -77,7 +77,7 @@ impl Mirror {
     }
 
     /// Records that the branch moved forward to a commit of the writer.
-    pub(crate) fn went_on(&mut self, from: Option<Revision>, to: Revision) {
+    pub(crate) fn note_fast_forward(&mut self, from: Option<Revision>, to: Revision) {
         if from.is_some() && self.followed == from {
             self.note_followed(to);
         }
@@ -122,7 +122,7 @@ impl Mirror {
     /// Discards the refs of kept commits that are on the branch again, because they were merged or pushed again.
     fn let_go_what_came_back(&mut self, head: Revision) -> Result<(), StoreError> {
         let mut back = Vec::new();
-        for Rewritten { name, since, revision, .. } in self.snapshot.rewritten.iter() {
+        for BranchRewrite { name, since, revision, .. } in self.snapshot.rewritten.iter() {
             if self.journal.commits().descends(head, *revision)? {
                 back.push(KeptHead { name: name.clone(), at: *since, revision: *revision });
             }
@@ -201,7 +201,7 @@ impl Mirror {
         Ok(steps)
     }
 
-    fn told_of(&mut self, kept: KeptHead) -> Result<Rewritten, StoreError> {
+    fn told_of(&mut self, kept: KeptHead) -> Result<BranchRewrite, StoreError> {
         let head = self.snapshot.revision;
         let left = match head {
             Some(head) => self.journal.commits().commits_beyond(kept.revision, head)?,
@@ -211,7 +211,7 @@ impl Mirror {
         let message =
             message_of(&self.options.branch, &kept, (head, events.count, self.journal.has_merges()));
         let KeptHead { name, at, revision } = kept;
-        Ok(Rewritten { name, message, since: at, revision, events: events.named })
+        Ok(BranchRewrite { name, message, since: at, revision, events: events.named })
     }
 
     /// Updates the snapshot with what is kept, without what was discarded.

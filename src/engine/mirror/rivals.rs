@@ -13,7 +13,7 @@ impl Mirror {
     pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
         let served = self.snapshot.catalog().in_other_case(key).cloned();
         let names =
-            self.aside.keys().chain(self.work_tree.edits.keys()).chain(self.work_tree.suspects.keys());
+            self.unserved.keys().chain(self.work_tree.edits.keys()).chain(self.work_tree.suspects.keys());
         let others = names.filter(|name| is_of(name, key)).filter_map(|name| key_of(name));
         served.into_iter().chain(others).filter(|other| other != key).collect()
     }
@@ -24,7 +24,7 @@ impl Mirror {
     }
 
     /// Returns whether a file exists under this name: in the work tree if that is served, otherwise in the head.
-    pub(crate) fn stands(&self, name: &str) -> bool {
+    pub(crate) fn file_exists(&self, name: &str) -> bool {
         self.served_edit(name)
             .map_or_else(|| self.is_committed(name), |edit| edit.saved != WorkTreeEntry::Deleted)
     }

@@ -29,7 +29,7 @@ pub(crate) struct RivalFile {
     /// Whether the head has it.
     pub(crate) is_committed: bool,
     /// Whether readers see it: in the work tree if that is served, otherwise at the head.
-    pub(crate) stands: bool,
+    pub(crate) is_visible: bool,
 }
 
 impl PlanState<'_> {
@@ -49,7 +49,7 @@ impl PlanState<'_> {
         }
         if let Some(name) = &edit.unread {
             let (path, bytes_max) = (self.input.path(name), FILE_BYTES_READ_MAX);
-            return Err(SubmitError::UnreadEdit { index, path, bytes_max });
+            return Err(SubmitError::UnreadableEdit { index, path, bytes_max });
         }
         let is_new = !names_of(key).iter().any(|name| self.is_in_head(name));
         if edit.adds_files() && is_new {
@@ -62,7 +62,7 @@ impl PlanState<'_> {
 
     /// Refuses a new collection if there is one whose key differs in letter case only, even an unreadable one.
     pub(crate) fn refuse_beside_rival(&self, key: &Key) -> Result<(), Refusal> {
-        self.refuse_rival(key, |file| self.is_made(&file.name).unwrap_or(file.stands))
+        self.refuse_rival(key, |file| self.is_made(&file.name).unwrap_or(file.is_visible))
     }
 
     fn refuse_rival(&self, key: &Key, is_there: impl Fn(&RivalFile) -> bool) -> Result<(), Refusal> {
@@ -78,7 +78,7 @@ impl PlanState<'_> {
     /// Commits that a person removed the files of keys that differ from this one in letter case only.
     fn commit_removed_rivals(&mut self, key: &Key) {
         for rival in self.input.files.rivals.get(key).into_iter().flatten() {
-            if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
+            if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.is_visible) {
                 continue;
             }
             let removal = |edit: &&HandEdit| edit.committable && !edit.adds_files();
@@ -108,7 +108,7 @@ impl PlanState<'_> {
         self.drafts.push(Draft {
             files: edit.files.clone(),
             message: message::compose(&events, &about),
-            author: self.input.person.clone(),
+            author: self.input.hand_edit_author.clone(),
             at: self.input.now,
         });
         for (name, bytes) in &edit.files {
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
-    use crate::engine::plan::edits::{EditSources, Edits};
+    use crate::engine::plan::edits::{EditCache, EditSources};
     use crate::engine::plan::{Plan, PlanFiles, PlanInput, plan};
     use crate::engine::projection::Snapshot;
     use crate::engine::submission::Submission;
@@ -172,7 +172,7 @@ mod tests {
 
     /// Plans to create `A` where the head has `a.yaml`, which is missing in the work tree if `is_removed`.
     fn create_beside(is_removed: bool) -> Plan {
-        let file = RivalFile { name: "a.yaml".into(), is_committed: true, stands: !is_removed };
+        let file = RivalFile { name: "a.yaml".into(), is_committed: true, is_visible: !is_removed };
         let files = vec![("a.yaml".to_owned(), None)];
         let event = Some(Event::Deleted(collection("a")));
         let removal = HandEdit { files, event, committable: true, filtered: None, unread: None };
@@ -185,15 +185,15 @@ mod tests {
                 ..PlanFiles::default()
             },
             sources: &EditSources::default(),
-            built_on_bytes_max: usize::MAX,
+            operations_bytes_max: usize::MAX,
             folder: "collections",
-            person: Actor::new("Mara", "mara@example.org"),
+            hand_edit_author: Actor::new("Mara", "mara@example.org"),
             now: DateTime::UNIX_EPOCH,
             new_id: Uuid::nil,
         };
         let command = Command::Create(Collection::clone(&collection("A")));
         let submission = Submission::of(Actor::new("Ed", "ed@example.org"), [command]);
-        plan(&input, [&submission], &mut Edits::default())
+        plan(&input, [&submission], &mut EditCache::default())
     }
 
     #[test]

@@ -20,12 +20,12 @@ const EDITED_BYTES_MAX: usize = 96 * 1024;
 
 /// The byte budget that is left in this turn, and the bytes taken in all turns.
 #[derive(Debug)]
-struct Room {
+struct ByteBudget {
     left: usize,
     taken: usize,
 }
 
-impl Room {
+impl ByteBudget {
     const fn new(left: usize) -> Self {
         Self { left, taken: 0 }
     }
@@ -41,12 +41,12 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct EditSources {
     contents: HashMap<BlobId, Arc<Vec<u8>>>,
-    room: Room,
+    room: ByteBudget,
 }
 
 impl Default for EditSources {
     fn default() -> Self {
-        Self { contents: HashMap::new(), room: Room::new(READ_BYTES_MAX) }
+        Self { contents: HashMap::new(), room: ByteBudget::new(READ_BYTES_MAX) }
     }
 }
 
@@ -71,9 +71,9 @@ impl EditSources {
 }
 
 #[derive(Debug)]
-pub(crate) struct Edits {
+pub(crate) struct EditCache {
     made: BTreeMap<Key, Made>,
-    room: Room,
+    room: ByteBudget,
 }
 
 #[derive(Debug)]
@@ -83,13 +83,13 @@ struct Made {
     edited: Edited,
 }
 
-impl Default for Edits {
+impl Default for EditCache {
     fn default() -> Self {
-        Self { made: BTreeMap::new(), room: Room::new(EDITED_BYTES_MAX) }
+        Self { made: BTreeMap::new(), room: ByteBudget::new(EDITED_BYTES_MAX) }
     }
 }
 
-impl Edits {
+impl EditCache {
     /// Edits a content, or returns the edit that was made before; `None` if it must wait for another turn.
     pub(crate) fn edit(
         &mut self,
@@ -119,7 +119,7 @@ impl Edits {
 #[derive(Debug, Default)]
 pub(crate) struct EditProgress {
     pub(crate) sources: EditSources,
-    pub(crate) edits: Edits,
+    pub(crate) edits: EditCache,
 }
 
 impl EditProgress {

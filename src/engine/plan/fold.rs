@@ -17,7 +17,7 @@ pub(crate) type FileOutcome = Option<(BlobId, Vec<u8>)>;
 
 /// The files and events of a commit under construction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FoldedCommit {
+pub(crate) struct PendingCommit {
     /// The outcome of each file, by name.
     pub(crate) files: BTreeMap<String, FileOutcome>,
     /// The events, in the order of the changes.
@@ -26,7 +26,7 @@ pub(crate) struct FoldedCommit {
     pub(crate) unread: Vec<Key>,
 }
 
-impl FoldedCommit {
+impl PendingCommit {
     /// Keeps only what differs from the parent, whose blob ids `parent` returns.
     pub(crate) fn fold(&mut self, parent: impl Fn(&str) -> Option<BlobId>) {
         self.files.retain(|name, made| made.as_ref().map(|(blob, _)| *blob) != parent(name));
@@ -76,7 +76,7 @@ mod tests {
     fn check(was: Option<&str>, events: &[Event], now: Option<&str>, expected: &[Event]) {
         let made = now.map(|text| (BlobId::of(text.as_bytes()), text.as_bytes().to_vec()));
         let files = BTreeMap::from([("posts.yaml".to_owned(), made)]);
-        let mut commit = FoldedCommit { files, events: events.to_vec(), unread: Vec::new() };
+        let mut commit = PendingCommit { files, events: events.to_vec(), unread: Vec::new() };
         commit.fold(|_| was.map(|text| BlobId::of(text.as_bytes())));
         assert_eq!(commit.events, expected);
         assert_eq!(commit.files.is_empty(), expected.is_empty());
@@ -106,7 +106,7 @@ mod tests {
     fn a_broken_file_that_is_replaced_is_told_once() {
         let files = BTreeMap::from([("posts.yaml".to_owned(), Some((BlobId::of(b"a"), b"a".to_vec())))]);
         let unread = vec![Key::parse("posts").unwrap()];
-        let mut commit = FoldedCommit { files, events: vec![created("a")], unread };
+        let mut commit = PendingCommit { files, events: vec![created("a")], unread };
         commit.fold(|_| Some(BlobId::of(b"broken")));
         assert_eq!((commit.events.as_slice(), commit.unread.as_slice()), (&[created("a")][..], &[][..]));
     }

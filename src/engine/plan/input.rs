@@ -13,7 +13,7 @@ use crate::engine::mirror::contents::Bases;
 use crate::engine::options::Options;
 use crate::engine::plan::edits::EditSources;
 use crate::engine::plan::{HandEdit, PlanFiles, PlanInput, Rival, RivalFile};
-use crate::engine::projection::content_of;
+use crate::engine::projection::tag_content_id;
 use crate::engine::signal::Job;
 use crate::store::{FILE_BYTES_KEPT_MAX, StoreError, WorkTreeEntry};
 
@@ -52,7 +52,7 @@ pub(crate) fn input<'a>(
         if !found.is_empty() {
             files.rivals.insert(key.clone(), found);
         }
-        files.of.insert(key.clone(), mirror.files_of(key));
+        files.names_by_key.insert(key.clone(), mirror.files_of(key));
         if mirror.is_special(key) {
             files.special.insert(key.clone());
         }
@@ -64,9 +64,9 @@ pub(crate) fn input<'a>(
         bases,
         files,
         sources,
-        built_on_bytes_max: options.writer.operations_bytes_max,
+        operations_bytes_max: options.writer.operations_bytes_max,
         folder: &options.mirror.folder,
-        person,
+        hand_edit_author: person,
         now: (options.mirror.clock)(),
         new_id: Uuid::now_v7,
         snapshot: mirror.snapshot(),
@@ -109,9 +109,9 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
 fn rivals_of(mirror: &Mirror, key: &Key) -> Vec<Rival> {
     let file = |name: String| {
         // A special entry at the head exists until a person has committed its removal.
-        let stands = mirror.stands(&name) || mirror.is_committed_special(&name);
+        let stands = mirror.file_exists(&name) || mirror.is_committed_special(&name);
         let is_committed = mirror.is_committed(&name);
-        (is_committed || stands).then_some(RivalFile { name, is_committed, stands })
+        (is_committed || stands).then_some(RivalFile { name, is_committed, is_visible: stands })
     };
     let rival = |key: Key| Rival { files: names_of(&key).into_iter().filter_map(file).collect(), key };
     mirror.rivals_of(key).into_iter().map(rival).collect()
@@ -147,7 +147,7 @@ fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
                 drop(bases.insert((key.clone(), entry.blob.to_string()), Arc::clone(&entry.collection)));
             }
             None => {
-                let contents = tags.iter().map(|tag| content_of(tag).to_owned());
+                let contents = tags.iter().map(|tag| tag_content_id(tag).to_owned());
                 missing.entry(key.clone()).or_default().extend(contents);
             }
         }

@@ -23,13 +23,13 @@ use crate::domain::file_name::path_in;
 use crate::domain::{Actor, Catalog, Event, Key};
 use crate::engine::mirror::contents::Bases;
 pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
-use crate::engine::plan::edits::{EditSources, Edits};
+use crate::engine::plan::edits::{EditCache, EditSources};
 use crate::engine::plan::state::PlanState;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::Submission;
 use crate::engine::submission::answer::{Outcome, Preview};
 use crate::engine::submission::error::SubmitError;
-use crate::engine::submission::once::{Fingerprint, Scope};
+use crate::engine::submission::idempotency_key::{Fingerprint, Scope};
 use crate::store::{BlobId, Draft};
 
 /// The input of a plan: everything that it needs from the disk.
@@ -43,11 +43,11 @@ pub(crate) struct PlanInput<'a> {
     /// The contents that updates build on and dry runs show, as far as they have been read.
     pub(crate) sources: &'a EditSources,
     /// Maximum total size in bytes of the files that one submission builds on.
-    pub(crate) built_on_bytes_max: usize,
+    pub(crate) operations_bytes_max: usize,
     /// The collections folder, as a path inside the repository.
     pub(crate) folder: &'a str,
     /// The author of hand edits.
-    pub(crate) person: Actor,
+    pub(crate) hand_edit_author: Actor,
     /// When the commits are made.
     pub(crate) now: DateTime<Utc>,
     /// Creates the ids of events.
@@ -71,7 +71,7 @@ pub(crate) struct PlanFiles {
     /// The keys that differ from them in letter case only, by the key concerned.
     pub(crate) rivals: HashMap<Key, Vec<Rival>>,
     /// All files of a key at the head or in the work tree, if there may be others than the served one.
-    pub(crate) of: HashMap<Key, Vec<String>>,
+    pub(crate) names_by_key: HashMap<Key, Vec<String>>,
     /// Keys with a symbolic link, a folder or the like in the place of their file. Only a person may remove those.
     pub(crate) special: HashSet<Key>,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Plan {
     pub(crate) drafts: Vec<Draft>,
     /// The answer to each submission, in order, valid once the drafts are durable. `None` for a submission that
     /// continues in another turn; the last submissions have no entry if there was no time for them.
-    pub(crate) answers: Vec<Option<Result<Granted, SubmitError>>>,
+    pub(crate) answers: Vec<Option<Result<PlannedAnswer, SubmitError>>>,
     /// The catalog after the drafts.
     pub(crate) catalog: Catalog<Arc<Entry>>,
     /// Edits that had to rewrite more than the changed values, with the reason.
@@ -120,7 +120,7 @@ impl From<SubmitError> for Halt {
 
 /// The grant of a submission.
 #[derive(Clone)]
-pub(crate) struct Granted {
+pub(crate) struct PlannedAnswer {
     /// The outcome of each change, in order.
     pub(crate) outcomes: Vec<Outcome>,
     /// The commits that a dry run would make.
@@ -136,14 +136,14 @@ pub(crate) struct Granted {
 pub(crate) fn plan<'s>(
     input: &PlanInput<'_>,
     submissions: impl IntoIterator<Item = &'s Submission>,
-    edits: &mut Edits,
+    edits: &mut EditCache,
 ) -> Plan {
     let mut state = PlanState::new(input);
     let mut plan =
         Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
     let mut asked: HashMap<Scope, (Fingerprint, usize)> = HashMap::new();
     for (index, submission) in submissions.into_iter().enumerate() {
-        let once = submission.recorded_once();
+        let once = submission.recorded_idempotency_key();
         let once = once.map(|once| (Scope::of(&submission.author, once), once.fingerprint));
         if let Some((scope, fingerprint)) = once
             && let Some((earlier, index)) = asked.get(&scope)
@@ -157,16 +157,16 @@ pub(crate) fn plan<'s>(
         let granted = attempt.carry_out(submission, edits).and_then(|outcomes| {
             if submission.dry_run {
                 let preview = preview::of(input, &plan.drafts, submission, &attempt.drafts)?;
-                return Ok(Granted { outcomes, preview: Some(preview), draft: None });
+                return Ok(PlannedAnswer { outcomes, preview: Some(preview), draft: None });
             }
             if attempt.drafts.is_empty() {
                 let outcomes = outcomes.into_iter().map(|outcome| state.as_it_stands(outcome)).collect();
-                return Ok(Granted { outcomes, preview: None, draft: None });
+                return Ok(PlannedAnswer { outcomes, preview: None, draft: None });
             }
             plan.drafts.append(&mut attempt.drafts);
             plan.fallbacks.append(&mut attempt.fallbacks);
             state = attempt;
-            Ok(Granted { outcomes, preview: None, draft: Some(plan.drafts.len() - 1) })
+            Ok(PlannedAnswer { outcomes, preview: None, draft: Some(plan.drafts.len() - 1) })
         });
         if let (Some((scope, fingerprint)), Ok(_)) = (once, &granted) {
             asked.insert(scope, (fingerprint, index));

@@ -29,9 +29,11 @@ pub(super) fn of(
                 None => at_head(input, name)?,
             };
             shown_bytes += before.map_or(0, <[u8]>::len);
-            if shown_bytes > input.built_on_bytes_max {
+            if shown_bytes > input.operations_bytes_max {
                 let index = index_of(submission, name);
-                return Err(SubmitError::TooMuch { index, bytes_max: input.built_on_bytes_max }.into());
+                return Err(
+                    SubmitError::FilesTooLarge { index, bytes_max: input.operations_bytes_max }.into()
+                );
             }
             shown.push(PreviewedFile {
                 path: input.path(name),

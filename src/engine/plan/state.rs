@@ -7,13 +7,13 @@ use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 
 use crate::domain::file_name::{self, names_of};
 use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
-use crate::engine::layers::{Good, KeyFile, resolve};
-use crate::engine::plan::edits::Edits;
-use crate::engine::plan::fold::FoldedCommit;
+use crate::engine::layers::{KeyFile, ParsedVersion, resolve};
+use crate::engine::plan::edits::EditCache;
+use crate::engine::plan::fold::PendingCommit;
 use crate::engine::plan::merge::{self, Merged};
 use crate::engine::plan::{Halt, PlanInput};
 use crate::engine::projection::problem::Problem;
-use crate::engine::projection::{Entry, content_of};
+use crate::engine::projection::{Entry, tag_content_id};
 use crate::engine::submission::answer::Outcome;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::{Condition, ConditionalCommand, Submission};
@@ -48,7 +48,7 @@ pub(super) struct PlanState<'i> {
     /// The updates of the current submission: each file is edited once, however often it is updated.
     updated: BTreeMap<Key, Update>,
     /// The commit of the current submission.
-    pub(super) commit: FoldedCommit,
+    pub(super) commit: PendingCommit,
 }
 
 impl<'i> PlanState<'i> {
@@ -62,14 +62,14 @@ impl<'i> PlanState<'i> {
             drafts: Vec::new(),
             fallbacks: Vec::new(),
             updated: BTreeMap::new(),
-            commit: FoldedCommit::default(),
+            commit: PendingCommit::default(),
         }
     }
 
     pub(super) fn carry_out(
         &mut self,
         submission: &Submission,
-        edits: &mut Edits,
+        edits: &mut EditCache,
     ) -> Result<Vec<Outcome>, Halt> {
         let before = self.catalog.clone();
         let changes = submission.changes.iter().enumerate();
@@ -98,7 +98,10 @@ impl<'i> PlanState<'i> {
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
-                idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
+                idempotency: submission
+                    .idempotency_key
+                    .as_ref()
+                    .map(|once| (&*once.key, once.fingerprint.to_string())),
                 by_command: submission.by_command,
                 unread: &unread,
                 reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
@@ -127,13 +130,13 @@ impl<'i> PlanState<'i> {
         let key = change.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
         let known = before.get(key.as_str()).filter(|_| current.is_some());
-        let merged = self.over_older(index, change, known, current.as_ref())?;
+        let merged = self.check_condition(index, change, known, current.as_ref())?;
         let change = merged.as_ref().unwrap_or(change);
         self.refuse_broken(index, &change.command)?;
         let restore = restore(&change.command);
         if restore.is_some_and(|restore| !is_as_seen(restore, current.as_deref()) || self.overwrites(restore))
         {
-            return Err(SubmitError::Condition { index, current: known.cloned() }.into());
+            return Err(SubmitError::ConditionFailed { index, current: known.cloned() }.into());
         }
         let deletes = match &change.command {
             Command::Delete { .. } => true,
@@ -177,7 +180,7 @@ impl<'i> PlanState<'i> {
     }
 
     /// Checks the condition; for an update of an older version that may be merged, returns what is left of it.
-    fn over_older(
+    fn check_condition(
         &self,
         index: usize,
         change: &ConditionalCommand,
@@ -188,15 +191,15 @@ impl<'i> PlanState<'i> {
             return Ok(None);
         }
         let tags = change.condition.mergeable(known.map(AsRef::as_ref)).unwrap_or_default();
-        let of_tag = |tag: &String| (change.command.key().clone(), content_of(tag).to_owned());
+        let of_tag = |tag: &String| (change.command.key().clone(), tag_content_id(tag).to_owned());
         let base = tags.iter().find_map(|tag| self.input.bases.get(&of_tag(tag)));
         let (Some(base), Some(known), Some(current), Command::Update { key, kind, patch }) =
             (base.cloned(), known, current, &change.command)
         else {
-            return Err(SubmitError::Condition { index, current: known.cloned() });
+            return Err(SubmitError::ConditionFailed { index, current: known.cloned() });
         };
         if base.kind() != current.collection.kind() {
-            return Err(SubmitError::Condition { index, current: Some(Arc::clone(known)) });
+            return Err(SubmitError::ConditionFailed { index, current: Some(Arc::clone(known)) });
         }
         let merged = merge::merged(&base, patch, &current.collection)
             .map_err(|violations| SubmitError::Refused { index, refusal: Refusal::Invalid(violations) })?;
@@ -243,7 +246,7 @@ impl<'i> PlanState<'i> {
             None => self.input.snapshot.problem_of(key.as_str()),
         };
         match problem.cloned() {
-            Some(problem) if replaces => Err(SubmitError::NoFile { index, problem }),
+            Some(problem) if replaces => Err(SubmitError::NotAFile { index, problem }),
             Some(problem) => Err(SubmitError::Broken { index, problem }),
             None => Ok(()),
         }
@@ -300,11 +303,11 @@ impl<'i> PlanState<'i> {
         let Entry { collection, blob, .. } = written;
         let key = collection.key();
         let stands_here =
-            |name: &String| self.input.files.of.get(key).is_some_and(|files| files.contains(name));
+            |name: &String| self.input.files.names_by_key.get(key).is_some_and(|files| files.contains(name));
         let [yaml, yml] = names_of(key).map(|name| {
-            let content = if written.is_in(&name) {
+            let content = if written.is_named(&name) {
                 let lacking = format::lacking(collection, bytes);
-                Ok(Good { blob: *blob, collection: Arc::clone(collection), lacking })
+                Ok(ParsedVersion { blob: *blob, collection: Arc::clone(collection), lacking })
             } else if self.is_made(&name).unwrap_or_else(|| stands_here(&name)) {
                 // It is not read, because it does not count.
                 Err(Vec::new())
@@ -314,7 +317,7 @@ impl<'i> PlanState<'i> {
             Some(KeyFile { name, content, uncommitted: false })
         });
         let resolved = resolve(key, yaml, yml, None);
-        let wrong = resolved.wrong.first()?;
+        let wrong = resolved.broken.first()?;
         Some(Arc::new(Problem {
             path: self.input.path(&wrong.name),
             faults: wrong.faults.clone(),
@@ -350,21 +353,21 @@ impl<'i> PlanState<'i> {
 
     /// Refuses a submission whose updates build on files that are too large together.
     fn refuse_too_much(&self) -> Result<(), SubmitError> {
-        let bytes_max = self.input.built_on_bytes_max;
+        let bytes_max = self.input.operations_bytes_max;
         let mut updates: Vec<&Update> = self.updated.values().collect();
         updates.sort_by_key(|update| update.index);
         let mut bytes = 0;
         for update in updates {
             bytes += update.source.1.len();
             if bytes > bytes_max {
-                return Err(SubmitError::TooMuch { index: update.index, bytes_max });
+                return Err(SubmitError::FilesTooLarge { index: update.index, bytes_max });
             }
         }
         Ok(())
     }
 
     /// Edits the file of an updated collection; returns the preliminary entry and the final one.
-    fn edit(&mut self, key: &Key, update: &Update, edits: &mut Edits) -> Result<[Arc<Entry>; 2], Halt> {
+    fn edit(&mut self, key: &Key, update: &Update, edits: &mut EditCache) -> Result<[Arc<Entry>; 2], Halt> {
         let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
         let (standing, file) = (Arc::clone(standing), standing.file());
         let (source, old) = &update.source;
@@ -383,7 +386,7 @@ impl<'i> PlanState<'i> {
     /// `.yaml` file that would take precedence.
     fn clear_for(&mut self, key: &Key, exact: &Exact) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
-        if served.is_some_and(|entry| entry.is_in(&exact.file)) {
+        if served.is_some_and(|entry| entry.is_named(&exact.file)) {
             return;
         }
         self.delete(key);
@@ -404,7 +407,7 @@ impl<'i> PlanState<'i> {
     /// Removes all files of the key; the commit leaves out those that do not exist.
     fn delete(&mut self, key: &Key) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
-        let spare = self.input.files.of.get(key).into_iter().flatten().cloned();
+        let spare = self.input.files.names_by_key.get(key).into_iter().flatten().cloned();
         for name in served.into_iter().chain(spare) {
             self.commit.files.insert(name, None);
         }
@@ -433,5 +436,5 @@ fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
 
 /// Returns whether a file that is to be restored already exists as such.
 fn is_so(exact: &Exact, current: &Entry) -> bool {
-    !current.stale && current.is_in(&exact.file) && current.blob == BlobId::of(&exact.bytes)
+    !current.stale && current.is_named(&exact.file) && current.blob == BlobId::of(&exact.bytes)
 }

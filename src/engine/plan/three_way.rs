@@ -14,12 +14,12 @@ use crate::store::remote::{FileSides, MergeDecision, Merger, Resolution, SideFil
 
 /// Merges collection files by their meaning.
 #[derive(Debug, Clone)]
-pub struct Collections {
+pub struct CollectionMerger {
     /// The collections folder, as a path inside the repository.
     folder: String,
 }
 
-impl Collections {
+impl CollectionMerger {
     /// Creates a merger for the collections of a folder.
     #[must_use]
     pub fn new(folder: &str) -> Self {
@@ -31,7 +31,7 @@ impl Collections {
     }
 
     /// Decides what becomes of one file.
-    fn judge(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Resolution {
+    fn merge_file(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Resolution {
         let as_one_value = || vec![Conflict::File(self.path(&sides.name))];
         let (take, found) = match FileName::parse(&sides.name) {
             FileName::Collection(key) => {
@@ -53,7 +53,11 @@ impl Collections {
     /// Decides what becomes of the two files of a collection if a side has moved it from one name to the other, or if
     /// the sides created it under different names: one file stays. `None` if a side has both files or a special
     /// entry: each file is then judged by itself, and nothing is lost.
-    fn judge_names(&self, files: [&FileSides; 2], conflicts: &mut Vec<Conflict>) -> Option<[Resolution; 2]> {
+    fn merge_renamed(
+        &self,
+        files: [&FileSides; 2],
+        conflicts: &mut Vec<Conflict>,
+    ) -> Option<[Resolution; 2]> {
         let base = standing(files.map(|it| &it.base))?;
         let ours = standing(files.map(|it| &it.ours))?;
         let theirs = standing(files.map(|it| &it.theirs))?;
@@ -69,7 +73,7 @@ impl Collections {
         let take = match &sides {
             sides if sides.theirs == sides.base => Resolution::Ours,
             sides if sides.ours == sides.base => Resolution::Theirs,
-            sides => self.judge(sides, conflicts),
+            sides => self.merge_file(sides, conflicts),
         };
         let merged = match take {
             Resolution::Ours => sides.ours,
@@ -103,13 +107,13 @@ fn standing(files: [&Option<SideFile>; 2]) -> Option<Option<(usize, &SideFile)>>
     }
 }
 
-impl Merger for Collections {
+impl Merger for CollectionMerger {
     fn merge(&self, sides: &Sides) -> MergeDecision {
         let mut conflicts = Vec::new();
         let mut takes: BTreeMap<usize, Resolution> = BTreeMap::new();
         for [at, twin] in twins(&sides.files) {
             let both = [&sides.files[at], &sides.files[twin]];
-            if let Some([take, of_twin]) = self.judge_names(both, &mut conflicts) {
+            if let Some([take, of_twin]) = self.merge_renamed(both, &mut conflicts) {
                 takes.extend([(at, take), (twin, of_twin)]);
             }
         }
@@ -123,7 +127,7 @@ impl Merger for Collections {
                 }
                 false if file.theirs == file.base => Resolution::Ours,
                 false if file.ours == file.base => Resolution::Theirs,
-                false => self.judge(file, &mut conflicts),
+                false => self.merge_file(file, &mut conflicts),
             });
         }
         let takes = takes.into_values().collect();
@@ -262,7 +266,7 @@ mod tests {
             commits: 1,
             is_restored: false,
         };
-        let MergeDecision { takes, message, .. } = Collections::new("collections").merge(&sides);
+        let MergeDecision { takes, message, .. } = CollectionMerger::new("collections").merge(&sides);
         (takes, crate::format::message::conflicts(&message))
     }
 

@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use crate::domain::file_name::Ending;
 use crate::domain::{Catalog, Collection, HasCollection, Key, Revision};
 use crate::engine::memo::{Memo, SmallMemo};
-use crate::engine::pacing::{Paced, Pacing};
-use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
+use crate::engine::pacing::{PacedFollower, Pacing};
+use crate::engine::projection::problem::{BranchRewrite, MergeConflict, Problem};
 use crate::store::BlobId;
 use crate::telemetry::{Limit, Reached};
 
@@ -63,7 +63,7 @@ impl Entry {
     }
 
     /// Returns whether `file` is the file's name.
-    pub(crate) fn is_in(&self, file: &str) -> bool {
+    pub(crate) fn is_named(&self, file: &str) -> bool {
         file.strip_prefix(self.collection.key().as_str()) == Some(self.ending.as_str())
     }
 
@@ -91,7 +91,7 @@ impl Entry {
 
     /// Returns whether the tag is of the same content, whatever its mark says.
     pub(crate) fn is_tagged(&self, tag: &str) -> bool {
-        content_of(tag) == self.blob.to_string()
+        tag_content_id(tag) == self.blob.to_string()
     }
 
     /// Returns the entry's contribution to the digest of its list: it differs whenever the key or the tag does.
@@ -108,7 +108,7 @@ impl Entry {
 }
 
 /// Returns the part of an entity tag that identifies the content of the file, without the mark.
-pub(crate) fn content_of(tag: &str) -> &str {
+pub(crate) fn tag_content_id(tag: &str) -> &str {
     tag.split_once('-').map_or(tag, |(content, _)| content)
 }
 
@@ -154,9 +154,9 @@ pub struct Snapshot {
     /// The problems, by path.
     pub problems: OrdMap<String, Arc<Problem>>,
     /// Former heads of a rewritten branch that are kept, the oldest first.
-    pub rewritten: Arc<Vec<Rewritten>>,
+    pub rewritten: Arc<Vec<BranchRewrite>>,
     /// Conflicts that merges have left.
-    pub conflicts: Arc<Vec<Conflicted>>,
+    pub conflicts: Arc<Vec<MergeConflict>>,
     /// Saved files that are not committed.
     pub hand_edits: HandEdits,
     /// Why the work tree is not followed, or which git operation is half-done in it.
@@ -221,13 +221,13 @@ impl Snapshot {
     }
 
     /// Returns the collections that may be served differently from what is committed.
-    pub(crate) fn apart(&self) -> BTreeSet<&Key> {
+    pub(crate) fn keys_not_as_committed(&self) -> BTreeSet<&Key> {
         let broken = self.problems.values().filter_map(|problem| problem.collection.as_ref());
         self.hand_edits.keys.iter().chain(broken).collect()
     }
 
     /// Creates the snapshot of a past revision.
-    pub(crate) fn of_the_past(revision: Revision, entries: impl Iterator<Item = Arc<Entry>>) -> Self {
+    pub(crate) fn at_revision(revision: Revision, entries: impl Iterator<Item = Arc<Entry>>) -> Self {
         let mut snapshot = Self { revision: Some(revision), ..Self::default() };
         entries.for_each(|entry| snapshot.insert(entry));
         snapshot
@@ -325,7 +325,7 @@ impl Projection {
     }
 
     /// Waits until the repository has been read, or could not be read.
-    pub async fn first_reading(&self) {
+    pub async fn wait_until_read(&self) {
         let is_told = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
         // The sender lives as long as this does.
         drop(self.news().wait_for(is_told).await);
@@ -339,30 +339,30 @@ impl Projection {
 
     /// Registers a follower of the snapshots.
     #[must_use]
-    pub fn paced(&self) -> Paced {
-        Paced::by(&self.pacing)
+    pub fn register_follower(&self) -> PacedFollower {
+        PacedFollower::register(&self.pacing)
     }
 
     /// Returns why what is served may be out of date, if the repository can't be read at the moment.
     #[must_use]
-    pub fn trouble(&self) -> Option<Arc<String>> {
+    pub fn read_error(&self) -> Option<Arc<String>> {
         self.trouble.load_full()
     }
 
     /// Records why the repository can't be read, or that it can be read again.
-    pub(crate) fn note_trouble(&self, why: Option<String>) {
+    pub(crate) fn set_read_error(&self, why: Option<String>) {
         self.trouble.store(why.map(Arc::new));
         self.news.send_replace(());
     }
 
     /// Returns why the last requested write failed, until another one succeeds; contains no path of the machine.
     #[must_use]
-    pub fn write_trouble(&self) -> Option<Arc<String>> {
+    pub fn write_error(&self) -> Option<Arc<String>> {
         self.write_trouble.load_full()
     }
 
     /// Records why a write failed, or that one succeeded.
-    pub(crate) fn note_write_trouble(&self, why: Option<String>) {
+    pub(crate) fn set_write_error(&self, why: Option<String>) {
         if why.is_some() || self.write_trouble.load().is_some() {
             self.write_trouble.store(why.map(Arc::new));
         }

@@ -28,7 +28,7 @@ pub struct Problem {
 
 /// An event of a commit that was removed from a rewritten branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gone {
+pub struct RemovedEvent {
     /// The commit.
     pub revision: Revision,
     /// The collection.
@@ -37,7 +37,7 @@ pub struct Gone {
 
 /// Commits that were on the branch before it was rewritten, kept under a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct BranchRewrite {
     /// The name of the ref below `refs/collectory/kept/`.
     pub name: String,
     /// What happened, and how to view the commits, restore them or discard them.
@@ -47,12 +47,12 @@ pub struct Rewritten {
     /// The former head of the branch.
     pub revision: Revision,
     /// The events that were removed, the newest first; if there are many, only the newest.
-    pub events: Vec<Gone>,
+    pub events: Vec<RemovedEvent>,
 }
 
 /// A conflict of a merge: both sides changed the same thing in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflicted {
+pub struct MergeConflict {
     /// What both sides changed.
     pub conflict: Conflict,
     /// What happened, and how to settle it.

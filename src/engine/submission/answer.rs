@@ -9,7 +9,7 @@ use crate::engine::unified::unified;
 
 /// A submission that was carried out.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct SubmitAnswer {
     /// The revision that the answer comes from: the commit that was made for the submission, now or for an earlier
     /// request with the same idempotency key. If no commit was needed, the revision that it was decided on. Readers
     /// are served this revision, or a later one, before the answer is sent.

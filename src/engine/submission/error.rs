@@ -22,7 +22,7 @@ pub enum SubmitError {
     },
     /// The collection is not in the state that the caller believes.
     #[error("change {index}: the condition does not hold")]
-    Condition {
+    ConditionFailed {
         /// Index of the change in the submission, from 0.
         index: usize,
         /// The collection as it is.
@@ -48,7 +48,7 @@ pub enum SubmitError {
     },
     /// The entry to remove or replace is not a regular file.
     #[error("change {index}: {problem}")]
-    NoFile {
+    NotAFile {
         /// Index of the change in the submission, from 0.
         index: usize,
         /// The problem that says what is in the place of the file.
@@ -72,7 +72,7 @@ pub enum SubmitError {
     },
     /// The file has an uncommitted edit that could not be read in full, so it can't be committed.
     #[error("change {index}: {path} has an uncommitted edit of more than {bytes_max} bytes or in the making")]
-    UnreadEdit {
+    UnreadableEdit {
         /// Index of the change in the submission, from 0.
         index: usize,
         /// The path of the file inside the repository.
@@ -82,7 +82,7 @@ pub enum SubmitError {
     },
     /// The files that the changes build on are too large for one submission.
     #[error("change {index}: the files that are changed together have more than {bytes_max} bytes")]
-    TooMuch {
+    FilesTooLarge {
         /// Index of the change that exceeds the limit, from 0.
         index: usize,
         /// Maximum total size of the files in bytes.

@@ -2,11 +2,11 @@
 
 pub(crate) mod answer;
 pub(crate) mod error;
-pub(crate) mod once;
+pub(crate) mod idempotency_key;
 
 use crate::domain::{Actor, Command};
 use crate::engine::projection::Entry;
-use crate::engine::submission::once::Once;
+use crate::engine::submission::idempotency_key::IdempotencyKey;
 
 /// A request to change collections, with all data for the commit.
 #[derive(Debug, Clone)]
@@ -25,14 +25,14 @@ pub struct Submission {
     pub dry_run: bool,
     /// The idempotency key of the request, under which it is carried out once however often it is sent. Dry runs
     /// change nothing and are not recorded.
-    pub once: Option<Once>,
+    pub idempotency_key: Option<IdempotencyKey>,
 }
 
 impl Submission {
     /// Returns the idempotency key under which a grant is recorded, if it is recorded.
     #[must_use]
-    pub fn recorded_once(&self) -> Option<&Once> {
-        self.once.as_ref().filter(|_| !self.dry_run)
+    pub fn recorded_idempotency_key(&self) -> Option<&IdempotencyKey> {
+        self.idempotency_key.as_ref().filter(|_| !self.dry_run)
     }
 }
 
@@ -48,7 +48,7 @@ impl Submission {
             request_id: None,
             by_command: false,
             dry_run: false,
-            once: None,
+            idempotency_key: None,
         }
     }
 }

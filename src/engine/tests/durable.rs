@@ -17,9 +17,9 @@ fn half_written() -> (MemoryJournal, Running) {
 }
 
 /// Submits a command under an idempotency key.
-fn once(running: &Running, command: Command) -> Result<Written, SubmitError> {
-    let once = Some(Once { key: "name".to_owned(), fingerprint: Fingerprint::of(&[b"request"]) });
-    let submission = Submission { once, ..Submission::of(Actor::anonymous(), [command]) };
+fn once(running: &Running, command: Command) -> Result<SubmitAnswer, SubmitError> {
+    let once = Some(IdempotencyKey { key: "name".to_owned(), fingerprint: Fingerprint::of(&[b"request"]) });
+    let submission = Submission { idempotency_key: once, ..Submission::of(Actor::anonymous(), [command]) };
     block_on(running.engine.handle.submit(submission))
 }
 

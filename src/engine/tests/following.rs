@@ -163,7 +163,7 @@ fn what_could_not_be_read_is_read_as_soon_as_it_can_be() {
     journal.set_unreadable(true);
     journal.save(POSTS, named("By hand"));
     running.notice(files(&[POSTS]));
-    running.eventually("the trouble is told", |running| running.engine.projection.trouble());
+    running.eventually("the trouble is told", |running| running.engine.projection.read_error());
     assert_eq!(running.shown("posts"), Some(("First".into(), false)), "what was read last is served");
     journal.set_unreadable(false);
     edit_is_served(&running);

@@ -38,7 +38,7 @@ fn submission(commands: Vec<Command>) -> Submission {
     Submission::of(Actor::anonymous(), commands)
 }
 
-type Answer = oneshot::Receiver<Result<Written, SubmitError>>;
+type Answer = oneshot::Receiver<Result<SubmitAnswer, SubmitError>>;
 
 /// Sends submissions at once, in this order, as concurrent clients do.
 fn send(running: &Running, submissions: Vec<Submission>) -> Vec<Answer> {
@@ -134,7 +134,10 @@ fn a_large_request_that_is_asked_for_twice_under_one_name_is_carried_out_once() 
     let (journal, running) = with_large_files(options());
     let before = journal.log().len();
     let named = |fingerprint: &[u8]| Submission {
-        once: Some(Once { key: "name".to_owned(), fingerprint: Fingerprint::of(&[fingerprint]) }),
+        idempotency_key: Some(IdempotencyKey {
+            key: "name".to_owned(),
+            fingerprint: Fingerprint::of(&[fingerprint]),
+        }),
         ..submission(all_changed("Large"))
     };
     let mut answers = send(&running, vec![named(b"request"), named(b"request"), named(b"another")]);
@@ -188,7 +191,7 @@ fn what_builds_on_more_than_may_be_is_refused_with_the_change_that_goes_beyond_i
     let too_much = |commands: Vec<Command>, dry_run| {
         let asked = Submission { dry_run, ..submission(commands) };
         match block_on(running.engine.handle.submit(asked)) {
-            Err(SubmitError::TooMuch { index, bytes_max: 200_000 }) => index,
+            Err(SubmitError::FilesTooLarge { index, bytes_max: 200_000 }) => index,
             other => panic!("{other:?}"),
         }
     };

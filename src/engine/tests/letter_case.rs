@@ -289,7 +289,7 @@ fn act(journal: &MemoryJournal, what: u32, file: &str, to: &str) {
     }
 }
 
-fn ask(running: &Running, what: u32, one: &str, other: &str) -> Result<Written, SubmitError> {
+fn ask(running: &Running, what: u32, one: &str, other: &str) -> Result<SubmitAnswer, SubmitError> {
     match what {
         4 | 5 => running.submit(create(one)),
         6 => running.submit(rename(one, "By API too")),

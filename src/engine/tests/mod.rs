@@ -114,12 +114,12 @@ impl Running {
         assert!(refused.is_err(), "{refused:?}");
     }
 
-    fn submit(&self, command: Command) -> Result<Written, SubmitError> {
+    fn submit(&self, command: Command) -> Result<SubmitAnswer, SubmitError> {
         self.submit_all([command])
     }
 
     /// Submits changes that are made together or not at all.
-    fn submit_all(&self, changes: impl IntoIterator<Item = Command>) -> Result<Written, SubmitError> {
+    fn submit_all(&self, changes: impl IntoIterator<Item = Command>) -> Result<SubmitAnswer, SubmitError> {
         let mara = Actor::new("Mara", "mara@example.org");
         block_on(self.engine.handle.submit(Submission::of(mara, changes)))
     }

@@ -8,19 +8,19 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::domain::{Key, Revision};
-use crate::engine::idempotency::{Ledger, RecordedOutcome, replay};
+use crate::engine::idempotency::{IdempotencyStore, RecordedOutcome, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::options::Options;
 use crate::engine::plan::edits::EditProgress;
 use crate::engine::plan::input::{input, keys_of, names_with_rivals};
-use crate::engine::plan::{Granted, Plan, plan};
+use crate::engine::plan::{Plan, PlannedAnswer, plan};
 use crate::engine::projection::Projection;
 use crate::engine::refuse::{reason, refuse, unavailable};
 use crate::engine::signal::{Hint, Job};
 use crate::engine::submission::Submission;
-use crate::engine::submission::answer::Written;
+use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
-use crate::engine::submission::once::Scope;
+use crate::engine::submission::idempotency_key::Scope;
 use crate::engine::writer::inbox::Inbox;
 use crate::engine::writer::{make_durable, publish};
 use crate::format::message;
@@ -43,7 +43,7 @@ pub(crate) struct Group<'a> {
     pub(crate) mirror: &'a mut Mirror,
     pub(crate) options: &'a Options,
     pub(crate) projection: &'a Projection,
-    pub(crate) ledger: &'a Ledger,
+    pub(crate) idempotency: &'a IdempotencyStore,
     /// Takes the jobs that wait for a file of their key to be believed; `None` during shutdown, when no job waits.
     pub(crate) deferred: Option<&'a mut VecDeque<Job>>,
     /// Takes the jobs that this turn has no time for.
@@ -78,7 +78,7 @@ impl Group<'_> {
         while !jobs.is_empty() {
             match self.attempt(&mut jobs).or_else(|error| self.after(error, races)) {
                 Ok(Attempt::Appended) => {
-                    self.projection.note_write_trouble(None);
+                    self.projection.set_write_error(None);
                     return true;
                 }
                 Ok(Attempt::NothingToAppend) => return false,
@@ -112,13 +112,13 @@ impl Group<'_> {
             }
             _ => {}
         }
-        publish(self.projection, self.ledger, self.mirror);
+        publish(self.projection, self.idempotency, self.mirror);
         // The state of the remote is reported separately; it may have recovered before the next write.
         if !matches!(error, StoreError::Remote(_)) {
-            self.projection.note_write_trouble(Some(reason(error)));
+            self.projection.set_write_error(Some(reason(error)));
         }
         if matches!(error, StoreError::Remote(RemoteError::Pending)) {
-            answer_asked_again(self.ledger, &mut jobs);
+            answer_asked_again(self.idempotency, &mut jobs);
         }
         refuse(jobs, error);
     }
@@ -134,19 +134,21 @@ impl Group<'_> {
         if needs_disk(jobs.iter().filter(|job| self.is_known(job))) {
             make_durable(self.mirror)?;
         }
-        replay::answer_known(self.mirror, self.ledger, jobs)
+        replay::answer_known(self.mirror, self.idempotency, jobs)
     }
 
     /// Returns whether a request was granted under the idempotency key of a job.
     fn is_known(&self, job: &Job) -> bool {
-        let Submission { author, once, .. } = &job.submission;
-        once.as_ref().is_some_and(|once| self.ledger.is_recorded(author, once))
+        let Submission { author, idempotency_key, .. } = &job.submission;
+        idempotency_key
+            .as_ref()
+            .is_some_and(|idempotency_key| self.idempotency.is_recorded(author, idempotency_key))
     }
 
     /// Decides, appends, publishes and answers. On an error, no job has been answered.
     fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Attempt, StoreError> {
         self.look_at_files(jobs)?;
-        publish(self.projection, self.ledger, self.mirror);
+        publish(self.projection, self.idempotency, self.mirror);
         self.answer_known(jobs)?;
         self.defer(jobs);
         let expected = self.mirror.snapshot().revision;
@@ -167,7 +169,7 @@ impl Group<'_> {
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
                 Err(StoreError::Remote(RemoteError::Unknown)) => {
-                    answer_unknown(self.ledger, std::mem::take(jobs), &answers, &drafts);
+                    answer_unknown(self.idempotency, std::mem::take(jobs), &answers, &drafts);
                     return Ok(Attempt::NothingToAppend);
                 }
                 committed => committed?,
@@ -178,21 +180,21 @@ impl Group<'_> {
             log_batch(jobs.len(), drafts.len(), head, started.elapsed());
             self.tell_fallbacks(fallbacks);
             self.mirror.adopt(head, files_of(&drafts, &committed), &catalog)?;
-            self.ledger.went_on(expected, head);
+            self.idempotency.note_fast_forward(expected, head);
         } else if needs_disk(jobs.iter()) {
             make_durable(self.mirror)?;
         } else {
             self.mirror.journal.confirm_head(expected)?;
         }
-        self.ledger.all_known();
+        self.idempotency.all_known();
         // Recorded before the change is visible, so that a reader who sees the change finds the record.
         let mut at = expected;
         for (job, answer) in jobs.iter().zip(&answers) {
             let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
             at = draft.map(|draft| committed[draft].revision).or(at);
-            record(self.ledger, job, answer, at, now);
+            record(self.idempotency, job, answer, at, now);
         }
-        publish(self.projection, self.ledger, self.mirror);
+        publish(self.projection, self.idempotency, self.mirror);
         self.count(jobs, &answers, drafts.len());
         answer(std::mem::take(jobs), answers, expected, &committed);
         Ok(if drafts.is_empty() { Attempt::NothingToAppend } else { Attempt::Appended })
@@ -200,7 +202,7 @@ impl Group<'_> {
 
     /// Holds the jobs that make commits while the branch may not move, and the jobs behind them that concern the same
     /// collections; returns whether there are any.
-    fn hold(&mut self, jobs: &mut Vec<Job>, answers: &[Option<Result<Granted, SubmitError>>]) -> bool {
+    fn hold(&mut self, jobs: &mut Vec<Job>, answers: &[Option<Result<PlannedAnswer, SubmitError>>]) -> bool {
         let Some(held) = &mut self.held else { return false };
         if self.mirror.journal.paused_until().is_none() {
             return false;
@@ -230,8 +232,8 @@ impl Group<'_> {
     fn set_aside(
         &mut self,
         jobs: &mut Vec<Job>,
-        answers: Vec<Option<Result<Granted, SubmitError>>>,
-    ) -> Vec<Result<Granted, SubmitError>> {
+        answers: Vec<Option<Result<PlannedAnswer, SubmitError>>>,
+    ) -> Vec<Result<PlannedAnswer, SubmitError>> {
         let mut answers = answers.into_iter();
         let mut decided = Vec::with_capacity(answers.len());
         for (at, job) in std::mem::take(jobs).into_iter().enumerate() {
@@ -309,7 +311,7 @@ impl Group<'_> {
     }
 
     /// Counts the writes that made commits, and the commits of hand edits that they required.
-    fn count(&self, jobs: &[Job], answers: &[Result<Granted, SubmitError>], drafts: usize) {
+    fn count(&self, jobs: &[Job], answers: &[Result<PlannedAnswer, SubmitError>], drafts: usize) {
         let took = jobs.iter().zip(answers).filter_map(|(job, answer)| {
             answer.as_ref().ok()?.draft?;
             Some(job.asked_at.elapsed())
@@ -325,14 +327,14 @@ impl Group<'_> {
 /// that it was decided on, which its predecessors in the group left.
 fn answer(
     jobs: Vec<Job>,
-    answers: Vec<Result<Granted, SubmitError>>,
+    answers: Vec<Result<PlannedAnswer, SubmitError>>,
     mut revision: Option<Revision>,
     committed: &[Committed],
 ) {
     for (job, answer) in jobs.into_iter().zip(answers) {
-        job.answer(answer.map(|Granted { outcomes, preview, draft }| {
+        job.answer(answer.map(|PlannedAnswer { outcomes, preview, draft }| {
             revision = draft.map(|draft| committed[draft].revision).or(revision);
-            Written { revision, outcomes, preview }
+            SubmitAnswer { revision, outcomes, preview }
         }));
     }
 }
@@ -345,9 +347,9 @@ fn in_time(jobs: &[Job], started: Instant, is_last: bool) -> impl Iterator<Item 
 
 /// Answers a group whose commits may or may not be on the branch; jobs without commits depend on that branch too.
 fn answer_unknown(
-    ledger: &Ledger,
+    idempotency: &IdempotencyStore,
     jobs: Vec<Job>,
-    answers: &[Result<Granted, SubmitError>],
+    answers: &[Result<PlannedAnswer, SubmitError>],
     drafts: &[Draft],
 ) {
     for (job, answer) in jobs.into_iter().zip(answers) {
@@ -355,8 +357,8 @@ fn answer_unknown(
         let refusal = draft.map_or(SubmitError::RemoteUnreachable, |draft| {
             let told = message::parse(&drafts[draft].message).events;
             let events: Vec<Uuid> = told.iter().filter_map(|event| event.id).collect();
-            if let Some(once) = &job.submission.once {
-                ledger.note_unknown(&job.submission.author, once, events.clone());
+            if let Some(idempotency_key) = &job.submission.idempotency_key {
+                idempotency.note_unknown(&job.submission.author, idempotency_key, events.clone());
             }
             SubmitError::OutcomeUnknown { events }
         });
@@ -365,18 +367,18 @@ fn answer_unknown(
 }
 
 /// Answers jobs that repeat a request whose outcome is unknown; the other jobs must wait for that outcome too.
-fn answer_asked_again(ledger: &Ledger, jobs: &mut Vec<Job>) {
+fn answer_asked_again(idempotency: &IdempotencyStore, jobs: &mut Vec<Job>) {
     let (again, others) =
-        std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| events_of(ledger, job).is_some());
+        std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| events_of(idempotency, job).is_some());
     *jobs = others;
     for job in again {
-        let events = events_of(ledger, &job).unwrap_or_default();
+        let events = events_of(idempotency, &job).unwrap_or_default();
         job.answer(Err(SubmitError::OutcomeUnknown { events }));
     }
 }
 
-fn events_of(ledger: &Ledger, job: &Job) -> Option<Vec<Uuid>> {
-    ledger.unknown(&job.submission.author, job.submission.recorded_once()?)
+fn events_of(idempotency: &IdempotencyStore, job: &Job) -> Option<Vec<Uuid>> {
+    idempotency.unknown(&job.submission.author, job.submission.recorded_idempotency_key()?)
 }
 
 /// Returns the final content of each file that a chain of commits changed.
@@ -394,19 +396,24 @@ fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
 
 /// Records what was granted under an idempotency key, at the revision of its answer.
 fn record(
-    ledger: &Ledger,
+    idempotency: &IdempotencyStore,
     job: &Job,
-    answer: &Result<Granted, SubmitError>,
+    answer: &Result<PlannedAnswer, SubmitError>,
     at: Option<Revision>,
     now: DateTime<Utc>,
 ) {
     let Job { submission, .. } = job;
-    if let (Some(once), Ok(granted)) = (submission.recorded_once(), answer) {
+    if let (Some(idempotency_key), Ok(granted)) = (submission.recorded_idempotency_key(), answer) {
         let made = match (granted.draft, at) {
             (Some(_), Some(revision)) => RecordedOutcome::Commit(revision),
             _ => RecordedOutcome::Nothing { at, outcomes: granted.outcomes.clone() },
         };
-        ledger.record(Scope::of(&submission.author, once), once.fingerprint, now, made);
+        idempotency.record(
+            Scope::of(&submission.author, idempotency_key),
+            idempotency_key.fingerprint,
+            now,
+            made,
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-use crate::engine::signal::{Hints, Job, Question, Signal};
+use crate::engine::signal::{Hints, Job, ReplayRequest, Signal};
 
 pub(crate) struct Inbox {
     queue: mpsc::Receiver<Signal>,
@@ -52,7 +52,7 @@ impl Inbox {
 #[derive(Default)]
 pub(crate) struct Received {
     pub(crate) jobs: VecDeque<Job>,
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<ReplayRequest>,
     pub(crate) hints: Hints,
     pub(crate) stop: bool,
     /// Whether nothing has arrived for a while.

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
-use crate::engine::idempotency::{Ledger, replay};
+use crate::engine::idempotency::{IdempotencyStore, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::options::{Options, WriterOptions};
 use crate::engine::plan::edits::EditProgress;
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::refuse::{reason, refusal, unavailable};
-use crate::engine::signal::{Hint, Hints, Job, Question, Signal};
+use crate::engine::signal::{Hint, Hints, Job, ReplayRequest, Signal};
 use crate::engine::submission::error::SubmitError;
 use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::{Inbox, Received};
@@ -32,7 +32,7 @@ use crate::telemetry::{Limit, chain};
 pub(crate) struct Writer {
     inbox: Inbox,
     projection: Projection,
-    ledger: Ledger,
+    idempotency: IdempotencyStore,
     options: Options,
     state: State,
     waiting: Waiting,
@@ -41,7 +41,7 @@ pub(crate) struct Writer {
     /// When to retry what could not be read.
     retry_at: Option<Instant>,
     /// Number of branch moves since the journal was tended, including appended groups; the start counts as one.
-    untended: usize,
+    moves_since_maintenance: usize,
     /// Whether the service is shutting down: all waiting jobs are carried out now.
     is_ending: bool,
 }
@@ -63,20 +63,20 @@ impl Writer {
         journal: Box<dyn Journal>,
         inbox: mpsc::Receiver<Signal>,
         projection: Projection,
-        ledger: Ledger,
+        idempotency: IdempotencyStore,
         options: Options,
     ) -> Self {
         let state = State::Unread { journal: Some(journal), again_at: Instant::now() };
         Self {
             inbox: Inbox::new(inbox),
             projection,
-            ledger,
+            idempotency,
             options,
             state,
             waiting: Waiting::default(),
             trouble: None,
             retry_at: None,
-            untended: 1,
+            moves_since_maintenance: 1,
             is_ending: false,
         }
     }
@@ -108,8 +108,8 @@ impl Writer {
                 break;
             }
             self.note_next_move();
-            if received.idle || self.untended >= UNTENDED_MOVES_MAX {
-                self.tend();
+            if received.idle || self.moves_since_maintenance >= UNTENDED_MOVES_MAX {
+                self.start_maintenance();
             }
             self.projection.overdue(self.options.writer.busy_max, &self.options.reached);
             self.projection.note_busy(None);
@@ -169,7 +169,7 @@ impl Writer {
         match &self.state {
             State::Unread { again_at, .. } => Some(*again_at),
             State::Mirrored(mirror) => {
-                let idle_at = (self.untended > 0).then(|| Instant::now() + IDLE_WAIT);
+                let idle_at = (self.moves_since_maintenance > 0).then(|| Instant::now() + IDLE_WAIT);
                 self.look_again_at(mirror).into_iter().chain(idle_at).chain(self.waiting.held_until).min()
             }
         }
@@ -180,12 +180,12 @@ impl Writer {
     }
 
     /// Runs the journal's housekeeping; a failure costs nothing but speed.
-    fn tend(&mut self) {
+    fn start_maintenance(&mut self) {
         let State::Mirrored(mirror) = &mut self.state else { return };
-        if self.untended == 0 {
+        if self.moves_since_maintenance == 0 {
             return;
         }
-        self.untended = 0;
+        self.moves_since_maintenance = 0;
         if let Err(error) = mirror.journal.start_maintenance() {
             tracing::warn!(error = %chain(&error), "the housekeeping of the repository failed");
         }
@@ -216,13 +216,13 @@ impl Writer {
                 );
                 self.projection.publish(snapshot.clone());
                 self.state = State::Mirrored(Box::new(mirror));
-                self.tell_trouble(None);
+                self.report_read_error(None);
                 (self.options.give_back)();
             }
             Err((journal, error)) => {
                 let again_at = Instant::now() + self.options.writer.retry_wait;
                 self.state = State::Unread { journal: Some(journal), again_at };
-                self.tell_trouble(Some(&error));
+                self.report_read_error(Some(&error));
             }
         }
     }
@@ -230,7 +230,7 @@ impl Writer {
     /// Reads the idempotency keys of the newest commits.
     fn read_back(&self, mirror: &mut Mirror) -> Result<(), StoreError> {
         match mirror.snapshot().revision {
-            Some(head) => self.ledger.read_back(&mut *mirror.journal, head),
+            Some(head) => self.idempotency.load_commits(&mut *mirror.journal, head),
             None => Ok(()),
         }
     }
@@ -248,19 +248,19 @@ impl Writer {
         let (before, looked) = (Arc::clone(mirror.snapshot()), Instant::now());
         let outcome = mirror.refresh(&hints.of_files());
         let is_moved = mirror.snapshot().revision != before.revision;
-        self.untended += usize::from(is_moved);
+        self.moves_since_maintenance += usize::from(is_moved);
         if is_moved {
             self.options.metrics.committed.observe(looked.elapsed());
         }
         count_saved(&self.options, &before, mirror);
-        publish(&self.projection, &self.ledger, mirror);
+        publish(&self.projection, &self.idempotency, mirror);
         let error = outcome.err();
         self.retry_at = error.is_some().then(|| Instant::now() + self.options.writer.retry_wait);
-        self.tell_trouble(error.as_ref());
+        self.report_read_error(error.as_ref());
     }
 
     /// Reports to the operator once that the repository can't be read, and once that it can be read again.
-    fn tell_trouble(&mut self, error: Option<&StoreError>) {
+    fn report_read_error(&mut self, error: Option<&StoreError>) {
         let now = error.map(|error| chain(error));
         if self.trouble == now {
             return;
@@ -275,7 +275,7 @@ impl Writer {
             None => tracing::info!("the repository can be read again"),
         }
         let why = error.map(|error| format!("the repository cannot be read: {}", reason(error)));
-        self.projection.note_trouble(why);
+        self.projection.set_read_error(why);
         self.trouble = now;
     }
 
@@ -332,7 +332,7 @@ impl Writer {
             mirror,
             options: &self.options,
             projection: &self.projection,
-            ledger: &self.ledger,
+            idempotency: &self.idempotency,
             deferred: (!self.is_ending).then_some(&mut self.waiting.deferred),
             rest: &mut self.waiting.rest,
             unfinished: &mut unfinished,
@@ -341,18 +341,18 @@ impl Writer {
             progress,
             inbox: &mut self.inbox,
         };
-        self.untended += usize::from(group.carry_out(jobs));
+        self.moves_since_maintenance += usize::from(group.carry_out(jobs));
         waiting::add(&mut self.waiting.held, held, self.options.writer.queue_len_max);
         unfinished
     }
 
     /// Answers questions about the commits of earlier requests.
-    fn replay(&mut self, questions: Vec<Question>) {
+    fn replay(&mut self, questions: Vec<ReplayRequest>) {
         for question in questions {
             let answer = question.span.in_scope(|| match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
                 State::Mirrored(mirror) => match confirm(mirror, self.options.writer.races_max) {
-                    Ok(()) => replay::answer(mirror, &self.ledger, &question),
+                    Ok(()) => replay::answer(mirror, &self.idempotency, &question),
                     Err(error) => Err(refusal(&error)),
                 },
             });
@@ -372,9 +372,9 @@ impl Drop for End {
 
 /// Publishes the mirror's snapshot to readers. The idempotency records in others' commits are read first, so that a
 /// reader who sees a change finds its record.
-fn publish(projection: &Projection, ledger: &Ledger, mirror: &mut Mirror) {
+fn publish(projection: &Projection, idempotency: &IdempotencyStore, mirror: &mut Mirror) {
     if let Some(head) = mirror.snapshot().revision
-        && let Err(error) = ledger.read_back(&mut *mirror.journal, head)
+        && let Err(error) = idempotency.load_commits(&mut *mirror.journal, head)
     {
         tracing::warn!(error = %chain(&error), "which requests the new commits answer could not be read; it is tried again");
     }

@@ -40,7 +40,7 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
 
 fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result<Reply, ApiError> {
     let snapshot = call.snapshot()?;
-    if let Some(trouble) = call.context.projection.trouble() {
+    if let Some(trouble) = call.context.projection.read_error() {
         let detail = format!("What was read last is served, but {trouble}.");
         return Err(ApiError::unavailable(detail));
     }
@@ -79,7 +79,7 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
 fn write_trouble(call: &Call<'_>, tells_all: bool) -> Option<String> {
     let waits = busy_for_too_long(call)
         .map(|busy| format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()));
-    let fails = call.context.projection.write_trouble().map(|trouble| match tells_all {
+    let fails = call.context.projection.write_error().map(|trouble| match tells_all {
         true => format!("the last write could not be made: {trouble}"),
         false => "the last write could not be made".to_owned(),
     });

@@ -66,7 +66,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
 /// Converts a refusal of the writer, pointing at the operation that it is about.
 async fn refused(call: &Call<'_>, error: SubmitError, has_data: &[bool]) -> ApiError {
     let index = index_of(&error);
-    let is_condition = matches!(error, SubmitError::Condition { .. });
+    let is_condition = matches!(error, SubmitError::ConditionFailed { .. });
     let error = match error {
         SubmitError::Refused { refusal: Refusal::UnknownKey(key), .. } => call.not_there(&key).await,
         error => error.into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use warp::http::StatusCode;
 
-use crate::engine::{Conflict, Conflicted, Rewritten, Snapshot};
+use crate::engine::{BranchRewrite, Conflict, MergeConflict, Snapshot};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::Fields;
@@ -34,8 +34,8 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 fn all(snapshot: &Snapshot, allowed: &Allowed, fields: &Fields, link: &str) -> Bytes {
     let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| allowed.sees_problem(problem));
     // These reveal past states of all collections.
-    let rewritten: &[Rewritten] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
-    let is_seen = |conflicted: &&Conflicted| match &conflicted.conflict {
+    let rewritten: &[BranchRewrite] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
+    let is_seen = |conflicted: &&MergeConflict| match &conflicted.conflict {
         Conflict::Attribute { key, .. } => allowed.sees(key),
         Conflict::File(_) => allowed.visibility.is_none(),
     };

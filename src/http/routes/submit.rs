@@ -7,7 +7,8 @@ use warp::http::StatusCode;
 
 use crate::domain::{Actor, Refusal, file_name};
 use crate::engine::{
-    Condition, ConditionalCommand, Fingerprint, Once, Preview, Submission, SubmitError, Written,
+    Condition, ConditionalCommand, Fingerprint, IdempotencyKey, Preview, Submission, SubmitAnswer,
+    SubmitError,
 };
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
@@ -36,7 +37,7 @@ pub(crate) async fn submit(
     changes: Vec<ConditionalCommand>,
     author: Actor,
     terms: WriteTerms,
-) -> Result<Written, SubmitError> {
+) -> Result<SubmitAnswer, SubmitError> {
     match call.context.handle.submit(submission(call, changes, author, terms)).await {
         Err(error) => Err(discreet(call, error).await),
         Ok(mut written) => {
@@ -52,9 +53,9 @@ pub(crate) fn submission(
     author: Actor,
     terms: WriteTerms,
 ) -> Submission {
-    let WriteTerms { reason, preferences: Preferences { dry_run, .. }, once } = terms;
+    let WriteTerms { reason, preferences: Preferences { dry_run, .. }, idempotency_key } = terms;
     let request_id = Some(call.id.as_str().to_owned());
-    Submission { changes, author, reason, request_id, by_command: false, dry_run, once }
+    Submission { changes, author, reason, request_id, by_command: false, dry_run, idempotency_key }
 }
 
 /// Hides what the hand edits in a preview have replaced. Everyone who may write sees the hand edits that a write
@@ -92,13 +93,13 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
                 clashes.iter_mut().for_each(|clash| clash.base = None);
             }
         }
-        SubmitError::Condition { .. }
+        SubmitError::ConditionFailed { .. }
         | SubmitError::Broken { .. }
-        | SubmitError::NoFile { .. }
+        | SubmitError::NotAFile { .. }
         | SubmitError::EditedByHand { .. }
         | SubmitError::Filtered { .. }
-        | SubmitError::UnreadEdit { .. }
-        | SubmitError::TooMuch { .. }
+        | SubmitError::UnreadableEdit { .. }
+        | SubmitError::FilesTooLarge { .. }
         | SubmitError::KeyReused
         | SubmitError::Busy
         | SubmitError::Loading
@@ -119,7 +120,7 @@ pub(crate) struct WriteTerms {
     /// The caller's preferences (`Prefer`).
     pub(crate) preferences: Preferences,
     /// The caller's idempotency key and the fingerprint of the request.
-    pub(crate) once: Option<Once>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
 }
 
 impl WriteTerms {
@@ -137,18 +138,19 @@ impl WriteTerms {
             keep(fault);
             None
         });
-        let once = key.map(|key| {
+        let idempotency_key = key.map(|key| {
             let (method, path) = (call.method().as_str().as_bytes(), call.path().as_bytes());
-            Once { key, fingerprint: Fingerprint::of(&[method, path, body]) }
+            IdempotencyKey { key, fingerprint: Fingerprint::of(&[method, path, body]) }
         });
-        Self { reason, preferences, once }
+        Self { reason, preferences, idempotency_key }
     }
 
     /// Reports whether a write with this idempotency key is recorded. If so, the writer answers, whatever the
     /// collections look like by now.
     pub(crate) fn is_recorded(&self, call: &Call<'_>, author: &Actor) -> bool {
-        let once = self.once.as_ref().filter(|_| !self.preferences.dry_run);
-        once.is_some_and(|once| call.context.handle.is_recorded(author, once))
+        let idempotency_key = self.idempotency_key.as_ref().filter(|_| !self.preferences.dry_run);
+        idempotency_key
+            .is_some_and(|idempotency_key| call.context.handle.is_recorded(author, idempotency_key))
     }
 
     /// Reports whether the writer has to answer what would be refused here: because a write with this idempotency
@@ -175,7 +177,7 @@ pub(crate) async fn with_preferences(
     call: &Call<'_>,
     reply: Reply,
     body: Bytes,
-    written: Written,
+    written: SubmitAnswer,
     preferences: Preferences,
 ) -> Result<Reply, ApiError> {
     let reply = match written.preview {
@@ -194,7 +196,7 @@ pub(crate) async fn with_preferences(
 
 /// Converts a refusal of the writer, naming the header whose condition no longer holds.
 pub(crate) fn refused(error: SubmitError, condition: &Condition) -> ApiError {
-    if let SubmitError::Condition { current, .. } = error {
+    if let SubmitError::ConditionFailed { current, .. } = error {
         return ApiError::precondition(etag::failed(condition, current.as_deref()), current);
     }
     error.into()

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use warp::http::StatusCode;
 
 use crate::domain::{Key, Value};
-use crate::engine::Undoer;
+use crate::engine::UndoRequest;
 use crate::engine::history::UndoRefusal;
-use crate::engine::{Handle, Projection, Written};
+use crate::engine::{Handle, Projection, SubmitAnswer};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
@@ -96,7 +96,7 @@ async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>)
 struct Request<'a> {
     call: &'a Call<'a>,
     key: Key,
-    undoer: Undoer,
+    undoer: UndoRequest,
     preferences: Preferences,
     fields: Fields,
 }
@@ -119,14 +119,14 @@ impl<'a> Request<'a> {
         // The past is brought back exactly as it was, so there is nothing to merge.
         let preferences = Preferences { merge_attributes: false, ..terms.preferences };
         let asked = submission(call, Vec::new(), allowed.actor, terms);
-        Ok(Self { call, key, undoer: Undoer { asked, condition }, preferences, fields })
+        Ok(Self { call, key, undoer: UndoRequest { template: asked, condition }, preferences, fields })
     }
 
     fn engine(&self) -> (&'a Handle, &'a Projection) {
         (&self.call.context.handle, &self.call.context.projection)
     }
 
-    async fn refused(&self, done: Result<Written, UndoRefusal>) -> Result<Written, ApiError> {
+    async fn refused(&self, done: Result<SubmitAnswer, UndoRefusal>) -> Result<SubmitAnswer, ApiError> {
         match done {
             Err(UndoRefusal::Submit(error)) => {
                 let error = submit::discreet(self.call, error).await;
@@ -137,7 +137,11 @@ impl<'a> Request<'a> {
     }
 
     /// Shows the result. A request that is refused now because it was carried out before gets its recorded result.
-    async fn answer(&self, done: Result<Written, ApiError>, updated: StatusCode) -> Result<Reply, ApiError> {
+    async fn answer(
+        &self,
+        done: Result<SubmitAnswer, ApiError>,
+        updated: StatusCode,
+    ) -> Result<Reply, ApiError> {
         let done = match done {
             Ok(done) => done,
             Err(refusal) => self.replayed().await?.ok_or(refusal)?,
@@ -145,10 +149,10 @@ impl<'a> Request<'a> {
         written(self.call, done, self.preferences, &self.fields, updated).await
     }
 
-    async fn replayed(&self) -> Result<Option<Written>, ApiError> {
-        let Undoer { asked, condition } = &self.undoer;
-        let Some(once) = asked.recorded_once() else { return Ok(None) };
-        let replayed = self.call.context.handle.replay(&asked.author, once, &self.key).await;
+    async fn replayed(&self) -> Result<Option<SubmitAnswer>, ApiError> {
+        let UndoRequest { template: asked, condition } = &self.undoer;
+        let Some(idempotency_key) = asked.recorded_idempotency_key() else { return Ok(None) };
+        let replayed = self.call.context.handle.replay(&asked.author, idempotency_key, &self.key).await;
         replayed.map_err(|error| submit::refused(error, condition))
     }
 }

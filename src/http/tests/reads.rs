@@ -12,7 +12,7 @@ use warp::http::header::{
 
 use crate::config::{BasePath, Origin};
 use crate::domain::{Key, Kind, Revision};
-use crate::engine::{Gone, Rewritten};
+use crate::engine::{BranchRewrite, RemovedEvent};
 use crate::http::browser::cors::Cors;
 use crate::http::testing::{Hook, Served, entry, problem, snapshot};
 use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
@@ -152,7 +152,7 @@ async fn readiness_says_that_writes_wait() {
     served.projection.note_busy(Some(std::time::Instant::now()));
     served.get("/readyz").await.is(200);
     assert_eq!(reached.of(Limit::WriterBusy), 2);
-    served.projection.note_write_trouble(Some("the disk is full".to_owned()));
+    served.projection.set_write_error(Some("the disk is full".to_owned()));
     let ready = served.get("/readyz").await.is(200).json();
     let both = "writes wait: the writer has been at one thing for 0 s; the last write could not be made: the disk is full";
     assert_eq!(ready["meta"]["writes"], both);
@@ -191,8 +191,9 @@ async fn problems_are_listed_to_those_who_may_see_their_collections() {
         let since = DateTime::UNIX_EPOCH;
         let revision = Revision::new([0x9f; 20]);
         let message = "It went.".to_owned();
-        let events = vec![Gone { revision, key: Key::parse("posts").unwrap() }];
-        next.rewritten = Arc::new(vec![Rewritten { name: kept.into(), message, since, revision, events }]);
+        let events = vec![RemovedEvent { revision, key: Key::parse("posts").unwrap() }];
+        next.rewritten =
+            Arc::new(vec![BranchRewrite { name: kept.into(), message, since, revision, events }]);
         served.projection.publish(Arc::new(next));
         let answer = served.get("/problems").await.is(200);
         assert_eq!(answer.keys(), ids);

@@ -15,7 +15,7 @@ use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::page::{Filter, Seeing};
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, SharedHistory, View};
-use crate::engine::pacing::Paced;
+use crate::engine::pacing::PacedFollower;
 use crate::telemetry::Limit;
 
 /// The number of events read from the disk at a time.
@@ -46,7 +46,7 @@ pub struct Subscription {
     live: bool,
     /// Whether it is never too slow.
     is_patient: bool,
-    paced: Paced,
+    paced: PacedFollower,
     /// The events that were read ahead, each with the place after it.
     ready: std::collections::VecDeque<(Arc<EventRecord>, Place)>,
 }
@@ -114,7 +114,7 @@ impl History {
             at,
             live,
             is_patient: false,
-            paced: Paced::by(&self.shared().pacing),
+            paced: PacedFollower::register(&self.shared().pacing),
             ready: std::collections::VecDeque::new(),
         }
     }
@@ -138,9 +138,9 @@ impl Subscription {
     pub async fn next(&mut self) -> Result<Option<Followed>, HistoryError> {
         loop {
             if self.ready.is_empty() {
-                self.paced.rest().await;
+                self.paced.wait_out_pause().await;
             }
-            let turn = self.paced.turn().await;
+            let turn = self.paced.acquire_permit().await;
             if let Some(followed) = self.next_known().await? {
                 return Ok(Some(followed));
             }
@@ -192,7 +192,7 @@ impl Subscription {
         let (event, place) = self.ready.pop_front()?;
         self.at = place;
         if self.ready.is_empty() && self.live {
-            self.paced.note_told();
+            self.paced.start_pause();
         }
         Some(event)
     }

@@ -27,7 +27,7 @@ pub struct AsOf {
 impl AsOf {
     /// Returns the collections as a list.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        let snapshot = || Arc::new(Snapshot::of_the_past(self.revision, self.entries.values().cloned()));
+        let snapshot = || Arc::new(Snapshot::at_revision(self.revision, self.entries.values().cloned()));
         Arc::clone(self.snapshot.get_or_init(snapshot))
     }
 

@@ -152,9 +152,9 @@ impl View {
             uncommitted: false,
         });
         let resolved = resolve(key, Some(file), beside, last_good);
-        let serving = resolved.wrong.first().map(|wrong| resolved.serving(wrong));
+        let serving = resolved.broken.first().map(|wrong| resolved.serving(wrong));
         let faults: Vec<PastFault> = resolved
-            .wrong
+            .broken
             .into_iter()
             .map(|wrong| self.shared.first_fault(&wrong.name, wrong.faults))
             .collect();

@@ -92,7 +92,7 @@ impl Shown {
     #[must_use]
     pub fn of(snapshot: &Snapshot, visible_keys: VisibleKeys<'_>) -> Self {
         let (catalog, digest) = visible_keys.of(snapshot);
-        let apart = snapshot.apart().into_iter().filter(|key| visible_keys.sees(key));
+        let apart = snapshot.keys_not_as_committed().into_iter().filter(|key| visible_keys.sees(key));
         let apart = apart.map(|key| (key.clone(), catalog.get(key.as_str()).map(|entry| Mark::of(entry))));
         let apart: BTreeMap<_, _> = apart.collect();
         let is_nothing = snapshot.revision.is_none() && catalog.is_empty() && apart.is_empty();

@@ -1,7 +1,7 @@
 //! Plans the undo of one event, or of everything since a revision.
 //!
 //! The writer executes a plan as a [`Command::Restore`](crate::domain::Command), and refuses it if the collection is
-//! not what the plan saw (see [`Undoer`](crate::engine::undo::Undoer)).
+//! not what the plan saw (see [`UndoRequest`](crate::engine::undo::UndoRequest)).
 
 use std::sync::Arc;
 

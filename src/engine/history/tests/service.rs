@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::domain::{Actor, Command, Patch, Value};
 use crate::engine::history::tests::*;
 use crate::engine::{
-    Condition, Engine, Hint, MirrorOptions, Options as EngineOptions, Signal, Submission, SubmitError, Undoer,
+    Condition, Engine, Hint, MirrorOptions, Options as EngineOptions, Signal, Submission, SubmitError,
+    UndoRequest,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
 
@@ -91,9 +92,12 @@ fn engine_options() -> EngineOptions {
     EngineOptions { mirror: MirrorOptions { clock, ..options.mirror }, ..options }
 }
 
-fn undoer() -> Undoer {
+fn undoer() -> UndoRequest {
     let asked = Submission::of(Actor::new("Ada", "ada@example.org"), []);
-    Undoer { asked: Submission { reason: Some("Oh".into()), ..asked }, condition: Condition::default() }
+    UndoRequest {
+        template: Submission { reason: Some("Oh".into()), ..asked },
+        condition: Condition::default(),
+    }
 }
 
 const FILE: &str = "# Ask Mara before renaming.\ntype: document\nname: Posts   # short\nrecursive: true\n";

@@ -207,7 +207,7 @@ impl Story {
         }
         let snapshot = self.running().snapshot();
         let head = self.journal.log().first().map(|commit| commit.revision);
-        let trouble = self.running().engine.projection.trouble();
+        let trouble = self.running().engine.projection.read_error();
         let is_wrong = |key: &str| plain::names(key).iter().any(|name| shown.problems.contains_key(name));
         let mut entries = snapshot.catalog().iter();
         let unmarked =

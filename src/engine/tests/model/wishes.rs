@@ -182,7 +182,7 @@ impl Story {
         &mut self,
         id: &str,
         wishes: Vec<ConditionalCommand>,
-    ) -> Result<Written, SubmitError> {
+    ) -> Result<SubmitAnswer, SubmitError> {
         let shown: Vec<_> = wishes.iter().map(|wish| shown(&wish.command)).collect();
         let conditions: Vec<_> = wishes.iter().map(|wish| &wish.condition).collect();
         self.note(&format!("{id}: {shown:?} {conditions:?}"));
@@ -245,7 +245,7 @@ impl Story {
     }
 }
 
-fn is_unchanged(written: &Written) -> bool {
+fn is_unchanged(written: &SubmitAnswer) -> bool {
     written.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unchanged(_)))
 }
 

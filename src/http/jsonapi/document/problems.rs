@@ -4,7 +4,7 @@ use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::json;
 
-use crate::engine::{Conflict, Conflicted, Gone, Problem, Rewritten};
+use crate::engine::{BranchRewrite, Conflict, MergeConflict, Problem, RemovedEvent};
 use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
 use crate::http::jsonapi::query::{Fields, Fieldset};
@@ -12,8 +12,8 @@ use crate::http::jsonapi::query::{Fields, Fieldset};
 /// Returns the document of the current problems, with one resource for each fault of a file.
 pub(crate) fn problems<'a>(
     files: impl IntoIterator<Item = &'a Problem>,
-    rewritten: &[Rewritten],
-    conflicts: impl IntoIterator<Item = &'a Conflicted>,
+    rewritten: &[BranchRewrite],
+    conflicts: impl IntoIterator<Item = &'a MergeConflict>,
     fields: &Fields,
     path: &str,
 ) -> Bytes {
@@ -46,8 +46,9 @@ fn fault(problem: &Problem, number: usize, wanted: Option<&Fieldset>) -> Bytes {
     })
 }
 
-fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Fieldset>) -> Bytes {
-    let gone = |it: &Gone| json!({"collection": it.key.as_str(), "revision": it.revision.to_string()});
+fn rewritten_branch(rewritten: &BranchRewrite, wanted: Option<&Fieldset>) -> Bytes {
+    let gone =
+        |it: &RemovedEvent| json!({"collection": it.key.as_str(), "revision": it.revision.to_string()});
     let events: Vec<_> = rewritten.events.iter().map(gone).collect();
     resource("problem", &format!("rewritten:{}", rewritten.name), wanted, |attributes| {
         attributes.text("kind", "rewritten");
@@ -58,7 +59,7 @@ fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Fieldset>) -> Bytes {
     })
 }
 
-fn conflicted(conflicted: &Conflicted, wanted: Option<&Fieldset>) -> Bytes {
+fn conflicted(conflicted: &MergeConflict, wanted: Option<&Fieldset>) -> Bytes {
     let id = match &conflicted.conflict {
         Conflict::Attribute { key, attribute } => format!("conflict:{key}/{attribute}"),
         Conflict::File(path) => format!("conflict:{path}"),

@@ -253,12 +253,12 @@ impl From<SubmitError> for ApiError {
         let conflict = |detail: String| Self::new(Code::CONFLICT, detail);
         match error {
             SubmitError::Refused { refusal, .. } => refusal.into(),
-            SubmitError::Condition { current, .. } => Self::precondition("If-Match", current),
+            SubmitError::ConditionFailed { current, .. } => Self::precondition("If-Match", current),
             SubmitError::Clash { current, clashes, .. } => Self::clash(current, clashes),
             SubmitError::Broken { problem, .. } => conflict(format!(
                 "The file of the collection is broken and there is nothing to build on: {problem}"
             )),
-            SubmitError::NoFile { problem, .. } => conflict(format!(
+            SubmitError::NotAFile { problem, .. } => conflict(format!(
                 "What is no regular file can be removed with git only, by hand (`git rm -r`): {problem}"
             )),
             SubmitError::EditedByHand { path, .. } => conflict(format!(
@@ -268,11 +268,11 @@ impl From<SubmitError> for ApiError {
                 "The file {path} is not what is committed, and git would have a filter (gitattributes) change it \
                  before it commits it, which is not done here; commit it with git, or leave the filter off"
             )),
-            SubmitError::UnreadEdit { path, bytes_max, .. } => conflict(format!(
+            SubmitError::UnreadableEdit { path, bytes_max, .. } => conflict(format!(
                 "The file {path} was edited by hand and can't be committed as it is: it has more than {bytes_max} \
                  bytes, or was saved again just now; commit or undo the edit first, or try again"
             )),
-            SubmitError::TooMuch { bytes_max, .. } => Self::new(
+            SubmitError::FilesTooLarge { bytes_max, .. } => Self::new(
                 Code::PAYLOAD_TOO_LARGE,
                 format!(
                     "The files that one request changes have at most {bytes_max} bytes together, and with this one \
@@ -366,14 +366,14 @@ impl From<UndoRefusal> for ApiError {
 pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
     match error {
         SubmitError::Refused { index, .. }
-        | SubmitError::Condition { index, .. }
+        | SubmitError::ConditionFailed { index, .. }
         | SubmitError::Clash { index, .. }
         | SubmitError::Broken { index, .. }
-        | SubmitError::NoFile { index, .. }
+        | SubmitError::NotAFile { index, .. }
         | SubmitError::EditedByHand { index, .. }
         | SubmitError::Filtered { index, .. }
-        | SubmitError::UnreadEdit { index, .. }
-        | SubmitError::TooMuch { index, .. } => Some(*index),
+        | SubmitError::UnreadableEdit { index, .. }
+        | SubmitError::FilesTooLarge { index, .. } => Some(*index),
         SubmitError::KeyReused
         | SubmitError::Busy
         | SubmitError::Loading
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(pointer(Refusal::KeyTaken(key.clone())), "/atomic:operations/3/data/id");
         let fixed = Refusal::KindFixed { key, stored: Kind::Media, asked: Kind::Document };
         assert_eq!(pointer(fixed), "/atomic:operations/3/data/type");
-        let error = ApiError::from(SubmitError::TooMuch { index: 3, bytes_max: 65_536 });
+        let error = ApiError::from(SubmitError::FilesTooLarge { index: 3, bytes_max: 65_536 });
         assert_eq!((error.status().as_u16(), error.limit()), (413, Some(Limit::OperationsBytes)));
     }
 

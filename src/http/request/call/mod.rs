@@ -165,7 +165,7 @@ impl<'a> Call<'a> {
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
         let projection = &self.context.projection;
         let snapshot =
-            projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))?;
+            projection.snapshot().ok_or_else(|| ApiError::unread(projection.read_error().as_deref()))?;
         self.shown.snapshot.get_or_init(|| snapshot.revision);
         Ok(snapshot)
     }

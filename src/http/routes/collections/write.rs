@@ -7,7 +7,7 @@ use warp::http::header::LOCATION;
 use warp::http::{HeaderValue, StatusCode};
 
 use crate::domain::{Command, Key};
-use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, Problem, SubmitError, Written};
+use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, Problem, SubmitAnswer, SubmitError};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::Ready;
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
@@ -217,7 +217,7 @@ async fn write(
 /// As [`submit::with_preferences`].
 pub(crate) async fn written(
     call: &Call<'_>,
-    written: Written,
+    written: SubmitAnswer,
     preferences: Preferences,
     fields: &Fields,
     updated: StatusCode,

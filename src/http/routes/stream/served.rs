@@ -28,7 +28,9 @@ use tokio::time::Instant;
 use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
-use crate::engine::{Entry, Mark, Paced, Projection, ServedChange, Shown, Snapshot, SyncToken, VisibleKeys};
+use crate::engine::{
+    Entry, Mark, PacedFollower, Projection, ServedChange, Shown, Snapshot, SyncToken, VisibleKeys,
+};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
@@ -55,7 +57,7 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
         min_revision::fetch_for_cursor(call, id).await;
     }
     // Before the snapshot is taken, so that the next one is not missed.
-    let (news, paced) = (projection.news(), projection.paced());
+    let (news, paced) = (projection.news(), projection.register_follower());
     let snapshot = call.snapshot()?;
     let heartbeat = call.context.settings.limits.answers.heartbeat();
     let mut source = ServedSource {
@@ -106,7 +108,7 @@ struct ServedSource {
     heartbeat: Duration,
     /// When the next heartbeat is due.
     silent_until: Instant,
-    paced: Paced,
+    paced: PacedFollower,
     permission: Permission,
 }
 
@@ -137,13 +139,13 @@ impl Source for ServedSource {
                 () = tokio::time::sleep_until(self.silent_until) => true,
                 () = self.permission.caller.left() => true,
             };
-            self.paced.rest().await;
-            let turn = self.paced.turn().await;
+            self.paced.wait_out_pause().await;
+            let turn = self.paced.acquire_permit().await;
             if !self.permission.renew().await {
                 return None;
             }
             self.look();
-            self.paced.note_told();
+            self.paced.start_pause();
             drop(turn);
             if is_time && self.queue.is_empty() {
                 return Some(self.sent(COMMENT.into()));
@@ -193,7 +195,7 @@ impl ServedSource {
         let (shown, permission) = (self.shown.clone(), &self.permission);
         let (key, allowed) = (permission.key.clone(), permission.allowed.clone());
         // The lookup waits for the disk, and after a restart all clients reconnect at once.
-        let turn = self.paced.turn().await;
+        let turn = self.paced.acquire_permit().await;
         let look = move || {
             let changes = view.changes_since(&token, &shown, visible_keys(key.as_ref(), &allowed));
             drop(turn);

@@ -6,7 +6,7 @@ use crate::domain::{Actor, unhex};
 
 /// The idempotency key that a caller gave to a request, and the request's fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
+pub struct IdempotencyKey {
     /// The idempotency key: visible ASCII characters.
     pub key: String,
     /// The fingerprint, equal for equal requests.
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Fingerprint {
 pub(crate) struct Scope([u8; 32]);
 
 impl Scope {
-    pub(crate) fn of(author: &Actor, once: &Once) -> Self {
+    pub(crate) fn of(author: &Actor, once: &IdempotencyKey) -> Self {
         let parts = [author.name().as_bytes(), author.email().as_bytes(), once.key.as_bytes()];
         Self(Fingerprint::of(&parts).0)
     }
