@@ -67,7 +67,7 @@ impl Answers for Admin {
         request: Request<Incoming>,
         line: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
-        let (head, _) = Head::parted(request, line);
+        let (head, _) = Head::split_request(request, line);
         let this = self.clone();
         async move {
             let Shared { context, common, budgets, .. } = &*this.shared;

@@ -14,7 +14,7 @@ use crate::telemetry::metrics::{Counter, Gauge, Histogram};
 pub(crate) const UI: &str = "/ui/";
 
 /// The route label of unknown paths.
-pub(crate) const NOWHERE: &str = "none";
+pub(crate) const UNKNOWN_ROUTE: &str = "none";
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
 
@@ -44,7 +44,7 @@ struct Requests {
 
 /// The durations of one route, method and status class.
 #[derive(Debug, Clone, Copy)]
-pub struct OfRequests<'a> {
+pub struct RequestDurations<'a> {
     /// The path as in the route table.
     pub route: &'static str,
     /// The HTTP method, or `other`.
@@ -58,7 +58,7 @@ pub struct OfRequests<'a> {
 impl Metrics {
     /// Creates zeroed metrics for these routes, the pages and unknown paths.
     pub(crate) fn of(routes: impl Iterator<Item = &'static str>) -> Self {
-        let routes: Box<[_]> = routes.chain([UI, NOWHERE]).collect();
+        let routes: Box<[_]> = routes.chain([UI, UNKNOWN_ROUTE]).collect();
         let requests = routes.iter().map(|_| Default::default()).collect();
         let (authorizations, subscribers, dropped) = Default::default();
         Self { routes, requests, authorizations, subscribers, dropped }
@@ -80,7 +80,11 @@ impl Metrics {
     /// Records a request that the server refused before it reached a route.
     pub(crate) fn refused(&self, method: Option<&Method>, status: StatusCode) {
         let method = method.map_or(METHODS.len() - 1, method_index);
-        self.answered(RequestSeries { route: self.route_index(NOWHERE), method }, status, Duration::ZERO);
+        self.answered(
+            RequestSeries { route: self.route_index(UNKNOWN_ROUTE), method },
+            status,
+            Duration::ZERO,
+        );
     }
 
     /// Counts the request as no longer in flight, whether it was answered or not.
@@ -88,7 +92,7 @@ impl Metrics {
         self.at(place).in_flight.take_one();
     }
 
-    /// Returns the position of a route by its name; an unknown route counts as [`NOWHERE`].
+    /// Returns the position of a route by its name; an unknown route counts as [`UNKNOWN_ROUTE`].
     fn route_index(&self, route: &'static str) -> usize {
         self.routes.iter().position(|known| *known == route).unwrap_or(self.routes.len() - 1)
     }
@@ -115,15 +119,15 @@ impl Metrics {
 
     /// The number of streams that were closed because their reader may no longer follow them.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub fn revoked_streams(&self) -> u64 {
         self.dropped.get()
     }
 
     /// Returns the durations of each route, method and status class that occurred.
-    pub fn requests(&self) -> impl Iterator<Item = OfRequests<'_>> {
+    pub fn requests(&self) -> impl Iterator<Item = RequestDurations<'_>> {
         let all = self.by_route_and_method().flat_map(|(route, method, requests)| {
             let classes = CLASSES.into_iter().zip(&requests.answered);
-            classes.map(move |(status, durations)| OfRequests { route, method, status, durations })
+            classes.map(move |(status, durations)| RequestDurations { route, method, status, durations })
         });
         all.filter(|one| one.durations.times() > 0)
     }

@@ -49,7 +49,7 @@ pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<MinRevision>, ApiError> {
     }
     let revision = text.parse().map_err(|_| {
         let detail = "it names a revision by all its 40 digits, or says `latest`";
-        ErrorObject::new(Code::INVALID_DATA, detail).header("Collectory-Min-Revision")
+        ErrorObject::new(Code::INVALID_DATA, detail).at_header("Collectory-Min-Revision")
     })?;
     Ok(Some(MinRevision::Revision(revision)))
 }
@@ -77,7 +77,7 @@ pub(crate) async fn fetch_for_cursor(call: &Call<'_>, cursor: &str) {
 /// # Errors
 ///
 /// As the attempt; 503 when it is refused and the remote does not answer.
-pub(crate) async fn confirmed<F: Future<Output = Result<Reply, ApiError>> + Send>(
+pub(crate) async fn retry_after_catching_up<F: Future<Output = Result<Reply, ApiError>> + Send>(
     call: &Call<'_>,
     is_refused: impl Fn(&ApiError) -> bool,
     attempt: impl Fn() -> F,
@@ -166,8 +166,8 @@ async fn is_served(call: &Call<'_>, revision: Revision) -> Result<bool, ApiError
     if served(&call.context.projection) == Some(revision) {
         return Ok(true);
     }
-    let view = call.past().await?;
-    call.looking(move || Ok(view.reaches(revision)?)).await
+    let view = call.history_view().await?;
+    call.query_history(move || Ok(view.reaches(revision)?)).await
 }
 
 fn served(projection: &Projection) -> Option<Revision> {
@@ -179,10 +179,10 @@ fn served(projection: &Projection) -> Option<Revision> {
 
 fn late() -> ApiError {
     ApiError::unavailable("What the answer is to contain has not come in time; try again.")
-        .reaching(Limit::MinRevisionWait)
+        .with_limit(Limit::MinRevisionWait)
 }
 
 fn not_there(revision: Revision) -> ApiError {
     let detail = format!("There is no revision {revision} on the branch.");
-    ErrorObject::new(Code::NOT_FOUND, detail).header("Collectory-Min-Revision").into()
+    ErrorObject::new(Code::NOT_FOUND, detail).at_header("Collectory-Min-Revision").into()
 }

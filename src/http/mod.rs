@@ -61,7 +61,7 @@ use warp::reply::Response;
 
 use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::metrics::{NOWHERE, UI};
+use crate::http::metrics::{UI, UNKNOWN_ROUTE};
 use crate::http::reply::{Common, Reply};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -82,7 +82,7 @@ pub use crate::http::context::webhooks::{Webhook, Webhooks};
 pub use crate::http::context::{
     AccessRules, AnswerOptions, Clock, Context, Guard, ServedFrom, SharedBranch, Telemetry,
 };
-pub use crate::http::metrics::{Metrics, OfRequests};
+pub use crate::http::metrics::{Metrics, RequestDurations};
 pub use crate::http::notice_secret::NoticeSecret;
 pub(crate) use crate::http::notice_secret::standard_signature;
 
@@ -107,7 +107,7 @@ pub(crate) mod resources {
 
     /// Returns the list document of a snapshot.
     pub(crate) fn list(snapshot: &Snapshot) -> Bytes {
-        document::Ready::list(snapshot, &BasePath::root()).body()
+        document::TaggedDocument::list(snapshot, &BasePath::root()).body()
     }
 
     /// Returns the resource of an event, without anything that names keys hidden from the caller.
@@ -171,7 +171,7 @@ impl Routes {
         B: hyper::body::Body + Send + Sync + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (head, body) = Head::parted(request, connection);
+        let (head, body) = Head::split_request(request, connection);
         let (shared, head) = (Arc::clone(&self.shared), Arc::new(head));
         async move {
             if !head.has_body {
@@ -212,7 +212,7 @@ impl Answers for Routes {
             log.note(&Answered {
                 at: context.clock.now(),
                 method: method.map_or("-", Method::as_str),
-                route: NOWHERE,
+                route: UNKNOWN_ROUTE,
                 status: status.as_u16(),
                 duration: Duration::ZERO,
                 bytes,
@@ -231,7 +231,7 @@ async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<
     if let Some(ui) = ui {
         if call.page_path().is_some() {
             // The parts of a page are authorized one by one.
-            call.enter(UI, None);
+            call.record_route(UI, None);
             return Ok(Box::pin(ui::answer(ui, call, body)).await);
         }
         if let Some(reply) = ui::front_door(call) {
@@ -252,7 +252,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
     let span = id.span(&head.method, head.path(), traceparent(&head.headers));
     let answered = Box::pin(async move {
         let Shared { context, common, budgets, ui } = &*shared;
-        let call = Call::new(context, budgets, head, id).watched();
+        let call = Call::new(context, budgets, head, id).with_start_time();
         let counted = call.counted();
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
@@ -263,13 +263,13 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
             }
             Reply::failure(&error, &context.settings.base_path).of_revision(call.refused_at(error.status()))
         });
-        if body.is_there() {
+        if body.has_unread() {
             Box::pin(body.discard(&context.settings.limits.requests)).await;
-            if body.is_there() && !body.is_held_back() {
+            if body.has_unread() && !body.awaits_continue() {
                 context.telemetry.reached.count(Limit::DiscardBytes);
             }
         }
-        let reply = match body.is_cut_off() {
+        let reply = match body.must_close_connection() {
             true => reply.with(CONNECTION, HeaderValue::from_static("close")),
             false => reply,
         };

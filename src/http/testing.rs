@@ -115,7 +115,7 @@ fn open(handle: Handle, projection: Projection) -> Context {
             require_if_match: false,
             compress: false,
             ui: true,
-            place: ServedFrom::default(),
+            served_from: ServedFrom::default(),
         },
         telemetry: Telemetry::default(),
     }
@@ -131,13 +131,13 @@ impl Authorizer for Hook {
 }
 
 /// The service as a client sees it.
-pub(crate) struct Served {
+pub(crate) struct TestService {
     routes: Routes,
     pub(crate) projection: Projection,
     pub(crate) submissions: Arc<Mutex<Vec<Submission>>>,
 }
 
-impl Served {
+impl TestService {
     /// Serves three collections to everyone.
     pub(crate) fn new() -> Self {
         Self::with(|_| ())

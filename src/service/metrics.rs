@@ -66,14 +66,14 @@ pub(super) fn exposition(sources: MetricSources) -> Exposition {
 
 fn requests(page: &mut Scrape<'_>, http: &http::Metrics) {
     page.counters("collectory_http_requests", "Requests that were answered.", |series| {
-        for http::OfRequests { route, method, status, durations } in http.requests() {
+        for http::RequestDurations { route, method, status, durations } in http.requests() {
             let labels = [("route", route), ("method", method), ("status", status)];
             series.counter(&labels, durations.times());
         }
     });
     let help = "Time from the head of a request until its answer was ready to be sent.";
     page.histograms("collectory_http_request_duration_seconds", help, |series| {
-        for http::OfRequests { route, method, status, durations } in http.requests() {
+        for http::RequestDurations { route, method, status, durations } in http.requests() {
             let labels = [("route", route), ("method", method), ("status", status)];
             series.histogram(&labels, durations);
         }
@@ -143,7 +143,7 @@ fn readers(page: &mut Scrape<'_>, sources: &MetricSources) {
     let (http, webhooks) = (&sources.http, &sources.webhooks);
     page.gauge("collectory_subscribers", "Readers of streams.", http.subscribers() as f64);
     let help = "Readers of streams that were too slow, or may not read on.";
-    let dropped = http.dropped() + sources.reached.of(Limit::LagEvents);
+    let dropped = http.revoked_streams() + sources.reached.of(Limit::LagEvents);
     page.counter("collectory_subscribers_dropped", help, dropped);
     page.counters("collectory_webhook_deliveries", "Deliveries to receivers of events.", |series| {
         let Some(metrics) = webhooks.as_ref().map(|webhooks| webhooks.metrics()) else { return };

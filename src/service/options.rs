@@ -99,7 +99,7 @@ pub(crate) fn answer_options(config: &ServeConfig, branch: &str) -> AnswerOption
         require_if_match: config.http.require_if_match,
         compress: config.http.compress,
         ui: config.http.ui == WebPages::On,
-        place: ServedFrom {
+        served_from: ServedFrom {
             repository: config.repository.dir.display().to_string(),
             branch: branch.to_owned(),
             folder: config.repository.folder.clone(),

@@ -72,7 +72,9 @@ fn allowed(receiver: &Receiver) -> Allowed {
     let keys = receiver.keys.clone();
     match keys.is_empty() {
         true => Allowed::anonymous(),
-        false => Allowed::anonymous().seeing(move |key| keys.iter().any(|pattern| pattern.matches(key))),
+        false => {
+            Allowed::anonymous().with_visibility(move |key| keys.iter().any(|pattern| pattern.matches(key)))
+        }
     }
 }
 

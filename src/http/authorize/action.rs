@@ -8,7 +8,7 @@ use crate::http::authorize::Allowed;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Action<'a> {
-    /// List the collections. See [`Allowed::seeing`] for showing only some of them.
+    /// List the collections. See [`Allowed::with_visibility`] for showing only some of them.
     List,
     /// Read one collection.
     Read {
@@ -35,7 +35,7 @@ pub enum Action<'a> {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Follow what is served, all collections or one; see [`Allowed::seeing`]. The hook is asked again in the same
+    /// Follow what is served, all collections or one; see [`Allowed::with_visibility`]. The hook is asked again in the same
     /// way as for [`StreamEvents`](Self::StreamEvents).
     Follow {
         /// The collection, if only one is followed; it need not exist.
@@ -43,19 +43,19 @@ pub enum Action<'a> {
     },
     /// Read the problems of the repository.
     ReadProblems,
-    /// List the collections as they were (`asOf`); see [`Allowed::seeing`].
+    /// List the collections as they were (`asOf`); see [`Allowed::with_visibility`].
     ListPast,
     /// Read one collection as it was (`asOf`).
     ReadPast {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Read a page of events. See [`Allowed::seeing`] for showing only those of some keys.
+    /// Read a page of events. See [`Allowed::with_visibility`] for showing only those of some keys.
     ListEvents {
         /// The collection, if the request is for its events only; it need not exist.
         key: Option<&'a Key>,
     },
-    /// Follow events as they happen; see [`Allowed::seeing`]. The hook is asked again, with the head of the same
+    /// Follow events as they happen; see [`Allowed::with_visibility`]. The hook is asked again, with the head of the same
     /// request, before more is sent: for each batch of events that are read together (usually one commit), and for
     /// each heartbeat. A denial ends the stream.
     StreamEvents {
@@ -67,16 +67,16 @@ pub enum Action<'a> {
         /// The event's collection. `None` if the event does not exist; the answer is then 404 if this is allowed.
         key: Option<&'a Key>,
     },
-    /// Read the differences between two revisions; see [`Allowed::seeing`].
+    /// Read the differences between two revisions; see [`Allowed::with_visibility`].
     ReadDifference,
     /// Read which events gave a collection its values.
     ReadBlame {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Read the token of what is served now; see [`Allowed::seeing`].
+    /// Read the token of what is served now; see [`Allowed::with_visibility`].
     ReadSyncToken,
-    /// Poll for changes; see [`Allowed::seeing`].
+    /// Poll for changes; see [`Allowed::with_visibility`].
     ReadChanges,
     /// Undo one event.
     UndoEvent {

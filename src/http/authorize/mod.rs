@@ -74,7 +74,7 @@ pub trait Authorizer: Send + Sync + 'static {
     }
 
     /// Describes what is wrong with the rules themselves, for `/readyz`, in one sentence that everyone may read.
-    fn trouble(&self) -> Option<String> {
+    fn rules_error(&self) -> Option<String> {
         None
     }
 }
@@ -93,8 +93,8 @@ impl<A: Authorizer> Authorizer for Arc<A> {
         (**self).is_open()
     }
 
-    fn trouble(&self) -> Option<String> {
-        (**self).trouble()
+    fn rules_error(&self) -> Option<String> {
+        (**self).rules_error()
     }
 }
 
@@ -107,14 +107,14 @@ pub struct Identity {
     pub(crate) may_write: bool,
     /// The number of the policy reading that first contained this identity. An entry that was removed and added
     /// again gets another number.
-    pub(crate) since: u64,
+    pub(crate) policy_generation: u64,
 }
 
 impl Identity {
     /// Creates the identity of this actor with these grants.
     #[must_use]
     pub fn new(actor: Actor, grants: impl Into<Arc<[Grant]>>) -> Self {
-        Self { actor, grants: grants.into(), may_write: true, since: 0 }
+        Self { actor, grants: grants.into(), may_write: true, policy_generation: 0 }
     }
 
     /// An anonymous caller without known grants.
@@ -173,7 +173,7 @@ impl Allowed {
     /// Shows only the keys for which `visible` is true, in lists of collections, problems, events,
     /// differences and changes.
     #[must_use]
-    pub fn seeing(mut self, visible: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
+    pub fn with_visibility(mut self, visible: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
         self.visibility = Some(Arc::new(visible));
         self
     }
@@ -353,7 +353,7 @@ mod tests {
     fn whoever_is_allowed_sees_everything_unless_told_otherwise() {
         let (posts, notes) = (Key::parse("posts").unwrap(), Key::parse("notes").unwrap());
         assert!(Allowed::anonymous().sees(&posts));
-        let some = Allowed::anonymous().seeing(|key| key.as_str() == "posts");
+        let some = Allowed::anonymous().with_visibility(|key| key.as_str() == "posts");
         assert!(some.sees(&posts) && !some.sees(&notes));
     }
 }

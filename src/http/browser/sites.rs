@@ -37,7 +37,7 @@ impl Hosts {
             return Ok(());
         }
         let detail = "This service is open to this machine alone and does not know that host; it can be started with --allow-host.";
-        Err(ErrorObject::new(Code::MISDIRECTED_REQUEST, detail).header("Host").into())
+        Err(ErrorObject::new(Code::MISDIRECTED_REQUEST, detail).at_header("Host").into())
     }
 
     /// Reports whether a request with this `Host`, which may have a port, is meant for this service.
@@ -91,7 +91,7 @@ pub(crate) fn check_site(cors: &Cors, method: &Method, headers: &HeaderMap) -> R
     } else {
         ("Web pages of other sites may not write.", "Sec-Fetch-Site")
     };
-    Err(ErrorObject::new(Code::FORBIDDEN, detail).header(header).into())
+    Err(ErrorObject::new(Code::FORBIDDEN, detail).at_header(header).into())
 }
 
 /// Reports whether the request's `Origin` is another origin.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use crate::http::budgets::room::{Reservation, Room, Taker};
+use crate::http::budgets::shared_budget::{BudgetUser, Reservation, SharedBudget};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
@@ -18,8 +18,8 @@ const STEP_BYTES: usize = 64 * 1_024;
 
 /// The answers under way, being built or sent.
 #[derive(Debug)]
-pub(crate) struct Answers {
-    room: Arc<Room>,
+pub(crate) struct AnswerBudget {
+    room: Arc<SharedBudget>,
     /// Keyed by the address of the bytes, so that a body sent to many clients is counted once.
     sent: Mutex<HashMap<usize, Weak<Sent>>>,
 }
@@ -31,9 +31,9 @@ struct Sent {
     _place: Reservation,
 }
 
-impl Answers {
+impl AnswerBudget {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { room: Room::of(bytes_max), sent: Mutex::default() }
+        Self { room: SharedBudget::of(bytes_max), sent: Mutex::default() }
     }
 
     /// Finds these bytes among those being sent.
@@ -50,14 +50,14 @@ impl Answers {
 }
 
 #[derive(Debug)]
-pub(crate) struct AnswerRoom {
-    answers: Arc<Answers>,
+pub(crate) struct AnswerReservation {
+    answers: Arc<AnswerBudget>,
     place: Reservation,
 }
 
-impl AnswerRoom {
-    pub(crate) fn of(answers: &Arc<Answers>, taker: Taker) -> Self {
-        Self { answers: Arc::clone(answers), place: answers.room.place(taker) }
+impl AnswerReservation {
+    pub(crate) fn of(answers: &Arc<AnswerBudget>, taker: BudgetUser) -> Self {
+        Self { answers: Arc::clone(answers), place: answers.room.empty_reservation(taker) }
     }
 
     /// Makes room for an answer that has this many bytes so far.
@@ -70,7 +70,7 @@ impl AnswerRoom {
             return Ok(());
         }
         let detail = "The answers that are being sent take as much as this service gives; try again.";
-        Err(ApiError::unavailable(detail).reaching(Limit::AnswersBytes))
+        Err(ApiError::unavailable(detail).with_limit(Limit::AnswersBytes))
     }
 
     /// Counts an answer until the last of its bytes is sent or dropped.
@@ -116,13 +116,13 @@ mod tests {
         Bytes::from(vec![b'x'; len])
     }
 
-    fn room(answers: &Arc<Answers>, name: &str) -> AnswerRoom {
-        AnswerRoom::of(answers, Taker::Named(Actor::new(name, "")))
+    fn room(answers: &Arc<AnswerBudget>, name: &str) -> AnswerReservation {
+        AnswerReservation::of(answers, BudgetUser::Named(Actor::new(name, "")))
     }
 
     #[test]
     fn an_answer_has_its_room_until_the_last_of_it_is_gone() {
-        let answers = Arc::new(Answers::new(3 * STEP_BYTES));
+        let answers = Arc::new(AnswerBudget::new(3 * STEP_BYTES));
         let counted = |name, body| room(&answers, name).counted(body);
         let first = counted("Mara", answer(2 * STEP_BYTES)).unwrap();
         assert_eq!(first, answer(2 * STEP_BYTES));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_many_are_sent_is_counted_once() {
-        let answers = Arc::new(Answers::new(3 * STEP_BYTES));
+        let answers = Arc::new(AnswerBudget::new(3 * STEP_BYTES));
         let counted = |name, body| room(&answers, name).counted(body);
         let list = answer(2 * STEP_BYTES);
         let sent: Vec<_> = ["Mara", "Ben", "Ada"].map(|name| counted(name, list.clone()).unwrap()).into();
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_answer_in_the_making_ends_where_there_is_no_more_room() {
-        let answers = Arc::new(Answers::new(3 * STEP_BYTES));
+        let answers = Arc::new(AnswerBudget::new(3 * STEP_BYTES));
         let _sent = room(&answers, "Mara").counted(answer(2 * STEP_BYTES)).unwrap();
         let mut made = room(&answers, "Ben");
         made.grow_to(STEP_BYTES).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::http::budgets::room::{Reservation, Room, Taker};
+use crate::http::budgets::shared_budget::{BudgetUser, Reservation, SharedBudget};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
@@ -15,37 +15,37 @@ const STRANGERS_PART: usize = 8;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Sender {
-    Known(Taker),
+    Known(BudgetUser),
     /// A sender that is not signed in, or that claims to sign a notice.
-    Stranger(Taker),
+    Stranger(BudgetUser),
 }
 
 /// The bodies under way, counted as their bytes arrive.
 #[derive(Debug)]
-pub(crate) struct Bodies {
-    known: Arc<Room>,
-    strangers: Arc<Room>,
+pub(crate) struct BodyBudget {
+    known: Arc<SharedBudget>,
+    strangers: Arc<SharedBudget>,
 }
 
-impl Bodies {
+impl BodyBudget {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let of_strangers = bytes_max / STRANGERS_PART;
-        Self { known: Room::of(bytes_max - of_strangers), strangers: Room::of(of_strangers) }
+        Self { known: SharedBudget::of(bytes_max - of_strangers), strangers: SharedBudget::of(of_strangers) }
     }
 
     /// The room of a body of which nothing has arrived yet.
-    pub(crate) fn room(&self, sender: Sender) -> BodyRoom {
-        BodyRoom(match sender {
-            Sender::Known(taker) => self.known.place(taker),
-            Sender::Stranger(taker) => self.strangers.place(taker),
+    pub(crate) fn room(&self, sender: Sender) -> BodyReservation {
+        BodyReservation(match sender {
+            Sender::Known(taker) => self.known.empty_reservation(taker),
+            Sender::Stranger(taker) => self.strangers.empty_reservation(taker),
         })
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct BodyRoom(Reservation);
+pub(crate) struct BodyReservation(Reservation);
 
-impl BodyRoom {
+impl BodyReservation {
     /// Makes room for a body of which this many bytes have arrived.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl BodyRoom {
             return Ok(());
         }
         let detail = "The bodies of all requests together are more than this service takes; try again.";
-        Err(ApiError::unavailable(detail).reaching(Limit::BodiesBytes))
+        Err(ApiError::unavailable(detail).with_limit(Limit::BodiesBytes))
     }
 }
 
@@ -66,15 +66,15 @@ mod tests {
     use crate::domain::Actor;
 
     fn named(name: &str) -> Sender {
-        Sender::Known(Taker::Named(Actor::new(name, "")))
+        Sender::Known(BudgetUser::Named(Actor::new(name, "")))
     }
 
     fn stranger() -> Sender {
-        Sender::Stranger(Taker::Unnamed(None))
+        Sender::Stranger(BudgetUser::Unnamed(None))
     }
 
     /// Takes room for a body of this many counted bytes, or returns the status of the refusal.
-    fn taken(bodies: &Bodies, sender: Sender, bytes: usize) -> Result<BodyRoom, u16> {
+    fn taken(bodies: &BodyBudget, sender: Sender, bytes: usize) -> Result<BodyReservation, u16> {
         let mut room = bodies.room(sender);
         room.grow_to(FREE_BYTES + bytes).map_err(|error| error.status().as_u16())?;
         Ok(room)
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn bodies_have_their_room_together() {
-        let bodies = Bodies::new(8_000);
+        let bodies = BodyBudget::new(8_000);
         let held = taken(&bodies, named("Mara"), 5_000).unwrap();
         assert_eq!(taken(&bodies, named("Ben"), 5_000).unwrap_err(), 503);
         drop(held);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_the_room_of_all_bodies_from_the_others() {
-        let bodies = Bodies::new(80_000);
+        let bodies = BodyBudget::new(80_000);
         let of_mara: Vec<_> = std::iter::from_fn(|| taken(&bodies, named("Mara"), 1_000).ok()).collect();
         assert_eq!(of_mara.len(), 35, "half of what strangers leave");
         taken(&bodies, named("Ben"), 10_000).unwrap();
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn strangers_take_no_room_of_others_and_a_small_body_always_has_some() {
-        let bodies = Bodies::new(8_000);
+        let bodies = BodyBudget::new(8_000);
         let _strangers = taken(&bodies, stranger(), 1_000).unwrap();
         assert_eq!(taken(&bodies, stranger(), 1).unwrap_err(), 503);
         let _known = taken(&bodies, named("Mara"), 7_000).unwrap();

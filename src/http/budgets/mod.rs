@@ -5,7 +5,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod bodies;
-pub(crate) mod room;
+pub(crate) mod shared_budget;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::{AnswerLimits, RequestLimits};
-use crate::http::budgets::answers::Answers;
-use crate::http::budgets::bodies::Bodies;
+use crate::http::budgets::answers::AnswerBudget;
+use crate::http::budgets::bodies::BodyBudget;
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
@@ -24,8 +24,8 @@ const LISTS_AT_ONCE: usize = 4;
 /// The budgets and what is left of them.
 #[derive(Debug)]
 pub(crate) struct Budgets {
-    pub(crate) bodies: Bodies,
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) bodies: BodyBudget,
+    pub(crate) answers: Arc<AnswerBudget>,
     questions: Arc<Semaphore>,
     question_wait_max: Duration,
     lists: Arc<Semaphore>,
@@ -34,8 +34,8 @@ pub(crate) struct Budgets {
 impl Budgets {
     pub(crate) fn of(requests: &RequestLimits, answers: &AnswerLimits) -> Self {
         Self {
-            bodies: Bodies::new(requests.bodies_bytes_max),
-            answers: Arc::new(Answers::new(answers.answers_bytes_max)),
+            bodies: BodyBudget::new(requests.bodies_bytes_max),
+            answers: Arc::new(AnswerBudget::new(answers.answers_bytes_max)),
             questions: Arc::new(Semaphore::new(answers.history_questions_max)),
             question_wait_max: answers.history_wait_max(),
             lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
@@ -47,20 +47,20 @@ impl Budgets {
     /// # Errors
     ///
     /// 503 when none is free in time.
-    pub(crate) async fn question(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+    pub(crate) async fn history_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let place = Arc::clone(&self.questions).acquire_owned();
         match tokio::time::timeout(self.question_wait_max, place).await {
             Ok(place) => Ok(place.expect("nobody closes it")),
             Err(_) => {
                 let detail = "As many questions about the history are being answered as this service takes at a \
                               time; try again shortly.";
-                Err(ApiError::unavailable(detail).reaching(Limit::HistoryQuestions))
+                Err(ApiError::unavailable(detail).with_limit(Limit::HistoryQuestions))
             }
         }
     }
 
     /// Waits for a permit to build a long list.
-    pub(crate) async fn list(&self) -> OwnedSemaphorePermit {
+    pub(crate) async fn list_permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.lists).acquire_owned().await.expect("nobody closes it")
     }
 }
@@ -74,10 +74,10 @@ mod tests {
         let limits =
             AnswerLimits { history_questions_max: 1, history_wait_ms_max: 50, ..AnswerLimits::DEFAULT };
         let budgets = Budgets::of(&RequestLimits::DEFAULT, &limits);
-        let place = budgets.question().await.unwrap();
-        let refused = budgets.question().await.unwrap_err();
+        let place = budgets.history_permit().await.unwrap();
+        let refused = budgets.history_permit().await.unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::HistoryQuestions)));
-        let (next, ()) = tokio::join!(budgets.question(), async {
+        let (next, ()) = tokio::join!(budgets.history_permit(), async {
             tokio::task::yield_now().await;
             drop(place);
         });

@@ -78,7 +78,7 @@ pub struct AnswerOptions {
     /// Whether the web pages are served.
     pub ui: bool,
     /// The names shown on the page about the service.
-    pub place: ServedFrom,
+    pub served_from: ServedFrom,
 }
 
 /// What is recorded of requests.
@@ -142,10 +142,10 @@ impl Guard {
     }
 
     /// Describes what is wrong with the rules, in words that everyone may read.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn rules_error(&self) -> Option<String> {
         match self {
             Self::Without => None,
-            Self::With(authorizer) => authorizer.trouble(),
+            Self::With(authorizer) => authorizer.rules_error(),
         }
     }
 }

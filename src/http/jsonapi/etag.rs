@@ -63,7 +63,7 @@ fn tags(
         let text = std::str::from_utf8(value.as_bytes()).ok();
         let Some(tags) = text.and_then(|text| parsed(text, weak)) else {
             let detail = "expected `*` or a list of entity tags in double quotes";
-            return Err(ErrorObject::new(Code::BAD_REQUEST, detail).header(shown).into());
+            return Err(ErrorObject::new(Code::BAD_REQUEST, detail).at_header(shown).into());
         };
         listed = Some(match (listed, tags) {
             (None, tags) => tags,

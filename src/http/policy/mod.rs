@@ -20,7 +20,7 @@
 //! another key, so that a token can't be used to probe for events.
 
 mod file;
-mod need;
+mod required_rights;
 #[cfg(test)]
 mod tests;
 mod wrong;
@@ -44,7 +44,7 @@ use crate::http::authorize::{
 use crate::http::context::Clock;
 pub use crate::http::policy::file::PolicyError;
 use crate::http::policy::file::{PolicyFile, PolicyReading};
-use crate::http::policy::need::{denial, lacking, needed};
+use crate::http::policy::required_rights::{denial, missing_right, required_rights};
 use crate::http::policy::wrong::WrongTokens;
 
 /// Parses the bytes of a policy file. An error says what is wrong and where.
@@ -165,8 +165,8 @@ impl Policy {
 
     fn decide(&self, head: &RequestHead<'_>, action: Action<'_>) -> Result<Allowed, Denied> {
         let token = self.entry(head)?.token;
-        let (rights, of) = needed(action);
-        if let Some(right) = lacking(&token, rights, of) {
+        let (rights, of) = required_rights(action);
+        if let Some(right) = missing_right(&token, rights, of) {
             return Err(denial(right, of));
         }
         let allowed = Allowed::by(token.actor.clone());
@@ -174,7 +174,7 @@ impl Policy {
             return Ok(allowed);
         }
         // This also applies to an action on one key, because its answer may name other keys.
-        Ok(allowed.seeing(move |key| rights.iter().all(|&right| token.may_to(right, key))))
+        Ok(allowed.with_visibility(move |key| rights.iter().all(|&right| token.may_to(right, key))))
     }
 }
 
@@ -182,7 +182,7 @@ impl Authorizer for Policy {
     fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
         let identity = self.entry(head).map(|Entry { token, since }| Identity {
             may_write: token.may(Right::Write),
-            since,
+            policy_generation: since,
             ..Identity::new(token.actor.clone(), Arc::clone(&token.grants))
         });
         Box::pin(std::future::ready(identity))
@@ -192,7 +192,7 @@ impl Authorizer for Policy {
         Box::pin(std::future::ready(self.decide(head, action)))
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn rules_error(&self) -> Option<String> {
         self.refresh();
         self.trouble.load().as_deref().cloned()
     }

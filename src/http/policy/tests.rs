@@ -225,10 +225,10 @@ fn rights_without_keys_grant_nothing_and_are_told() {
     let given = policy("mara read:\nanna read:*");
     assert_eq!(given.status("mara", Action::List), 403);
     assert_eq!(given.status("anna", Action::List), 200);
-    let trouble = given.policy.trouble().unwrap();
+    let trouble = given.policy.rules_error().unwrap();
     assert!(trouble.starts_with("1 of the policy's tokens") && !trouble.contains("mara"), "{trouble}");
     given.write("mara read:*\n");
-    assert_eq!(given.policy.trouble(), None);
+    assert_eq!(given.policy.rules_error(), None);
 }
 
 #[test]
@@ -311,14 +311,14 @@ fn a_broken_or_missing_file_keeps_the_last_good_policy_and_is_told() {
     for broken in ["mara raed:*\n", "anna read:*"] {
         given.write(broken);
         assert_eq!(given.status("mara", Action::List), 200, "{broken}");
-        assert!(given.policy.trouble().unwrap().contains("can't be used"));
+        assert!(given.policy.rules_error().unwrap().contains("can't be used"));
     }
     std::fs::remove_file(&given.file).unwrap();
     assert_eq!(given.status("mara", Action::List), 200);
-    assert!(given.policy.trouble().is_some());
+    assert!(given.policy.rules_error().is_some());
     given.write("anna read:*\n");
     assert_eq!(given.status("mara", Action::List), 401);
-    assert_eq!(given.policy.trouble(), None);
+    assert_eq!(given.policy.rules_error(), None);
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_fifo_in_the_file_s_place_keeps_nobody_waiting() {
     std::fs::remove_file(&given.file).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, &given.file, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     assert_eq!(given.status("mara", Action::List), 200);
-    assert!(given.policy.trouble().is_some());
+    assert!(given.policy.rules_error().is_some());
 }
 
 #[test]

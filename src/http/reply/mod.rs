@@ -17,7 +17,7 @@ use crate::config::BasePath;
 use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
 use crate::http::browser::cors::Cors;
-use crate::http::budgets::answers::AnswerRoom;
+use crate::http::budgets::answers::AnswerReservation;
 use crate::http::header::X_REQUEST_ID;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
@@ -159,7 +159,7 @@ impl Reply {
     /// # Errors
     ///
     /// 503 when those take too much.
-    pub(crate) fn counted(mut self, room: AnswerRoom) -> Result<Self, ApiError> {
+    pub(crate) fn counted(mut self, room: AnswerReservation) -> Result<Self, ApiError> {
         if let Content::Whole(body) = &mut self.content {
             *body = room.counted(mem::take(body))?;
         }

@@ -15,7 +15,7 @@ use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
 use crate::config::RequestLimits;
-use crate::http::budgets::bodies::BodyRoom;
+use crate::http::budgets::bodies::BodyReservation;
 use crate::http::header::content_length;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::telemetry::Limit;
@@ -35,7 +35,7 @@ pub(crate) struct Body {
     /// Whether the rest was abandoned because it did not arrive in time.
     is_given_up: bool,
     /// The body's share of the budget for all bodies, once it is complete, until the request is answered.
-    room: Option<BodyRoom>,
+    room: Option<BodyReservation>,
 }
 
 /// A source of chunks.
@@ -108,17 +108,17 @@ impl Body {
     }
 
     /// Whether there is anything to read.
-    pub(crate) const fn is_there(&self) -> bool {
+    pub(crate) const fn has_unread(&self) -> bool {
         self.chunks.is_some()
     }
 
     /// Whether the rest of the body is left unread, so that the connection must close after the answer.
-    pub(crate) const fn is_cut_off(&self) -> bool {
+    pub(crate) const fn must_close_connection(&self) -> bool {
         self.chunks.is_some() || self.is_given_up
     }
 
     /// Whether the client still waits for `100 Continue`.
-    pub(crate) const fn is_held_back(&self) -> bool {
+    pub(crate) const fn awaits_continue(&self) -> bool {
         self.is_held_back
     }
 
@@ -130,7 +130,7 @@ impl Body {
     pub(crate) async fn collect(
         &mut self,
         limits: &RequestLimits,
-        mut room: BodyRoom,
+        mut room: BodyReservation,
     ) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
         match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, &mut room)).await {
@@ -140,7 +140,7 @@ impl Body {
             }
             Ok(End::TooLong) => {
                 let detail = format!("A body has at most {bytes_max} bytes.");
-                Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, detail).reaching(Limit::BodyBytes))
+                Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, detail).with_limit(Limit::BodyBytes))
             }
             Ok(End::NoRoom(error)) => Err(error),
             Ok(End::Broken) => Err(ApiError::new(Code::BAD_REQUEST, "The body ended early.")),
@@ -150,12 +150,12 @@ impl Body {
                 self.is_given_up = true;
                 let limit_ms = limits.body_wait_ms_max;
                 let detail = format!("The body did not arrive within {limit_ms} ms.");
-                Err(ApiError::new(Code::REQUEST_TIMEOUT, detail).reaching(Limit::BodyWait))
+                Err(ApiError::new(Code::REQUEST_TIMEOUT, detail).with_limit(Limit::BodyWait))
             }
         }
     }
 
-    async fn read(&mut self, bytes_max: usize, room: &mut BodyRoom) -> End {
+    async fn read(&mut self, bytes_max: usize, room: &mut BodyReservation) -> End {
         if self.declared_bytes > bytes_max {
             return End::TooLong;
         }
@@ -186,7 +186,7 @@ impl Body {
 
     /// Reads and drops the rest, so that the client receives the answer.
     pub(crate) async fn discard(&mut self, limits: &RequestLimits) {
-        if !self.is_there() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
+        if !self.has_unread() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
             return;
         }
         let all = async {
@@ -222,8 +222,8 @@ mod tests {
 
     use super::*;
     use crate::domain::Actor;
-    use crate::http::budgets::bodies::Bodies;
-    use crate::http::budgets::room::Taker;
+    use crate::http::budgets::bodies::BodyBudget;
+    use crate::http::budgets::shared_budget::BudgetUser;
 
     /// Chunks that have arrived already, followed by the end or by silence.
     struct Given(VecDeque<Bytes>, bool);
@@ -249,15 +249,15 @@ mod tests {
         Body::announced(&headers, Given(chunks, ends))
     }
 
-    fn room(bodies: &Bodies) -> BodyRoom {
-        bodies.room(Sender::Known(Taker::Named(Actor::anonymous())))
+    fn room(bodies: &BodyBudget) -> BodyReservation {
+        bodies.room(Sender::Known(BudgetUser::Named(Actor::anonymous())))
     }
 
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
         let limits =
             RequestLimits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..RequestLimits::DEFAULT };
         let mut body = body(sizes, ends);
-        let result = body.collect(&limits, room(&Bodies::new(limits.bodies_bytes_max))).await;
+        let result = body.collect(&limits, room(&BodyBudget::new(limits.bodies_bytes_max))).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
     }
 
@@ -281,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_its_room_until_the_request_is_answered() {
-        let (limits, bodies) = (RequestLimits::DEFAULT, Bodies::new(80_000));
+        let (limits, bodies) = (RequestLimits::DEFAULT, BodyBudget::new(80_000));
         let mut held = body(&[30_000, 30_000], true);
         held.collect(&limits, room(&bodies)).await.unwrap();
         let mut other = body(&[30_000, 30_000], true);
@@ -295,10 +295,10 @@ mod tests {
     async fn an_unwanted_body_is_read_to_its_end() {
         let mut unwanted = body(&[100, 100], true);
         unwanted.discard(&RequestLimits::DEFAULT).await;
-        assert!(!unwanted.is_there());
+        assert!(!unwanted.has_unread());
         let mut endless = body(&[100, 100, 100], true);
         endless.discard(&RequestLimits { discard_bytes_max: 150, ..RequestLimits::DEFAULT }).await;
-        assert!(endless.is_there());
+        assert!(endless.has_unread());
     }
 
     #[tokio::test]
@@ -309,12 +309,12 @@ mod tests {
             headers.insert(EXPECT, HeaderValue::from_static(expected));
             let chunks = [BYTES_MAX, 1, 1].map(|size| Bytes::from(vec![b'x'; size]));
             let mut body = Body::announced(&headers, Given(chunks.into(), true));
-            assert_eq!(body.is_held_back(), is_held_back, "{expected}");
+            assert_eq!(body.awaits_continue(), is_held_back, "{expected}");
             let refused =
-                body.collect(&limits, room(&Bodies::new(limits.bodies_bytes_max))).await.unwrap_err();
+                body.collect(&limits, room(&BodyBudget::new(limits.bodies_bytes_max))).await.unwrap_err();
             assert_eq!(refused.status().as_u16(), 413);
             body.discard(&limits).await;
-            assert!(!body.is_there(), "the client is sending by then");
+            assert!(!body.has_unread(), "the client is sending by then");
         }
     }
 
@@ -324,10 +324,11 @@ mod tests {
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
         let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
         let limits = RequestLimits::DEFAULT;
-        let refused = lie.collect(&limits, room(&Bodies::new(limits.bodies_bytes_max))).await.unwrap_err();
+        let refused =
+            lie.collect(&limits, room(&BodyBudget::new(limits.bodies_bytes_max))).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
         lie.discard(&RequestLimits::DEFAULT).await;
-        assert!(lie.is_there());
+        assert!(lie.has_unread());
         let mut silent = body(&[], false);
         let asked = std::time::Instant::now();
         silent.discard(&RequestLimits::DEFAULT).await;

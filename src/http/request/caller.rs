@@ -37,9 +37,9 @@ impl Caller {
         answer
     }
 
-    /// Waits until the client seems to have disconnected, see [`Head::left`].
+    /// Waits until the client seems to have disconnected, see [`Head::client_disconnected`].
     pub(crate) async fn left(&self) {
-        self.head.left().await;
+        self.head.client_disconnected().await;
     }
 
     /// Counts a stream that ends because its reader may no longer follow it.

@@ -29,7 +29,10 @@ pub(crate) struct Head {
 
 impl Head {
     /// Splits a request into its head and its body.
-    pub(crate) fn parted<B: Body>(request: Request<B>, connection: Arc<ClientConnection>) -> (Self, B) {
+    pub(crate) fn split_request<B: Body>(
+        request: Request<B>,
+        connection: Arc<ClientConnection>,
+    ) -> (Self, B) {
         let (Parts { method, uri, headers, .. }, body) = request.into_parts();
         (Self { method, uri, headers, has_body: !body.is_end_stream(), connection, session: None }, body)
     }
@@ -51,7 +54,7 @@ impl Head {
     }
 
     /// Waits until the client has disconnected. A half-closed connection looks the same, so this waits longer.
-    pub(crate) async fn left(&self) {
+    pub(crate) async fn client_disconnected(&self) {
         self.connection.ended().await;
         tokio::time::sleep(HALF_CLOSED_WAIT).await;
     }

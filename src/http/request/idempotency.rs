@@ -17,7 +17,7 @@ const KEY_CHARS_MAX: usize = 255;
 /// 400 when the header is repeated, or the key is not 1 to 255 visible characters.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
     let wrong =
-        |detail: &'static str| Err(ErrorObject::new(Code::INVALID_DATA, detail).header("Idempotency-Key"));
+        |detail: &'static str| Err(ErrorObject::new(Code::INVALID_DATA, detail).at_header("Idempotency-Key"));
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -35,7 +35,7 @@ impl Preferences {
                     "dry-run" if value.is_empty() => preferences.dry_run = true,
                     "dry-run" => {
                         let detail = "the preference `dry-run` takes no value";
-                        return Err(ErrorObject::new(Code::BAD_REQUEST, detail).header("Prefer"));
+                        return Err(ErrorObject::new(Code::BAD_REQUEST, detail).at_header("Prefer"));
                     }
                     "merge" => merge = merge.or(Some(value)),
                     _ => {}

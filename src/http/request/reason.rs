@@ -78,7 +78,7 @@ impl At {
 
     fn fault(self, detail: String) -> ErrorObject {
         match self {
-            Self::Header(name) => ErrorObject::new(Code::INVALID_DATA, detail).header(name),
+            Self::Header(name) => ErrorObject::new(Code::INVALID_DATA, detail).at_header(name),
             Self::Document => ErrorObject::invalid("/meta/reason", detail),
         }
     }
@@ -115,7 +115,7 @@ fn in_document(document: Option<&Value>) -> Given {
         None => Ok(None),
         Some(Value::Text(text)) => Ok(Some(text.trim().to_owned())),
         Some(other) => {
-            Err(At::Document.fault(format!("expected a string, found {}", request::article(other))))
+            Err(At::Document.fault(format!("expected a string, found {}", request::type_with_article(other))))
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::history::{
     EventPage, EventPageQuery, EventTable, Filter, HistoryError, PageStart, Seeing, TimeBound, View,
 };
 use crate::http::authorize::{Action, Allowed, Denied};
-use crate::http::budgets::answers::AnswerRoom;
+use crate::http::budgets::answers::AnswerReservation;
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
@@ -144,7 +144,7 @@ async fn page(
     scope: EventScope,
 ) -> Result<Reply, ApiError> {
     fetch_for_places(call).await;
-    let view = call.past().await?;
+    let view = call.history_view().await?;
     let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, EventSelection::Following(_)));
     let query = call.query()?;
     call.count_page(&query);
@@ -153,15 +153,15 @@ async fn page(
     let head = view.head();
     if is_table(call) {
         let is_whole = NAMES_OF_EVENTS.iter().all(|name| query.first(name).is_none());
-        let room = call.answer_room();
-        let body = call.looking(move || {
+        let room = call.answer_reservation();
+        let body = call.query_history(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
             table(&view, &filter, &allowed, &asked, is_whole, room)
         });
         return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
     }
     let media_type = if scope.cursor_profile { negotiate::JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
-    call.answering(move || {
+    call.reply_from_history(move || {
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
@@ -188,7 +188,7 @@ fn table(
     allowed: &Allowed,
     asked: &EventQuery,
     is_whole: bool,
-    mut room: AnswerRoom,
+    mut room: AnswerReservation,
 ) -> Result<Bytes, ApiError> {
     let unwritten = |_| HistoryError::Unreadable("the table could not be written".into());
     let mut page = place(asked)?;
@@ -265,7 +265,7 @@ fn links(page: &EventPage, total: usize, asked: &EventQuery) -> Links {
 /// `GET /events/:id`
 pub(crate) async fn read(call: &Call<'_>, id: EventId) -> Result<Reply, ApiError> {
     call.negotiate()?;
-    let view = call.past().await;
+    let view = call.history_view().await;
     let found = view.as_ref().ok().zip(id.uuid());
     let key = found.and_then(|(view, uuid)| view.key_of(uuid));
     let allowed = call.authorize(Action::ReadEvent { key }).await?;
@@ -275,7 +275,7 @@ pub(crate) async fn read(call: &Call<'_>, id: EventId) -> Result<Reply, ApiError
     let fields = query::fields(&call.query()?, &[history::EVENT])?;
     let (links, head) = (self_link(&call.link()), view.head());
     let body = call
-        .looking(move || {
+        .query_history(move || {
             let event = history::event(&*view.event(uuid)?, &fields, &allowed);
             Ok(history::one(&event, &links))
         })

@@ -53,7 +53,7 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
         return Err(ApiError::unavailable(detail));
     }
     let mut meta = json!({"status": "ready"});
-    if let Some(trouble) = call.context.access.guard.trouble() {
+    if let Some(trouble) = call.context.access.guard.rules_error() {
         meta["policy"] = trouble.into();
     }
     if let Some(trouble) = write_trouble(call, tells_all) {

@@ -59,12 +59,12 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         return match *call.method() {
             Method::OPTIONS => Ok(options(call, &allow)),
             _ if !is_taken && route.methods().contains(&wanted) => {
-                Err(ApiError::method_not_allowed(&allow).with_more(FOLLOWER_WRITES_NOTHING))
+                Err(ApiError::method_not_allowed(&allow).with_extra_sentence(FOLLOWER_WRITES_NOTHING))
             }
             _ => Err(ApiError::method_not_allowed(&allow)),
         };
     };
-    call.enter(route.path.text, actions);
+    call.record_route(route.path.text, actions);
     if let Some(contained) = contained {
         Box::pin(min_revision::wait(call, contained)).await?;
     }
@@ -81,7 +81,7 @@ async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) 
             if error.status() == StatusCode::NOT_FOUND
                 && error.errors.iter().all(|it| it.source.is_none()) =>
         {
-            Err(call.explained(key, error).await)
+            Err(call.with_deletion(key, error).await)
         }
         answer => answer,
     }

@@ -16,7 +16,7 @@ use crate::http::authorize::Action;
 use crate::http::jsonapi::document::kind_of;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
-use crate::http::jsonapi::request::{ObjectMembers, Resource, article, find};
+use crate::http::jsonapi::request::{ObjectMembers, Resource, find, type_with_article};
 use crate::http::jsonapi::{document, etag, negotiate, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -68,7 +68,9 @@ async fn refused(call: &Call<'_>, error: SubmitError, has_data: &[bool]) -> ApiE
     let index = index_of(&error);
     let is_condition = matches!(error, SubmitError::ConditionFailed { .. });
     let error = match error {
-        SubmitError::Refused { refusal: Refusal::UnknownKey(key), .. } => call.not_there(&key).await,
+        SubmitError::Refused { refusal: Refusal::UnknownKey(key), .. } => {
+            call.missing_collection_error(&key).await
+        }
         error => error.into(),
     };
     let Some(index) = index else { return error };
@@ -125,7 +127,7 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     for (name, shown) in [(IF_MATCH, "If-Match"), (IF_NONE_MATCH, "If-None-Match")] {
         if call.headers().contains_key(name) {
             let detail = "a precondition is about one collection and can't stand over a batch";
-            faults.push(ErrorObject::new(Code::BAD_REQUEST, detail).header(shown));
+            faults.push(ErrorObject::new(Code::BAD_REQUEST, detail).at_header(shown));
         }
     }
     faults
@@ -165,7 +167,7 @@ impl Batch {
                 operations.len()
             );
             let error = ApiError::from(ErrorObject::invalid(format!("/{OPERATIONS}"), detail));
-            return Err(error.reaching(Limit::Operations));
+            return Err(error.with_limit(Limit::Operations));
         }
         let mut batch = Self { changes: Vec::with_capacity(operations.len()), faults: Vec::new() };
         let mut names = Names { call, local: HashMap::new() };
@@ -191,7 +193,7 @@ fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
             Err(wrong("a batch has at least one operation".into()).at(format!("/{OPERATIONS}")))
         }
         Some(other) => {
-            let detail = format!("expected an array of operations, found {}", article(&other));
+            let detail = format!("expected an array of operations, found {}", type_with_article(&other));
             Err(wrong(detail).at(format!("/{OPERATIONS}")))
         }
     }
@@ -221,7 +223,10 @@ struct Names<'a> {
 impl Names<'_> {
     fn change(&mut self, operation: Value) -> Result<ConditionalCommand, Faults> {
         let Value::Map(members) = operation else {
-            return invalid("", format!("an operation is an object, found {}", article(&operation)));
+            return invalid(
+                "",
+                format!("an operation is an object, found {}", type_with_article(&operation)),
+            );
         };
         let mut parts = Operation::default();
         for (name, value) in members {
@@ -332,7 +337,7 @@ impl Names<'_> {
 
     fn referred(&self, reference: &Value) -> Result<Named, Faults> {
         if !matches!(reference, Value::Map(_)) {
-            return invalid("/ref", format!("expected an object, found {}", article(reference)));
+            return invalid("/ref", format!("expected an object, found {}", type_with_article(reference)));
         }
         if reference.get("relationship").is_some() {
             return invalid("/ref/relationship", "there are no relationships");
@@ -375,7 +380,7 @@ impl Names<'_> {
     /// Returns the route of an `href`, which is a path as in `links.self`.
     fn path(&self, href: &Value) -> Result<RouteMatch, Faults> {
         let Some(path) = href.as_text() else {
-            return invalid("/href", format!("expected a string, found {}", article(href)));
+            return invalid("/href", format!("expected a string, found {}", type_with_article(href)));
         };
         match path::lookup(path, self.call.context) {
             Some(found) => Ok(found),
@@ -396,7 +401,7 @@ fn condition_of(meta: Option<Value>) -> Result<Condition, Faults> {
                 None => invalid(IF_MATCH_POINTER, "expected `*` or a list of entity tags in double quotes"),
             },
         },
-        Some(other) => invalid("/meta", format!("expected an object, found {}", article(&other))),
+        Some(other) => invalid("/meta", format!("expected an object, found {}", type_with_article(&other))),
     }
 }
 
@@ -406,7 +411,9 @@ type Named = (Key, Option<Kind>);
 fn resource_data(data: Option<Value>, op: &str) -> Result<ObjectMembers, Faults> {
     match data {
         Some(Value::Map(data)) => Ok(data),
-        Some(other) => invalid("/data", format!("expected a resource object, found {}", article(&other))),
+        Some(other) => {
+            invalid("/data", format!("expected a resource object, found {}", type_with_article(&other)))
+        }
         None => invalid("", format!("an `{op}` needs `data`")),
     }
 }
@@ -416,7 +423,7 @@ fn lid_of(data: &[(String, Value)]) -> Result<Option<&str>, Faults> {
     match find(data, "lid") {
         None => Ok(None),
         Some(Value::Text(lid)) => Ok(Some(lid)),
-        Some(other) => invalid("/data/lid", format!("expected a string, found {}", article(other))),
+        Some(other) => invalid("/data/lid", format!("expected a string, found {}", type_with_article(other))),
     }
 }
 

@@ -44,14 +44,14 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
         call.negotiate()?;
     }
     let allowed = call.authorize(Action::ReadDifference).await?;
-    let view = call.past().await?;
+    let view = call.history_view().await?;
     let query = call.query()?;
     let types: &[&str] = if as_text { &[] } else { &[history::DIFFERENCE] };
-    let fields = query::fields_beside(&query, types, &[FROM, TO, COLLECTION])?;
+    let fields = query::fields_and_others(&query, types, &[FROM, TO, COLLECTION])?;
     let wanted = EventSelection::of(call);
     let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
     let links = self_link(&call.link());
-    call.answering(move || {
+    call.reply_from_history(move || {
         let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
         let sees = |key: &Key| (keys.is_empty() || keys.contains(key)) && allowed.sees(key);
         let reply = if as_text {
@@ -107,9 +107,9 @@ async fn at_revision<T: Send + 'static>(
     text: &str,
     ask: impl FnOnce(&View, Revision) -> Result<T, HistoryError> + Send + 'static,
 ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
-    let view = call.past().await?;
+    let view = call.history_view().await?;
     let text = revision_text(text);
-    call.looking_on(move || {
+    call.query_history_with_permit(move || {
         let revision = view.resolve(&text).map_err(|error| ApiError::from(error).parameter(query::AS_OF))?;
         Ok(ask(&view, revision)?)
     })
@@ -120,14 +120,14 @@ async fn at_revision<T: Send + 'static>(
 pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadBlame { key: &key }).await?;
-    let view = call.past().await?;
+    let view = call.history_view().await?;
     if !view.knows(&key) {
         return Err(call.no_history_of(&key));
     }
     let is_edited = call.snapshot()?.get(key.as_str()).is_some_and(|entry| entry.uncommitted);
     let links = self_link(&call.link());
     let query = call.query();
-    call.answering(move || {
+    call.reply_from_history(move || {
         let sees = |key: &Key| allowed.sees(key);
         let blames = view.blame(&key, None, &sees)?;
         let fields = query::fields(&query?, &[history::BLAME, history::EVENT])?;
@@ -162,14 +162,14 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     }
     // In this order, so that the history is at least as new as the snapshot.
     let snapshot = call.snapshot()?;
-    let view = call.past().await?;
+    let view = call.history_view().await?;
     let query = call.query()?;
-    let fields = query::fields_beside(&query, &[history::CHANGE], &[SINCE])?;
+    let fields = query::fields_and_others(&query, &[history::CHANGE], &[SINCE])?;
     let token = query.first(SINCE).ok_or_else(|| missing(SINCE, "a token, see /sync-token"))?;
     let blamed = |error| ApiError::from(error).parameter(SINCE);
     let token: SyncToken = token.parse().map_err(blamed)?;
     let links = self_link(&call.link());
-    call.answering(move || {
+    call.reply_from_history(move || {
         let shown = Shown::of(&snapshot, allowed.visible_keys());
         let changes = view.changes_since(&token, &shown, allowed.visible_keys()).map_err(blamed)?;
         let resources = changes.iter().map(|change| history::change(change, &fields));

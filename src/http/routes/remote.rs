@@ -30,7 +30,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let sent = match secret.filter(|_| NoticeSecret::is_claimed(call.headers())) {
         // The signature can be checked only when the whole body has arrived.
         Some(secret) => {
-            let sent = call.collect_of(call.stranger(), body).await?;
+            let sent = call.collect_of(call.unknown_sender(), body).await?;
             if !secret.has_signed(call.headers(), &sent, call.context.clock.now()) {
                 call.authorize(Action::Operate).await?;
             }
@@ -38,7 +38,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         }
         None => {
             call.authorize(Action::Operate).await?;
-            call.collect_of(call.known().await?, body).await?
+            call.collect_of(call.known_sender().await?, body).await?
         }
     };
     let Some(remote) = shared.map(|shared| &shared.remote) else { return Err(no_remote()) };
@@ -76,7 +76,7 @@ async fn decide(call: &Call<'_>, decision: Decision) -> Result<Reply, ApiError> 
         | RemoteError::Pending => SubmitError::RemoteUnreachable.into(),
         RemoteError::Refused(why) => SubmitError::RemoteRefused { why }.into(),
         RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() }.into(),
-        RemoteError::KeepsMoving => ApiError::keeps_moving(error.to_string()),
+        RemoteError::KeepsMoving => ApiError::lost_races(error.to_string()),
         RemoteError::Stopped(_) | RemoteError::FarAhead { .. } => {
             ApiError::new(Code::CONFLICT, error.to_string())
         }

@@ -185,7 +185,7 @@ pub(crate) async fn with_preferences(
         Some(preview) => {
             let until = Instant::now() + PREVIEW_TIME_MAX;
             let preview = move || Ok(reply.previewed(document::with_preview(&body, &preview, until)));
-            call.answering(preview).await?.of_revision(written.revision)
+            call.reply_from_history(preview).await?.of_revision(written.revision)
         }
     };
     Ok(match preferences.applied() {

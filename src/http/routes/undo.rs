@@ -38,17 +38,17 @@ pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Resul
     call.negotiate_write(Dialect::Plain, body)?;
     let sent = call.collect(body).await?;
     // While an event is unknown here, so is who may undo it.
-    let history = call.history().await.ok();
+    let history = call.live_history().await.ok();
     let is_blind = history.zip(id.uuid()).is_none_or(|((_, view), uuid)| view.key_of(uuid).is_none());
     let is_refused = |error: &ApiError| {
         REFUSED.contains(&error.status()) || is_blind && error.status() == StatusCode::FORBIDDEN
     };
     let id = &id;
-    min_revision::confirmed(call, is_refused, || undo_here(call, id, sent.clone())).await
+    min_revision::retry_after_catching_up(call, is_refused, || undo_here(call, id, sent.clone())).await
 }
 
 async fn undo_here(call: &Call<'_>, id: &EventId, sent: Result<Bytes, ApiError>) -> Result<Reply, ApiError> {
-    let history = call.history().await;
+    let history = call.live_history().await;
     let found = history.as_ref().ok().zip(id.uuid());
     let found = found.and_then(|((_, view), uuid)| Some((uuid, view.key_of(uuid)?.clone())));
     let key = found.as_ref().map(|(_, key)| key);
@@ -70,19 +70,20 @@ pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     call.negotiate_write(Dialect::Plain, body)?;
     let bytes = call.collect(body).await?;
     let is_refused = |error: &ApiError| REFUSED.contains(&error.status());
-    min_revision::confirmed(call, is_refused, || restore_here(call, key.clone(), bytes.clone())).await
+    min_revision::retry_after_catching_up(call, is_refused, || restore_here(call, key.clone(), bytes.clone()))
+        .await
 }
 
 async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::Restore { key: &key }).await?;
-    let (history, view) = call.history().await?;
+    let (history, view) = call.live_history().await?;
     if !view.knows(&key) {
         return Err(call.no_history_of(&key));
     }
     let request = Request::of(call, key, allowed, bytes.as_deref().unwrap_or_default())?;
     let text = revision(call.parse(&bytes?)?)?;
     let resolve = move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION));
-    let done = match call.looking(resolve).await {
+    let done = match call.query_history(resolve).await {
         Ok(revision) => {
             let done = request.undoer.restore(history, request.engine(), &request.key, revision).await;
             request.refused(done).await
@@ -180,7 +181,7 @@ fn only_revision(attributes: ObjectMembers) -> Result<String, ApiError> {
         match (name.as_str(), value.as_text()) {
             ("revision", Some(text)) => revision = Some(text.to_owned()),
             ("revision", None) => {
-                let found = request::article(&value);
+                let found = request::type_with_article(&value);
                 faults.push(ErrorObject::invalid(REVISION, format!("expected a string, found {found}")));
                 revision = Some(String::new());
             }

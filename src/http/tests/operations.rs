@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::http::testing::{Answer, Served};
+use crate::http::testing::{Answer, TestService};
 use crate::http::{Action, Allowed, Denied};
 
 const ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 
-async fn operate(served: &Served, operations: &Value) -> Answer {
+async fn operate(served: &TestService, operations: &Value) -> Answer {
     let body = json!({"atomic:operations": operations}).to_string();
     served.ask("POST", "/operations", &[("content-type", ATOMIC)], body).await
 }
@@ -22,7 +22,7 @@ fn add(id: &str) -> Value {
 
 #[tokio::test]
 async fn a_batch_is_carried_out_in_order_and_as_one_submission() {
-    let served = Served::new();
+    let served = TestService::new();
     let answer = operate(
         &served,
         &json!([
@@ -49,7 +49,7 @@ async fn a_batch_is_carried_out_in_order_and_as_one_submission() {
 
 #[tokio::test]
 async fn a_batch_that_fails_anywhere_changes_nothing() {
-    let served = Served::new();
+    let served = TestService::new();
     let before = served.everything().await;
     for (last, status, errors) in [
         (
@@ -83,7 +83,7 @@ async fn a_batch_that_fails_anywhere_changes_nothing() {
 
 #[tokio::test]
 async fn everything_wrong_with_a_batch_is_told_at_once() {
-    let served = Served::new();
+    let served = TestService::new();
     for (operation, errors) in [
         (json!(7), "invalid_data /atomic:operations/0"),
         (json!({}), "invalid_data /atomic:operations/0"),
@@ -170,7 +170,7 @@ async fn everything_wrong_with_a_batch_is_told_at_once() {
 
 #[tokio::test]
 async fn a_body_without_operations_is_refused() {
-    let served = Served::new();
+    let served = TestService::new();
     for (body, errors) in [
         ("", "bad_request"),
         ("[]", "bad_request"),
@@ -188,7 +188,7 @@ async fn a_body_without_operations_is_refused() {
 
 #[tokio::test]
 async fn a_batch_has_no_parameters_no_preconditions_and_an_end() {
-    let served = Served::with(|context| {
+    let served = TestService::with(|context| {
         context.settings.limits.writes.operations_max = 2;
         context.settings.require_if_match = true;
     });
@@ -203,7 +203,7 @@ async fn a_batch_has_no_parameters_no_preconditions_and_an_end() {
 
 #[tokio::test]
 async fn a_precondition_is_demanded_for_what_was_there_before_the_batch() {
-    let served = Served::with(|context| context.settings.require_if_match = true);
+    let served = TestService::with(|context| context.settings.require_if_match = true);
     let remove = |key: &str| json!({"op": "remove", "href": format!("/collections/{key}")});
     let answer = operate(&served, &json!([add("a"), remove("posts")])).await.is(428);
     assert_eq!(answer.errors(), "precondition_required /atomic:operations/1");
@@ -216,7 +216,7 @@ async fn a_precondition_is_demanded_for_what_was_there_before_the_batch() {
 
 #[tokio::test]
 async fn every_operation_needs_its_own_permission() {
-    let served = Served::behind(|_, action| match action {
+    let served = TestService::behind(|_, action| match action {
         Action::Create { key: Some(key), .. } if key.as_str() == "mine" => Ok(Allowed::anonymous()),
         _ => Err(Denied::forbidden()),
     });
@@ -229,7 +229,7 @@ async fn every_operation_needs_its_own_permission() {
 
 #[tokio::test]
 async fn whoever_can_read_json_api_can_read_results() {
-    let served = Served::new();
+    let served = TestService::new();
     let body =
         json!({"atomic:operations": [{"op": "update", "data": data("posts", &json!({}))}]}).to_string();
     for (accept, status) in [

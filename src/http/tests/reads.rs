@@ -14,22 +14,22 @@ use crate::config::{BasePath, Origin};
 use crate::domain::{Key, Kind, Revision};
 use crate::engine::{BranchRewrite, RemovedEvent};
 use crate::http::browser::cors::Cors;
-use crate::http::testing::{Hook, Served, entry, problem, snapshot};
+use crate::http::testing::{Hook, TestService, entry, problem, snapshot};
 use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
 use crate::telemetry::{Limit, Reached};
 
 #[tokio::test]
 async fn whoever_asks_whether_the_process_lives_asks_for_no_revision() {
     let wrong = [("collectory-min-revision", "nonsense")];
-    Served::new().ask("GET", "/collections", &wrong, "").await.is(400);
-    for served in [Served::new(), Served::loading(|_| ())] {
+    TestService::new().ask("GET", "/collections", &wrong, "").await.is(400);
+    for served in [TestService::new(), TestService::loading(|_| ())] {
         served.ask("GET", "/livez", &wrong, "").await.is(200);
     }
 }
 
 #[tokio::test]
 async fn head_is_get_without_the_body() {
-    let served = Served::new();
+    let served = TestService::new();
     for path in
         ["/collections", "/collections/posts", "/collections/none", "/problems", "/livez", "/openapi.json"]
     {
@@ -45,7 +45,7 @@ async fn head_is_get_without_the_body() {
 
 #[tokio::test]
 async fn a_list_can_be_filtered_sorted_cut_and_thinned() {
-    let served = Served::new();
+    let served = TestService::new();
     for (query, keys) in [
         ("", "notes photos posts"),
         ("&&", "notes photos posts"),
@@ -83,7 +83,7 @@ async fn a_list_can_be_filtered_sorted_cut_and_thinned() {
 
 #[tokio::test]
 async fn pages_tell_their_total_and_the_profile_that_they_keep() {
-    let served = Served::new();
+    let served = TestService::new();
     let page = served.get("/collections?page[size]=1").await.is(200);
     assert_eq!(page.json()["meta"], json!({"page": {"total": 3}}));
     assert_eq!(page.header("content-type"), "application/vnd.api+json");
@@ -100,7 +100,7 @@ async fn pages_tell_their_total_and_the_profile_that_they_keep() {
 
 #[tokio::test]
 async fn nothing_new_is_answered_without_a_body() {
-    let served = Served::new();
+    let served = TestService::new();
     for path in ["/collections", "/collections/posts", "/collections?sort=name"] {
         let etag = served.get(path).await.is(200).header("etag").to_owned();
         for known in [etag.clone(), format!("W/{etag}"), format!("\"x\", {etag}"), "*".to_owned()] {
@@ -116,7 +116,7 @@ async fn nothing_new_is_answered_without_a_body() {
 
 #[tokio::test]
 async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
-    let served = Served::loading(|_| ());
+    let served = TestService::loading(|_| ());
     for path in ["/collections", "/collections/posts", "/problems", "/readyz"] {
         let answer = served.get(path).await.is(503);
         assert_eq!(
@@ -134,12 +134,12 @@ async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
 
 #[tokio::test]
 async fn readiness_says_that_writes_wait() {
-    let served = Served::with(|context| context.settings.limits.writes.writer_busy_ms_max = 60_000);
+    let served = TestService::with(|context| context.settings.limits.writes.writer_busy_ms_max = 60_000);
     served.projection.note_busy(Some(std::time::Instant::now()));
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null());
     let reached = Reached::default();
     let counts = reached.clone();
-    let served = Served::with(|context| {
+    let served = TestService::with(|context| {
         context.telemetry.reached = counts;
         context.settings.limits.writes.writer_busy_ms_max = 0;
     });
@@ -160,7 +160,8 @@ async fn readiness_says_that_writes_wait() {
 
 #[tokio::test]
 async fn a_long_list_is_sorted_thinned_and_shown_to_some_as_a_short_one_is() {
-    let served = Served::behind(|_, _| Ok(Allowed::anonymous().seeing(|key| key.as_str() != "k0001")));
+    let served =
+        TestService::behind(|_, _| Ok(Allowed::anonymous().with_visibility(|key| key.as_str() != "k0001")));
     let name = |number: usize| format!("N{:04}", 5_000 - number);
     let entries = (0..1_500).map(|number| {
         entry(&format!("k{number:04}"), Kind::Document, &[("name", &name(number)), ("directory", "d")])
@@ -178,12 +179,12 @@ async fn a_long_list_is_sorted_thinned_and_shown_to_some_as_a_short_one_is() {
 #[tokio::test]
 async fn problems_are_listed_to_those_who_may_see_their_collections() {
     let some = |_: &RequestHead<'_>, action: Action<'_>| match action {
-        Action::ReadProblems => Ok(Allowed::anonymous().seeing(|key| key.as_str() == "posts")),
+        Action::ReadProblems => Ok(Allowed::anonymous().with_visibility(|key| key.as_str() == "posts")),
         _ => Err(Denied::forbidden()),
     };
     let kept = "20260301T093000Z-9fceb02d";
     let everything = format!("b/! b/notes b/posts rewritten:{kept}");
-    for (served, ids) in [(Served::new(), everything.as_str()), (Served::behind(some), "b/posts")] {
+    for (served, ids) in [(TestService::new(), everything.as_str()), (TestService::behind(some), "b/posts")] {
         let mut next = snapshot([]);
         let problems =
             [problem("b/posts", Some("posts")), problem("b/!", None), problem("b/notes", Some("notes"))];
@@ -215,9 +216,9 @@ async fn problems_are_listed_to_those_who_may_see_their_collections() {
 
 #[tokio::test]
 async fn a_list_shows_what_the_caller_may_see_under_a_tag_of_its_own() {
-    let served = Served::behind(|head, _| {
+    let served = TestService::behind(|head, _| {
         let who = head.headers.get("authorization").map_or("", |value| value.to_str().unwrap()).to_owned();
-        Ok(Allowed::anonymous().seeing(move |key| key.as_str().starts_with(&who)))
+        Ok(Allowed::anonymous().with_visibility(move |key| key.as_str().starts_with(&who)))
     });
     let as_seen =
         async |who: &str, path: &str| served.ask("GET", path, &[("authorization", who)], "").await.is(200);
@@ -233,7 +234,7 @@ async fn a_list_shows_what_the_caller_may_see_under_a_tag_of_its_own() {
 #[tokio::test]
 async fn all_paths_lie_below_the_base_path() {
     let base_path = "/api/v1".parse::<BasePath>().unwrap();
-    let served = Served::with(|context| context.settings.base_path = base_path);
+    let served = TestService::with(|context| context.settings.base_path = base_path);
     let answer = served.get("/api/v1/collections/posts").await.is(200).json();
     assert_eq!(answer["data"]["links"]["self"], "/api/v1/collections/posts");
     assert_eq!(served.get("/api/v1/collections").await.json()["links"]["self"], "/api/v1/collections");
@@ -248,18 +249,18 @@ async fn all_paths_lie_below_the_base_path() {
 
 #[tokio::test]
 async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
-    let served = Served::new();
+    let served = TestService::new();
     let headers = [("host", "example.org"), ("accept", "text/html")];
     let json = served.ask("GET", "/openapi.json", &headers, "").await.is(200);
     assert_eq!(json.header("content-type"), "application/json");
     assert_eq!(json.json()["servers"], json!([{"url": "http://example.org"}]));
     let yaml = served.ask("GET", "/openapi.yaml", &headers, "").await.is(200);
     assert_eq!(yaml.header("content-type"), "application/yaml");
-    let denied = Served::behind(|_, action| match action {
+    let denied = TestService::behind(|_, action| match action {
         Action::ReadOpenApi => Err(Denied::forbidden()),
         _ => Ok(Allowed::anonymous()),
     });
-    let without = Served::with(|context| context.access.guard = Guard::Without);
+    let without = TestService::with(|context| context.access.guard = Guard::Without);
     for path in ["/openapi.json", "/openapi.yaml"] {
         denied.get(path).await.is(403);
         without.get(path).await.is(404);
@@ -270,7 +271,7 @@ async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
 #[tokio::test]
 async fn pages_of_other_origins_are_let_in_by_name() {
     let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
-    let served = Served::with(|context| context.access.cors = cors);
+    let served = TestService::with(|context| context.access.cors = cors);
     let page = ("origin", "https://cms.example.org");
     let answer = served.ask("GET", "/collections/none", &[page], "").await.is(404);
     assert_eq!(answer.header("access-control-allow-origin"), page.1);
@@ -281,13 +282,13 @@ async fn pages_of_other_origins_are_let_in_by_name() {
     assert!(answer.header("access-control-allow-headers").contains("If-Match"));
     let stranger = served.ask("GET", "/collections", &[("origin", "https://evil.example.org")], "").await;
     assert_eq!(stranger.header("access-control-allow-origin"), "");
-    let off = Served::new().ask("GET", "/collections", &[page], "").await;
+    let off = TestService::new().ask("GET", "/collections", &[page], "").await;
     assert_eq!((off.header("access-control-allow-origin"), off.header("vary")), ("", "Accept"));
 }
 
 #[tokio::test]
 async fn a_sane_request_id_comes_back() {
-    let served = Served::new();
+    let served = TestService::new();
     let answer = served.ask("GET", "/nowhere", &[("x-request-id", "abc-1")], "").await.is(404);
     assert_eq!(answer.header("x-request-id"), "abc-1");
     let answer = served.ask("GET", "/nowhere", &[("x-request-id", "a b")], "").await.is(404);
@@ -305,7 +306,7 @@ async fn no_answer_says_twice_what_every_answer_says() {
         Err(names.fold(Denied::forbidden(), |denied, name| denied.with_header(name, other.clone())))
     }));
     let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
-    let served = Served::with(|context| (context.access.guard, context.access.cors) = (guard, cors));
+    let served = TestService::with(|context| (context.access.guard, context.access.cors) = (guard, cors));
     let page = ("origin", "https://cms.example.org");
     let found = served.ask("GET", "/collections/posts", &[page], "").await.is(200);
     let same = [page, ("if-none-match", "*")];
@@ -328,7 +329,7 @@ async fn no_answer_says_twice_what_every_answer_says() {
 
 #[tokio::test]
 async fn one_answer_is_made_once_however_often_it_is_sent() {
-    let served = Served::loading(|_| ());
+    let served = TestService::loading(|_| ());
     let entries = (0..1000).map(|n| entry(&format!("k{n}"), Kind::Document, &[("name", "x")]));
     served.projection.publish(Arc::new(snapshot(entries)));
     let first = served.get("/collections").await.is(200).body;
@@ -343,7 +344,7 @@ async fn one_answer_is_made_once_however_often_it_is_sent() {
 fn many_problems_are_put_together_off_the_threads_that_answer() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
-        let served = Served::new();
+        let served = TestService::new();
         let mut snapshot = served.projection.snapshot().unwrap().next();
         let problems = (0..200).map(|n| problem(&format!("collections/b{n}.yaml"), None));
         snapshot.problems = problems.map(|it| (it.path.clone(), it)).collect();

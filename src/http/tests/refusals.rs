@@ -1,6 +1,6 @@
 //! Invalid input gets a clear answer and changes nothing.
 
-use crate::http::testing::Served;
+use crate::http::testing::TestService;
 use crate::telemetry::{Limit, Reached};
 
 const JSON_API: &str = "application/vnd.api+json";
@@ -8,7 +8,7 @@ const MEDIA: &str = r#"{"data":{"type":"media-collection","id":"new"}}"#;
 
 #[tokio::test]
 async fn paths_that_lead_nowhere_are_not_found() {
-    let served = Served::new();
+    let served = TestService::new();
     for path in [
         "/",
         "//",
@@ -66,7 +66,7 @@ async fn paths_that_lead_nowhere_are_not_found() {
 
 #[tokio::test]
 async fn a_path_says_which_methods_it_takes() {
-    let served = Served::new();
+    let served = TestService::new();
     let (list, item, read) =
         ("GET, HEAD, POST, OPTIONS", "GET, HEAD, PATCH, DELETE, OPTIONS", "GET, HEAD, OPTIONS");
     for (path, allow, refused) in [
@@ -91,7 +91,7 @@ async fn a_path_says_which_methods_it_takes() {
 
 #[tokio::test]
 async fn media_types_are_settled_before_anything_happens() {
-    let served = Served::new();
+    let served = TestService::new();
     let before = served.everything().await;
     let atomic = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
     for (method, path, header, value, status) in [
@@ -124,7 +124,7 @@ async fn media_types_are_settled_before_anything_happens() {
 /// Faults of a body alone (no JSON, no key, a value that breaks its rule) are tested in `tests/it/errors`.
 #[tokio::test]
 async fn bad_bodies_and_parameters_change_nothing() {
-    let served = Served::new();
+    let served = TestService::new();
     let before = served.everything().await;
     let deep = format!(r#"{{"data":{}{}}}"#, "[".repeat(70), "]".repeat(70));
     let attributes = |attributes: &str| {
@@ -206,7 +206,7 @@ async fn bad_bodies_and_parameters_change_nothing() {
 
 #[tokio::test]
 async fn bytes_that_are_not_text_are_refused() {
-    let served = Served::new();
+    let served = TestService::new();
     let headers = [("content-type", JSON_API)];
     for bytes in [&b"\xff\xfe{\0}\0"[..], b"{\"data\":\"\xc3\x28\"}", b"\0", b"\x1f\x8b\x08"] {
         let answer = served.ask("POST", "/collections", &headers, bytes).await.is(400);
@@ -216,7 +216,7 @@ async fn bytes_that_are_not_text_are_refused() {
 
 #[tokio::test]
 async fn headers_that_can_not_be_understood_are_refused() {
-    let served = Served::new();
+    let served = TestService::new();
     let media = ("content-type", JSON_API);
     let long = "x".repeat(1025);
     for (name, value, errors) in [
@@ -234,7 +234,7 @@ async fn headers_that_can_not_be_understood_are_refused() {
 async fn what_is_too_much_is_refused_by_name() {
     let reached = Reached::default();
     let counts = reached.clone();
-    let served = Served::with(|context| {
+    let served = TestService::with(|context| {
         context.telemetry.reached = counts;
         let requests = &mut context.settings.limits.requests;
         (requests.body_bytes_max, requests.json_depth_max) = (70_000, 4);

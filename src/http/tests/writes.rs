@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::domain::{Actor, Command, Kind};
-use crate::http::testing::{Served, problem};
+use crate::http::testing::{TestService, problem};
 use crate::http::{Action, Allowed, Denied, ErrorStatus};
 
 const NEW: &str = r#"{"data":{"type":"document-collection","id":"new","attributes":{"name":"New"}}}"#;
@@ -17,7 +17,7 @@ fn posts(attributes: &str) -> String {
 
 #[tokio::test]
 async fn an_update_merges_and_null_removes() {
-    let served = Served::new();
+    let served = TestService::new();
     let answer = served.send("PATCH", "/collections/posts", &posts(r#"{"name":"All"}"#)).await.is(200);
     let expected = json!({"type": "document", "name": "All", "directory": "content/posts"});
     assert_eq!(answer.json()["data"]["attributes"], expected);
@@ -34,7 +34,7 @@ async fn an_update_merges_and_null_removes() {
 
 #[tokio::test]
 async fn a_resource_can_be_sent_back_as_it_was_read() {
-    let served = Served::new();
+    let served = TestService::new();
     let read = served.get("/collections/posts").await;
     let body = String::from_utf8(read.body.to_vec()).unwrap();
     let answer = served.send("PATCH", "/collections/posts", &body).await.is(200);
@@ -43,7 +43,7 @@ async fn a_resource_can_be_sent_back_as_it_was_read() {
 
 #[tokio::test]
 async fn a_write_names_its_actor_its_reason_and_its_request() {
-    let served = Served::behind(|_, _| Ok(Allowed::by(Actor::new("Mara", "mara@example.org"))));
+    let served = TestService::behind(|_, _| Ok(Allowed::by(Actor::new("Mara", "mara@example.org"))));
     let headers = [
         ("content-type", "application/json"),
         ("commit-message", " Fr\u{fc}hjahrsputz "),
@@ -58,7 +58,7 @@ async fn a_write_names_its_actor_its_reason_and_its_request() {
 
 #[tokio::test]
 async fn a_change_of_something_else_than_expected_is_not_made() {
-    let served = Served::new();
+    let served = TestService::new();
     let etag = served.get("/collections/posts").await.header("etag").to_owned();
     let before = served.everything().await;
     let weak = format!("W/{etag}");
@@ -93,7 +93,7 @@ async fn a_change_of_something_else_than_expected_is_not_made() {
 
 #[tokio::test]
 async fn where_a_precondition_is_wanted_none_is_an_error() {
-    let served = Served::with(|context| context.settings.require_if_match = true);
+    let served = TestService::with(|context| context.settings.require_if_match = true);
     let answer = served.send("PATCH", "/collections/posts", &posts("{}")).await.is(428);
     assert_eq!(answer.errors(), "precondition_required If-Match");
     served.ask("DELETE", "/collections/posts", &[], "").await.is(428);
@@ -104,7 +104,7 @@ async fn where_a_precondition_is_wanted_none_is_an_error() {
 
 #[tokio::test]
 async fn whoever_may_not_look_learns_nothing() {
-    let closed = Served::behind(|_, _| Err(Denied::unauthenticated("A token is needed.")));
+    let closed = TestService::behind(|_, _| Err(Denied::unauthenticated("A token is needed.")));
     for (method, path, body) in [
         ("GET", "/collections", ""),
         ("GET", "/collections/posts", ""),
@@ -131,7 +131,7 @@ async fn whoever_may_not_look_learns_nothing() {
 
 #[tokio::test]
 async fn the_hook_is_told_what_is_about_to_happen() {
-    let served = Served::behind(|head, action| {
+    let served = TestService::behind(|head, action| {
         let told = match action {
             Action::Follow { key } => format!("follow {key:?}"),
             Action::Operate => "operate".to_owned(),
@@ -202,7 +202,7 @@ async fn the_hook_is_told_what_is_about_to_happen() {
 
 #[tokio::test]
 async fn a_hook_that_panics_is_an_error_that_tells_nothing() {
-    let served = Served::behind(|_, _| panic!("the secret is 42"));
+    let served = TestService::behind(|_, _| panic!("the secret is 42"));
     let answer = served.get("/collections").await.is(500);
     assert_eq!(answer.errors(), "internal_error");
     assert!(!String::from_utf8_lossy(&answer.body).contains("42"));
@@ -211,7 +211,7 @@ async fn a_hook_that_panics_is_an_error_that_tells_nothing() {
 
 #[tokio::test]
 async fn a_change_says_what_kind_it_takes_the_collection_for() {
-    let served = Served::new();
+    let served = TestService::new();
     served.send("PATCH", "/collections/posts", &posts(r#"{"name":"All"}"#)).await.is(200);
     let submission = served.submissions.lock().unwrap().pop().unwrap();
     assert!(matches!(submission.changes[0].command, Command::Update { kind: Some(Kind::Document), .. }));
@@ -219,7 +219,7 @@ async fn a_change_says_what_kind_it_takes_the_collection_for() {
 
 #[tokio::test]
 async fn a_file_that_never_was_valid_is_a_conflict_for_an_update() {
-    let served = Served::new();
+    let served = TestService::new();
     let mut next = served.projection.snapshot().unwrap().next();
     next.problems.insert("b/typo".to_owned(), problem("b/typo", Some("typo")));
     served.projection.publish(Arc::new(next));

@@ -99,7 +99,7 @@ impl Request {
         let inner = call.inner(head);
         let reply = Box::pin(routes::answer(&inner, &mut body)).await?;
         if !inner.method().is_safe() {
-            call.comes_from(reply.revision().copied());
+            call.record_page_revision(reply.revision().copied());
         }
         Ok(reply)
     }
@@ -112,7 +112,7 @@ impl Request {
             [] => Ok(Value::Null),
             body => request::parse(body, DEPTH_MAX).map_err(|_| ApiError::internal()),
         };
-        if is_long { call.making(read).await? } else { read() }
+        if is_long { call.build_off_thread(read).await? } else { read() }
     }
 }
 

@@ -61,7 +61,7 @@ impl<'a> Visit<'a> {
             Some(text) => {
                 call.authorize(Action::ListPast).await?;
                 let as_of = resolved(call, text.to_owned()).await?;
-                call.comes_from(Some(as_of.revision));
+                call.record_page_revision(Some(as_of.revision));
                 Some(as_of)
             }
         };
@@ -96,8 +96,8 @@ impl<'a> Visit<'a> {
 }
 
 async fn resolved(call: &Call<'_>, text: String) -> Result<ShownAsOf, ApiError> {
-    let view = call.past().await?;
-    call.looking(move || {
+    let view = call.history_view().await?;
+    call.query_history(move || {
         let revision =
             view.resolve(&revision_text(&text)).map_err(|error| ApiError::from(error).parameter(AS_OF))?;
         let at = view.time_of(revision).ok().map(ShownTime);

@@ -93,7 +93,7 @@ pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     let of_session = in_session(ui, call).await;
     let asked = of_session.as_ref().unwrap_or(call);
     let reply = answered(ui, asked, body).await;
-    call.learn_of(asked);
+    call.adopt_from_inner(asked);
     HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
 }
 
@@ -111,7 +111,7 @@ async fn answered(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
         return reply.compressed(call.headers());
     }
     let headers = call.headers().clone();
-    match call.making(move || reply.compressed(&headers)).await {
+    match call.build_off_thread(move || reply.compressed(&headers)).await {
         Ok(reply) => reply,
         Err(error) => pages::error::page(ui, call, error).await,
     }
@@ -140,7 +140,7 @@ async fn in_session<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
     let headers = session::authorized(call.headers(), session.authorization.clone());
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
     let inner = call.inner(Arc::new(head.of_session(&session.ends)));
-    inner.enter("/ui/", None);
+    inner.record_route("/ui/", None);
     ui.sessions.goes_on(call, &session, inner.identity().await).then_some(inner)
 }
 

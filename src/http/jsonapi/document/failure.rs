@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::config::BasePath;
 use crate::engine::Clash;
 use crate::http::jsonapi::document::resource::push_resource;
-use crate::http::jsonapi::error::{ApiError, ErrorObject, ErrorSource, More};
+use crate::http::jsonapi::error::{ApiError, ErrorExtras, ErrorObject, ErrorSource};
 use crate::http::jsonapi::json;
 
 /// Returns the document of a failure.
@@ -40,7 +40,7 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
 }
 
 /// Returns the `meta` object of an error, which may be empty.
-fn meta(more: &More, base: &BasePath) -> Vec<u8> {
+fn meta(more: &ErrorExtras, base: &BasePath) -> Vec<u8> {
     let mut out = Vec::new();
     json::write_object(&mut out, None, |meta| {
         if !more.clashes.is_empty() {

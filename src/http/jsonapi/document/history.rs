@@ -18,7 +18,7 @@ use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, PastFault};
 use crate::engine::{self, Fault};
 use crate::http::authorize::Allowed;
-use crate::http::jsonapi::document::HEAD;
+use crate::http::jsonapi::document::DATA_PREFIX;
 use crate::http::jsonapi::json::{Members, write_list, write_object};
 use crate::http::jsonapi::query::{Fields, Fieldset};
 
@@ -188,7 +188,7 @@ pub(crate) fn list(
     links: &[u8],
     meta: Option<&serde_json::Value>,
 ) -> Bytes {
-    let mut out = HEAD.to_vec();
+    let mut out = DATA_PREFIX.to_vec();
     let resources: Vec<Bytes> = resources.into_iter().collect();
     write_list(&resources, &mut out, |resource, out| out.extend_from_slice(resource));
     finish(out, links, meta)
@@ -196,7 +196,7 @@ pub(crate) fn list(
 
 /// Returns a document of one resource.
 pub(crate) fn one(resource: &[u8], links: &[u8]) -> Bytes {
-    let mut out = HEAD.to_vec();
+    let mut out = DATA_PREFIX.to_vec();
     out.extend_from_slice(resource);
     finish(out, links, None)
 }
@@ -307,8 +307,14 @@ mod tests {
             (attributes.get("subject").is_some(), attributes.get("reason").is_some())
         };
         assert_eq!(told(&Allowed::anonymous()), (true, true));
-        assert_eq!(told(&Allowed::anonymous().seeing(|key| key.as_str() == "posts")), (false, false));
-        assert_eq!(told(&Allowed::anonymous().seeing(|key| key.as_str().starts_with('p'))), (true, true));
+        assert_eq!(
+            told(&Allowed::anonymous().with_visibility(|key| key.as_str() == "posts")),
+            (false, false)
+        );
+        assert_eq!(
+            told(&Allowed::anonymous().with_visibility(|key| key.as_str().starts_with('p'))),
+            (true, true)
+        );
     }
 
     #[test]

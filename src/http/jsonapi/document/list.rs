@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::config::BasePath;
 use crate::engine::Entry;
-use crate::http::jsonapi::document::HEAD;
+use crate::http::jsonapi::document::DATA_PREFIX;
 use crate::http::jsonapi::document::history::finish;
 use crate::http::jsonapi::document::resource::push_resource;
 use crate::http::jsonapi::query::Fields;
@@ -20,7 +20,7 @@ pub(crate) struct List {
 impl List {
     /// Begins a list after the bytes in `out`.
     pub(crate) fn new(mut out: Vec<u8>) -> Self {
-        out.extend_from_slice(HEAD);
+        out.extend_from_slice(DATA_PREFIX);
         out.push(b'[');
         Self { out, first: true }
     }

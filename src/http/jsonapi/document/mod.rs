@@ -15,8 +15,8 @@ mod failure;
 pub(crate) mod history;
 mod list;
 mod problems;
-mod ready;
 mod resource;
+mod tagged;
 #[cfg(test)]
 mod tests;
 
@@ -31,13 +31,13 @@ use crate::engine::{Entry, Preview};
 pub(crate) use crate::http::jsonapi::document::failure::errors;
 pub(crate) use crate::http::jsonapi::document::list::List;
 pub(crate) use crate::http::jsonapi::document::problems::problems;
-pub(crate) use crate::http::jsonapi::document::ready::Ready;
 pub(crate) use crate::http::jsonapi::document::resource::push_resource;
+pub(crate) use crate::http::jsonapi::document::tagged::TaggedDocument;
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::query::Fields;
 
 /// The beginning of every document with data.
-const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
+const DATA_PREFIX: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 
 /// The path of the collection list, below the base path.
 pub(crate) const COLLECTIONS: &str = "/collections";

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::config::BasePath;
 use crate::engine::Entry;
-use crate::http::jsonapi::document::{COLLECTIONS, Ready, resource_type};
+use crate::http::jsonapi::document::{COLLECTIONS, TaggedDocument, resource_type};
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::query::{Fields, Fieldset};
 
@@ -12,7 +12,7 @@ use crate::http::jsonapi::query::{Fields, Fieldset};
 pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
     let kind = resource_type(entry.collection.kind());
     match fields.and_then(|fields| fields.wanted(kind)) {
-        None => out.extend_from_slice(Ready::one(entry, base).resource(entry, base)),
+        None => out.extend_from_slice(TaggedDocument::one(entry, base).resource(entry, base)),
         some @ Some(_) => write_resource(entry, base, some, out),
     }
 }

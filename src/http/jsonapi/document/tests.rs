@@ -31,7 +31,7 @@ fn problem() -> Problem {
 #[test]
 fn one_collection_is_shown_exactly_so() {
     let entry = entry("posts", Kind::Document, &[("name", "Posts \"1\""), ("directory", "content/posts")]);
-    let ready = Ready::one(&entry, &BasePath::default());
+    let ready = TaggedDocument::one(&entry, &BasePath::default());
     assert_eq!(
         text(&ready.body()),
         r#"{"jsonapi":{"version":"1.1"},"data":{"type":"document-collection","id":"posts","attributes":{"type":"document","name":"Posts \"1\"","directory":"content/posts"},"links":{"self":"/collections/posts"}},"links":{"self":"/collections/posts"}}"#
@@ -45,7 +45,7 @@ fn meta_appears_only_when_something_needs_saying() {
     let mut entry = Arc::into_inner(entry("posts", Kind::Media, &[])).unwrap();
     entry.uncommitted = true;
     entry.problem = Some(Arc::new(problem()));
-    let body = Ready::one(&entry, &"/api".parse::<BasePath>().unwrap()).body();
+    let body = TaggedDocument::one(&entry, &"/api".parse::<BasePath>().unwrap()).body();
     assert_eq!(
         text(&body),
         r#"{"jsonapi":{"version":"1.1"},"data":{"type":"media-collection","id":"posts","attributes":{"type":"media"},"links":{"self":"/api/collections/posts"},"meta":{"problem":{"column":7,"line":3,"message":"there is no such attribute","path":"collections/posts.yaml"},"uncommitted":true}},"links":{"self":"/api/collections/posts"}}"#
@@ -56,7 +56,7 @@ fn meta_appears_only_when_something_needs_saying() {
 fn a_list_is_made_of_the_same_resources() {
     let mut snapshot = Snapshot::default();
     let base = "/api".parse::<BasePath>().unwrap();
-    let list = |snapshot: &Snapshot| text(&Ready::list(snapshot, &base).body()).to_owned();
+    let list = |snapshot: &Snapshot| text(&TaggedDocument::list(snapshot, &base).body()).to_owned();
     assert_eq!(
         list(&snapshot),
         r#"{"jsonapi":{"version":"1.1"},"data":[],"links":{"self":"/api/collections"}}"#

@@ -18,7 +18,7 @@ use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
 use crate::engine::{Clash, Entry, SubmitError};
 use crate::http::authorize::Denied;
-pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, ErrorSource, More};
+pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorExtras, ErrorObject, ErrorSource};
 use crate::telemetry::Limit;
 use crate::telemetry::chain;
 
@@ -62,7 +62,7 @@ impl ApiError {
             Some(_) => "The collection is not in the state that the precondition asks for.",
             None => "The precondition asks for a collection that exists.",
         };
-        let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header(header);
+        let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).at_header(header);
         match current {
             Some(current) => Self::met(error, current, Vec::new()),
             None => error.into(),
@@ -74,13 +74,13 @@ impl ApiError {
         let names: Vec<_> = clashes.iter().map(|clash| format!("`{}`", clash.attribute)).collect();
         let detail =
             format!("Others have changed {} since the version that the change builds on.", names.join(", "));
-        let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header("If-Match");
+        let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).at_header("If-Match");
         Self::met(error, current, clashes)
     }
 
     /// Attaches the entry that the precondition was compared with.
     fn met(error: ErrorObject, current: Arc<Entry>, clashes: Vec<Clash>) -> Self {
-        let more = More { clashes, current: Some(Arc::clone(&current)), ..More::default() };
+        let more = ErrorExtras { clashes, current: Some(Arc::clone(&current)), ..ErrorExtras::default() };
         Self::from(error.with(more)).with_etag(&current)
     }
 
@@ -102,8 +102,8 @@ impl ApiError {
     }
 
     /// Other writers won the race each time the request was decided.
-    pub(crate) fn keeps_moving(detail: String) -> Self {
-        Self::unavailable(detail).reaching(Limit::Races)
+    pub(crate) fn lost_races(detail: String) -> Self {
+        Self::unavailable(detail).with_limit(Limit::Races)
     }
 
     /// The first snapshot does not exist yet.
@@ -129,7 +129,7 @@ impl ApiError {
     }
 
     /// Records the limit that was reached.
-    pub(crate) fn reaching(mut self, limit: Limit) -> Self {
+    pub(crate) fn with_limit(mut self, limit: Limit) -> Self {
         self.errors.iter_mut().take(1).for_each(|first| first.more().limit = Some(limit));
         self
     }
@@ -140,7 +140,7 @@ impl ApiError {
     }
 
     /// Adds a sentence to the detail of the first error.
-    pub(crate) fn with_more(mut self, sentence: &str) -> Self {
+    pub(crate) fn with_extra_sentence(mut self, sentence: &str) -> Self {
         if let Some(first) = self.errors.first_mut() {
             first.detail = format!("{} {sentence}", first.detail).into();
         }
@@ -244,7 +244,7 @@ impl From<Denied> for ApiError {
         let Denied { code, title, detail, headers, .. } = denied;
         let error = ErrorObject { status, code, title, detail, source: None, more: None };
         let error = Self { errors: vec![error], headers };
-        if status == StatusCode::TOO_MANY_REQUESTS { error.reaching(Limit::WrongTokens) } else { error }
+        if status == StatusCode::TOO_MANY_REQUESTS { error.with_limit(Limit::WrongTokens) } else { error }
     }
 }
 
@@ -280,15 +280,15 @@ impl From<SubmitError> for ApiError {
                 ),
             )
             .at("/data")
-            .reaching(Limit::OperationsBytes),
+            .with_limit(Limit::OperationsBytes),
             SubmitError::KeyReused => ErrorObject::new(
                 Code::UNPROCESSABLE,
                 "The idempotency key was used for another request; every request needs one of its own.",
             )
-            .header("Idempotency-Key")
+            .at_header("Idempotency-Key")
             .into(),
             SubmitError::Busy => {
-                Self::unavailable("The write queue is full; try again shortly.").reaching(Limit::QueueLen)
+                Self::unavailable("The write queue is full; try again shortly.").with_limit(Limit::QueueLen)
             }
             SubmitError::Loading => Self::loading(),
             SubmitError::ShuttingDown => Self::unavailable("The service is shutting down."),
@@ -305,9 +305,9 @@ impl From<SubmitError> for ApiError {
                 let detail = "The remote has not said whether it took the write, which may be there already or come \
                               to be; the events named tell later, and the same Idempotency-Key never does it twice.";
                 let error = ErrorObject::new(Code::OUTCOME_UNKNOWN, detail);
-                Self::from(error.with(More { events, ..More::default() }))
+                Self::from(error.with(ErrorExtras { events, ..ErrorExtras::default() }))
                     .with_retry_after(RETRY_AFTER_DEFAULT)
-                    .reaching(Limit::RemoteTimeout)
+                    .with_limit(Limit::RemoteTimeout)
             }
             SubmitError::Unavailable { reason, retry_after } => {
                 Self::new(Code::SERVICE_UNAVAILABLE, reason).with_retry_after(retry_after)

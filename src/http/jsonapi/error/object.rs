@@ -69,12 +69,12 @@ pub(crate) struct ErrorObject {
     pub(crate) title: Cow<'static, str>,
     pub(crate) detail: Cow<'static, str>,
     pub(crate) source: Option<ErrorSource>,
-    pub(crate) more: Option<Box<More>>,
+    pub(crate) more: Option<Box<ErrorExtras>>,
 }
 
 /// Details that only few errors have.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct More {
+pub(crate) struct ErrorExtras {
     /// `links.type`: the page that explains this kind of error.
     pub(crate) kind_link: Option<&'static str>,
     /// `meta.page.maxSize`
@@ -123,7 +123,7 @@ impl ErrorObject {
         self.more.as_ref()?.current.as_ref()
     }
 
-    pub(super) fn more(&mut self) -> &mut More {
+    pub(super) fn more(&mut self) -> &mut ErrorExtras {
         self.more.get_or_insert_default()
     }
 
@@ -152,13 +152,13 @@ impl ErrorObject {
     }
 
     /// Names a header as the source.
-    pub(crate) fn header(mut self, name: &'static str) -> Self {
+    pub(crate) fn at_header(mut self, name: &'static str) -> Self {
         self.source = Some(ErrorSource::Header(name));
         self
     }
 
     /// Adds the details that only few errors have.
-    pub(crate) fn with(self, more: More) -> Self {
+    pub(crate) fn with(self, more: ErrorExtras) -> Self {
         Self { more: Some(Box::new(more)), ..self }
     }
 
@@ -214,7 +214,7 @@ impl From<&Violation> for ErrorObject {
         }
         let error = Self::invalid(pointer, violation.message.clone());
         match violation.is_of_too_many() {
-            true => error.with(More { limit: Some(Limit::Attributes), ..More::default() }),
+            true => error.with(ErrorExtras { limit: Some(Limit::Attributes), ..ErrorExtras::default() }),
             false => error,
         }
     }

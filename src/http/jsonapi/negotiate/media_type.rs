@@ -42,7 +42,7 @@ impl<'a> MediaType<'a> {
 
     /// Whether this is JSON:API in a supported form: with no parameters except `ext`, `profile` and the weight `q`,
     /// with no unknown extension, and not excluded by a weight of zero.
-    pub(crate) fn is_spoken(&self, dialect: Dialect) -> bool {
+    pub(crate) fn is_supported(&self, dialect: Dialect) -> bool {
         self.is(JSON_API)
             && self.parameters.iter().all(|(name, value)| match name.as_str() {
                 "profile" => true,
@@ -52,9 +52,9 @@ impl<'a> MediaType<'a> {
             })
     }
 
-    /// Whether a body may have this type: it [`is_spoken`](Self::is_spoken) and has no weight, which is for `Accept`.
+    /// Whether a body may have this type: it [`is_supported`](Self::is_supported) and has no weight, which is for `Accept`.
     pub(crate) fn is_sent(&self, dialect: Dialect) -> bool {
-        self.is_spoken(dialect) && self.parameters.iter().all(|(name, _)| name != "q")
+        self.is_supported(dialect) && self.parameters.iter().all(|(name, _)| name != "q")
     }
 
     /// Returns the weight (RFC 9110 section 12.4.2); zero if it can't be parsed.

@@ -73,7 +73,7 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
         let types = value.to_str().ok().and_then(MediaType::list).unwrap_or_default();
         for media_type in types.iter().filter(|it| it.is(JSON_API)) {
             asked = true;
-            if media_type.is_spoken(dialect) {
+            if media_type.is_supported(dialect) {
                 good = true;
                 accepted.cursor_profile |= media_type.uris("profile").any(|uri| uri == CURSOR);
             }
@@ -86,7 +86,7 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
             }
             Dialect::Atomic => format!("answers are written in {JSON_API} with the extension {ATOMIC} only"),
         };
-        return Err(ErrorObject::new(Code::NOT_ACCEPTABLE, detail).header("Accept").into());
+        return Err(ErrorObject::new(Code::NOT_ACCEPTABLE, detail).at_header("Accept").into());
     }
     Ok(accepted)
 }
@@ -104,7 +104,7 @@ pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
         for media_type in value.to_str().ok().and_then(MediaType::list).unwrap_or_default() {
             if media_type.is(essence) {
                 wanted = media_type.weight().max(wanted);
-            } else if media_type.is_spoken(Dialect::Plain) {
+            } else if media_type.is_supported(Dialect::Plain) {
                 json_api = media_type.weight().max(json_api);
             }
         }
@@ -170,7 +170,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
 /// The error for an unsupported content coding; it names the supported one too (RFC 9110 section 15.5.16).
 fn unsupported_coding() -> ApiError {
     let detail = "a body is taken as it is, without a content coding";
-    let error = ErrorObject::new(Code::UNSUPPORTED_MEDIA_TYPE, detail).header("Content-Encoding");
+    let error = ErrorObject::new(Code::UNSUPPORTED_MEDIA_TYPE, detail).at_header("Content-Encoding");
     ApiError::from(error).with_header(ACCEPT_ENCODING, HeaderValue::from_static(IDENTITY))
 }
 
@@ -180,6 +180,6 @@ fn unsupported(found: String, dialect: Dialect) -> ApiError {
         Dialect::Atomic => format!("{JSON_API};ext=\"{ATOMIC}\""),
     };
     ErrorObject::new(Code::UNSUPPORTED_MEDIA_TYPE, format!("{found}; write {write}"))
-        .header("Content-Type")
+        .at_header("Content-Type")
         .into()
 }

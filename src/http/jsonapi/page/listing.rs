@@ -79,7 +79,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Returns the items of a page and its links.
-    pub(crate) fn cut(&self, page: &PageQuery) -> Cut<'a> {
+    pub(crate) fn select_page(&self, page: &PageQuery) -> ListPage<'a> {
         let total = self.total();
         match page {
             PageQuery::Offset { offset, limit } => self.window(*offset, *limit, total, |offset, limit| {
@@ -101,7 +101,7 @@ impl<'a> Listing<'a> {
         size: usize,
         total: usize,
         at: impl Fn(usize, usize) -> Parameters,
-    ) -> Cut<'a> {
+    ) -> ListPage<'a> {
         let items: Vec<_> = self.iter().skip(offset).take(size).collect();
         let last = total.saturating_sub(1) / size * size;
         let links = Links {
@@ -112,10 +112,10 @@ impl<'a> Listing<'a> {
             next: (offset.saturating_add(size) < total).then(|| at(offset + size, size)),
             null_at_the_ends: false,
         };
-        Cut { items, total, links }
+        ListPage { items, total, links }
     }
 
-    fn beside(&self, at: &At<ItemCursor>, size: usize, total: usize) -> Cut<'a> {
+    fn beside(&self, at: &At<ItemCursor>, size: usize, total: usize) -> ListPage<'a> {
         let items: Vec<_> = match at {
             At::After(cursor) => self.after(cursor.as_ref()).take(size).collect(),
             At::Before(cursor) => {
@@ -132,12 +132,12 @@ impl<'a> Listing<'a> {
                 self.after(Some(&last)).next().map(|_| text(&last)),
             ]
         });
-        Cut { items, total, links: Links::beside(at, text, size, total, ends) }
+        ListPage { items, total, links: Links::beside(at, text, size, total, ends) }
     }
 }
 
 /// One page of a list.
-pub(crate) struct Cut<'a> {
+pub(crate) struct ListPage<'a> {
     pub(crate) items: Vec<&'a Arc<Entry>>,
     /// The number of items on all pages.
     pub(crate) total: usize,
@@ -172,7 +172,7 @@ mod tests {
         let list = query::list(&query, false).unwrap_or_else(|error| panic!("{raw}: {error:?}"));
         let wanted = |entry: &Entry| list.filter.matches(&entry.collection);
         let listing = Listing::new(catalog, &list.sort, &wanted, list.filter.is_empty());
-        let cut = listing.cut(&list.page.unwrap());
+        let cut = listing.select_page(&list.page.unwrap());
         let keys = cut.items.iter().map(|entry| entry.collection.key().to_string()).collect();
         (keys, cut.total, serde_json::from_slice(&cut.links.json("/c", &query)).unwrap())
     }

@@ -18,7 +18,7 @@ pub(crate) mod sort;
 
 use std::collections::HashMap;
 
-use crate::http::jsonapi::error::{Code, ErrorObject, More};
+use crate::http::jsonapi::error::{Code, ErrorExtras, ErrorObject};
 use crate::http::jsonapi::page::cursor::ItemCursor;
 use crate::http::jsonapi::page::sort::Sort;
 
@@ -116,12 +116,12 @@ impl Default for EventPage {
 
 /// The `page[...]` parameters of a query, and their faults.
 #[derive(Debug, Default)]
-pub(crate) struct Parameters<'a> {
+pub(crate) struct PageParameters<'a> {
     given: HashMap<&'static str, &'a str>,
     faults: Vec<ErrorObject>,
 }
 
-impl<'a> Parameters<'a> {
+impl<'a> PageParameters<'a> {
     /// Stores a parameter; returns `false` if the name is unknown.
     pub(crate) fn set(&mut self, name: &str, value: &'a str) -> bool {
         let known = NAMES.into_iter().find(|known| *known == name);
@@ -178,7 +178,7 @@ impl<'a> Parameters<'a> {
             (after, before) => {
                 if before.is_some() {
                     let detail = "a page begins after an item or ends before one, not both";
-                    let more = More { kind_link: Some(RANGE_NOT_SUPPORTED), ..More::default() };
+                    let more = ErrorExtras { kind_link: Some(RANGE_NOT_SUPPORTED), ..ErrorExtras::default() };
                     self.faults.push(invalid(BEFORE, detail).with(more));
                 }
                 At::After(after.filter(some))
@@ -189,10 +189,10 @@ impl<'a> Parameters<'a> {
     fn page_size(&mut self, refuse_large: bool) -> usize {
         let size = self.count(SIZE, 1).unwrap_or(PAGE_SIZE_MAX);
         if refuse_large && size > PAGE_SIZE_MAX {
-            let more = More {
+            let more = ErrorExtras {
                 kind_link: Some(MAX_SIZE_EXCEEDED),
                 page_size_max: Some(PAGE_SIZE_MAX),
-                ..More::default()
+                ..ErrorExtras::default()
             };
             let detail = format!("a page has at most {PAGE_SIZE_MAX} items");
             self.faults.push(invalid(SIZE, detail).with(more));

@@ -53,7 +53,7 @@ impl EventScope {
 pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, ApiError> {
     let mut asked = EventQuery::default();
     let mut faults = repeated(query);
-    let mut page = page::Parameters::default();
+    let mut page = page::PageParameters::default();
     for (name, value) in &query.pairs {
         match member(name) {
             ("fields", Some(EVENT)) => asked.fields.add(EVENT, value),

@@ -48,7 +48,7 @@ pub(crate) const COLLECTION_TYPES: &[&str] = &["document-collection", "media-col
 ///
 /// 400 with all unknown parameters.
 pub(crate) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> {
-    fields_beside(query, types, &[])
+    fields_and_others(query, types, &[])
 }
 
 /// Parses the query of a path that answers with resources of these types; the caller reads the `others`.
@@ -56,7 +56,7 @@ pub(crate) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> 
 /// # Errors
 ///
 /// 400 with all unknown parameters.
-pub(crate) fn fields_beside(query: &Query, types: &[&str], others: &[&str]) -> Result<Fields, ApiError> {
+pub(crate) fn fields_and_others(query: &Query, types: &[&str], others: &[&str]) -> Result<Fields, ApiError> {
     let mut fields = Fields::default();
     let mut faults = repeated(query);
     for (name, value) in &query.pairs {
@@ -80,7 +80,7 @@ pub(crate) fn fields_beside(query: &Query, types: &[&str], others: &[&str]) -> R
 ///
 /// 400 with all unknown parameters, or when `force` has another value.
 pub(crate) fn force(query: &Query) -> Result<bool, ApiError> {
-    fields_beside(query, &[], &["force"])?;
+    fields_and_others(query, &[], &["force"])?;
     match query.first("force") {
         None => Ok(false),
         Some("true") => Ok(true),

@@ -1,7 +1,7 @@
 //! The query of the collection list.
 
 use crate::domain::{Attribute, Collection, Kind};
-use crate::http::jsonapi::error::{Code, ErrorObject, More};
+use crate::http::jsonapi::error::{Code, ErrorExtras, ErrorObject};
 use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::{
@@ -31,7 +31,7 @@ pub(crate) struct ListQuery {
 pub(crate) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, ApiError> {
     let mut list = ListQuery::default();
     let mut faults = repeated(query);
-    let mut page = page::Parameters::default();
+    let mut page = page::PageParameters::default();
     for (name, value) in &query.pairs {
         match member(name) {
             ("fields", Some(resource_type)) if COLLECTION_TYPES.contains(&resource_type) => {
@@ -71,7 +71,7 @@ pub(crate) const AS_OF: &str = "asOf";
 fn unsorted(message: String, paged: bool) -> ErrorObject {
     let fault = ErrorObject::new(Code::BAD_REQUEST, message).parameter("sort");
     let kind_link = paged.then_some(UNSUPPORTED_SORT);
-    fault.with(More { kind_link, ..More::default() })
+    fault.with(ErrorExtras { kind_link, ..ErrorExtras::default() })
 }
 
 /// Selects the collections that match all given values exactly.

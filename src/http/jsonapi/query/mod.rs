@@ -24,7 +24,7 @@ use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::page;
 pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, as_part, events, listed};
 pub(crate) use crate::http::jsonapi::query::fields::{
-    COLLECTION_TYPES, Fields, Fieldset, fields, fields_beside, force, none,
+    COLLECTION_TYPES, Fields, Fieldset, fields, fields_and_others, force, none,
 };
 pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list, text_of};
 

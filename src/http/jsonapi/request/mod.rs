@@ -9,7 +9,7 @@ mod tests;
 
 use crate::domain::{Attribute, Collection, Key, Kind, Patch, Refusal, Value};
 use crate::http::jsonapi::document::{kind_of, resource_type};
-use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, More};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorExtras, ErrorObject};
 use crate::http::jsonapi::json;
 use crate::telemetry::Limit;
 
@@ -44,7 +44,7 @@ pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject>
             false => ("is not JSON".to_owned(), None),
         };
         let error = ErrorObject::new(Code::BAD_REQUEST, format!("The body {why}: {fault}"));
-        error.with(More { limit, ..More::default() })
+        error.with(ErrorExtras { limit, ..ErrorExtras::default() })
     })
 }
 
@@ -57,7 +57,8 @@ pub(crate) fn members_of(document: Value) -> Result<ObjectMembers, ErrorObject> 
     match document {
         Value::Map(members) => Ok(members),
         other => {
-            let detail = format!("a JSON:API document is an object, the body is {}", article(&other));
+            let detail =
+                format!("a JSON:API document is an object, the body is {}", type_with_article(&other));
             Err(ErrorObject::new(Code::BAD_REQUEST, detail))
         }
     }
@@ -73,7 +74,8 @@ pub(crate) fn data_of(document: Value) -> Result<ObjectMembers, ErrorObject> {
         None => Err(ErrorObject::new(Code::BAD_REQUEST, "the document has no `data`")),
         Some(Value::Map(members)) => Ok(members),
         Some(other) => {
-            let detail = format!("`data` is a single resource object here, found {}", article(&other));
+            let detail =
+                format!("`data` is a single resource object here, found {}", type_with_article(&other));
             Err(ErrorObject::new(Code::BAD_REQUEST, detail).at("/data"))
         }
     }
@@ -89,7 +91,7 @@ pub(crate) fn take(members: ObjectMembers, name: &str) -> Option<Value> {
 }
 
 /// Describes the type of a value in JSON's terms.
-pub(crate) fn article(value: &Value) -> &'static str {
+pub(crate) fn type_with_article(value: &Value) -> &'static str {
     match value {
         Value::Map(_) => "an object",
         Value::List(_) => "an array",
@@ -145,14 +147,18 @@ impl Resource {
                     format!("there is no type {text:?}; write `document-collection` or `media-collection`"),
                 ),
             },
-            other => self.fault("/data/type", format!("expected a string, found {}", article(&other))),
+            other => {
+                self.fault("/data/type", format!("expected a string, found {}", type_with_article(&other)))
+            }
         }
     }
 
     fn read_id(&mut self, value: Value) {
         match value {
             Value::Text(text) => self.id = Some(text.into()),
-            other => self.fault("/data/id", format!("expected a string, found {}", article(&other))),
+            other => {
+                self.fault("/data/id", format!("expected a string, found {}", type_with_article(&other)))
+            }
         }
     }
 
@@ -172,7 +178,10 @@ impl Resource {
                     *statuses = own.collect();
                 }
             }
-            other => self.fault("/data/attributes", format!("expected an object, found {}", article(&other))),
+            other => self.fault(
+                "/data/attributes",
+                format!("expected an object, found {}", type_with_article(&other)),
+            ),
         }
     }
 

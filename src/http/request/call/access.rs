@@ -9,7 +9,7 @@ use crate::domain::Actor;
 use crate::http::authorize::{Action, Allowed, Denied, Identity};
 use crate::http::browser::sites::check_site;
 use crate::http::budgets::bodies::Sender;
-use crate::http::budgets::room::Taker;
+use crate::http::budgets::shared_budget::BudgetUser;
 use crate::http::context::AccessRules;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::body::Body;
@@ -116,7 +116,7 @@ impl Call<'_> {
     /// The outer errors are those of [`identity`](Self::identity). The inner errors, those of [`Body::collect`], are
     /// only for an authorized client, so they are reported after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
-        let sender = self.known().await?;
+        let sender = self.known_sender().await?;
         if self.context.is_follower() || !self.identity().await?.may_write {
             // Authorization reports the reason.
             return Ok(Err(Denied::forbidden().into()));
@@ -129,29 +129,29 @@ impl Call<'_> {
     /// # Errors
     ///
     /// Those of [`identity`](Self::identity).
-    pub(crate) async fn known(&self) -> Result<Sender, ApiError> {
+    pub(crate) async fn known_sender(&self) -> Result<Sender, ApiError> {
         self.identity().await?;
-        Ok(Sender::Known(self.taker()))
+        Ok(Sender::Known(self.budget_user()))
     }
 
     /// Returns the sender of a request that needs no authentication.
-    pub(crate) fn stranger(&self) -> Sender {
-        Sender::Stranger(Taker::Unnamed(self.head.connection.network()))
+    pub(crate) fn unknown_sender(&self) -> Sender {
+        Sender::Stranger(BudgetUser::Unnamed(self.head.connection.network()))
     }
 
     /// Returns the sender as far as it is known; for an open service, which identifies no one, the anonymous actor.
-    pub(super) fn sender(&self) -> Option<&Actor> {
+    pub(super) fn known_actor(&self) -> Option<&Actor> {
         static ANYBODY: Actor = Actor::anonymous();
         let asked = self.identity.get().map(|identity| &identity.actor);
         asked.or_else(|| self.context.access.guard.is_open().then_some(&ANYBODY))
     }
 
     /// Returns who is charged for the request's use of the budgets: the caller if known, or else its network.
-    pub(super) fn taker(&self) -> Taker {
+    pub(super) fn budget_user(&self) -> BudgetUser {
         let actor = self.identity.get().map(|identity| &identity.actor);
         match actor.filter(|actor| **actor != Actor::anonymous()) {
-            Some(actor) => Taker::Named(actor.clone()),
-            None => Taker::Unnamed(self.head.connection.network()),
+            Some(actor) => BudgetUser::Named(actor.clone()),
+            None => BudgetUser::Unnamed(self.head.connection.network()),
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
         let limits = &context.settings.limits;
         let budgets = Budgets::of(&limits.requests, &limits.answers);
         let call = || {
-            let (head, _) = Head::parted(Request::new(String::new()), Arc::default());
+            let (head, _) = Head::split_request(Request::new(String::new()), Arc::default());
             let id = RequestId::of(&head.headers, context.clock);
             Call::new(&context, &budgets, Arc::new(head), id)
         };
@@ -202,19 +202,19 @@ mod tests {
         let reads: Actions = |action| matches!(action, Action::Read { .. });
 
         let asked = call();
-        asked.enter("/collections/{key}", Some(reads));
+        asked.record_route("/collections/{key}", Some(reads));
         assert!(asked.check_authorized().is_err(), "its handler forgot to ask");
         asked.authorize(Action::Read { key: &key }).await.unwrap();
         asked.check_authorized().unwrap();
         asked.authorize(Action::ReadPast { key: &key }).await.expect("what else is asked is its own affair");
 
         let mistaken = call();
-        mistaken.enter("/collections/{key}", Some(reads));
+        mistaken.record_route("/collections/{key}", Some(reads));
         assert!(mistaken.authorize(Action::List).await.is_err(), "another action than the table's");
         assert!(mistaken.check_authorized().is_err(), "its handler did not heed that");
 
         let open = call();
-        open.enter("/livez", None);
+        open.record_route("/livez", None);
         open.check_authorized().unwrap();
     }
 }

@@ -3,8 +3,8 @@
 //! The submodules serve authorization (`access`), the past and other slow work (`past`), and metrics (`counted`).
 
 mod access;
-mod counted;
-mod past;
+mod history;
+mod in_flight;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::domain::{Revision, Value};
 use crate::engine::Snapshot;
 use crate::http::authorize::{Actions, Identity};
 use crate::http::budgets::Budgets;
-use crate::http::budgets::answers::{self, AnswerRoom};
+use crate::http::budgets::answers::{self, AnswerReservation};
 use crate::http::context::Context;
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::{self, Accepted, Dialect};
@@ -28,7 +28,7 @@ use crate::http::metrics::RequestSeries;
 use crate::http::reply::{Common, Reply};
 use crate::http::request::body::Body;
 pub(crate) use crate::http::request::call::access::FOLLOWER_WRITES_NOTHING;
-use crate::http::request::call::past::Asking;
+use crate::http::request::call::history::CancelOnDrop;
 use crate::http::request::head::Head;
 use crate::http::request::id::RequestId;
 use crate::telemetry::Limit;
@@ -40,10 +40,10 @@ pub(crate) struct Call<'a> {
     pub(crate) head: Arc<Head>,
     pub(crate) id: RequestId,
     identity: OnceCell<Identity>,
-    entered: OnceLock<Entered>,
+    entered: OnceLock<MatchedRoute>,
     permission: Permission,
     shown: Shown,
-    asking: Asking,
+    asking: CancelOnDrop,
     /// When the request arrived, if metrics or the access log need it; `None` for inner requests.
     began: Option<Instant>,
 }
@@ -65,7 +65,7 @@ struct Permission {
 }
 
 /// The route of a request.
-struct Entered {
+struct MatchedRoute {
     route: &'static str,
     /// The actions of which one must be allowed; `None` if the route is open to everyone.
     actions: Option<Actions>,
@@ -86,19 +86,19 @@ impl<'a> Call<'a> {
     }
 
     /// Records the revision that a page is based on; the first one counts.
-    pub(crate) fn comes_from(&self, revision: Option<Revision>) {
+    pub(crate) fn record_page_revision(&self, revision: Option<Revision>) {
         if let Some(revision) = revision {
             self.shown.page.get_or_init(|| revision);
         }
     }
 
     /// Copies the sender and the revision of the page from an inner request.
-    pub(crate) fn learn_of(&self, page: &Call<'_>) {
+    pub(crate) fn adopt_from_inner(&self, page: &Call<'_>) {
         page.identity.get().into_iter().for_each(|it| drop(self.identity.set(it.clone())));
         // The page of an unauthorized caller is not based on anything that is served.
         let is_let_in = page.permission.is_given.load(Ordering::Relaxed);
         let shown = page.shown.snapshot.get().filter(|_| is_let_in).copied().flatten();
-        self.comes_from(page.shown.page.get().copied().or(shown));
+        self.record_page_revision(page.shown.page.get().copied().or(shown));
     }
 
     pub(crate) fn method(&self) -> &Method {
@@ -125,11 +125,11 @@ impl<'a> Call<'a> {
     }
 
     /// Records the route, and the actions of which one must be allowed.
-    pub(crate) fn enter(&self, route: &'static str, actions: Option<Actions>) {
+    pub(crate) fn record_route(&self, route: &'static str, actions: Option<Actions>) {
         self.entered.get_or_init(|| {
             let metrics = self.began.and(self.context.telemetry.metrics.as_deref());
             let place = metrics.map(|metrics| metrics.begin(route, self.method()));
-            Entered { route, actions, place }
+            MatchedRoute { route, actions, place }
         });
     }
 
@@ -171,8 +171,8 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the budget for the request's answer.
-    pub(crate) fn answer_room(&self) -> AnswerRoom {
-        AnswerRoom::of(&self.budgets.answers, self.taker())
+    pub(crate) fn answer_reservation(&self) -> AnswerReservation {
+        AnswerReservation::of(&self.budgets.answers, self.budget_user())
     }
 
     /// Counts a large answer against the budget for all answers.
@@ -181,7 +181,11 @@ impl<'a> Call<'a> {
     ///
     /// 503 when the budget is exhausted.
     pub(crate) fn with_room(&self, reply: Reply) -> Result<Reply, ApiError> {
-        if reply.body().len() <= answers::FREE_BYTES { Ok(reply) } else { reply.counted(self.answer_room()) }
+        if reply.body().len() <= answers::FREE_BYTES {
+            Ok(reply)
+        } else {
+            reply.counted(self.answer_reservation())
+        }
     }
 
     /// Completes the response to the request.
@@ -214,7 +218,7 @@ impl<'a> Call<'a> {
     ///
     /// 415 and 406.
     pub(crate) fn negotiate_write(&self, dialect: Dialect, body: &Body) -> Result<(), ApiError> {
-        negotiate::content_type(self.headers(), dialect, body.is_there())?;
+        negotiate::content_type(self.headers(), dialect, body.has_unread())?;
         negotiate::accept(self.headers(), dialect).map(drop)
     }
 

@@ -6,7 +6,7 @@ mod write;
 use bytes::Bytes;
 
 use crate::engine::Entry;
-use crate::http::jsonapi::document::Ready;
+use crate::http::jsonapi::document::TaggedDocument;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::{document, query};
@@ -22,11 +22,11 @@ fn fields(call: &Call<'_>, others: &[&str]) -> Result<Fields, ApiError> {
     if call.raw_query().is_empty() {
         return Ok(Fields::default());
     }
-    query::fields_beside(&call.query()?, query::COLLECTION_TYPES, others)
+    query::fields_and_others(&call.query()?, query::COLLECTION_TYPES, others)
 }
 
 /// The document of one collection: the ready-made one, unless fields are left out.
-fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes {
+fn one(call: &Call<'_>, entry: &Entry, ready: &TaggedDocument, fields: &Fields) -> Bytes {
     if fields.is_empty() {
         ready.body()
     } else {

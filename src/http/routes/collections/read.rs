@@ -12,8 +12,8 @@ use crate::config::BasePath;
 use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::budgets::answers::AnswerRoom;
-use crate::http::jsonapi::document::{List, Ready};
+use crate::http::budgets::answers::AnswerReservation;
+use crate::http::jsonapi::document::{List, TaggedDocument};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Accepted;
 use crate::http::jsonapi::page::PageQuery;
@@ -64,27 +64,31 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         query,
         asked,
     };
-    let room = call.answer_room();
-    let made = if is_long { call.making(move || request.tagged(room)).await? } else { request.tagged(room) };
+    let room = call.answer_reservation();
+    let made = if is_long {
+        call.build_off_thread(move || request.tagged(room)).await?
+    } else {
+        request.tagged(room)
+    };
     let (body, etag) = made?;
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
 
 /// The whole list. A long one is built off the threads that answer requests.
-async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<Ready, ApiError> {
+async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<TaggedDocument, ApiError> {
     let base = &call.context.settings.base_path;
     if snapshot.memo.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
-        return Ok(Ready::list(snapshot, base));
+        return Ok(TaggedDocument::list(snapshot, base));
     }
     let (snapshot, base) = (Arc::clone(snapshot), base.clone());
-    let made = tokio::task::spawn_blocking(move || Ready::list(&snapshot, &base));
+    let made = tokio::task::spawn_blocking(move || TaggedDocument::list(&snapshot, &base));
     made.await.map_err(|_| ApiError::internal())
 }
 
 /// The whole list in its compressed form, which is built off the threads that answer requests.
 async fn compressed(
     snapshot: &Arc<Snapshot>,
-    ready: &Ready,
+    ready: &TaggedDocument,
     condition: &Condition,
 ) -> Result<Reply, ApiError> {
     let body = match snapshot.memo_compressed.get() {
@@ -142,7 +146,7 @@ impl ListRequest {
     /// # Errors
     ///
     /// 503 when there is no room for it.
-    fn tagged(&self, mut room: AnswerRoom) -> Result<(Bytes, HeaderValue), ApiError> {
+    fn tagged(&self, mut room: AnswerReservation) -> Result<(Bytes, HeaderValue), ApiError> {
         let body = self.document(&mut room)?;
         let body = room.counted(body)?;
         // A list that is built for one caller has a shortened hash of its bytes as its tag.
@@ -150,7 +154,7 @@ impl ListRequest {
         Ok((body, HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header")))
     }
 
-    fn document(&self, room: &mut AnswerRoom) -> Result<Bytes, ApiError> {
+    fn document(&self, room: &mut AnswerReservation) -> Result<Bytes, ApiError> {
         let Self { snapshot, allowed, query, asked, base, path, link } = self;
         let wanted =
             |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
@@ -170,7 +174,7 @@ impl ListRequest {
             listing.iter().try_for_each(|entry| push(entry))?;
             return Ok(list.finish(&document::self_link(link), uncommitted, None));
         };
-        let cut = listing.cut(page);
+        let cut = listing.select_page(page);
         cut.items.iter().try_for_each(|entry| push(entry))?;
         Ok(list.finish(&cut.links.json(path, query), uncommitted, Some(cut.total)))
     }
@@ -198,7 +202,7 @@ pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> 
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
     let condition = etag::condition(call.headers())?;
     let fields = fields(call, &[query::AS_OF])?;
-    let ready = Ready::one(entry, &call.context.settings.base_path);
+    let ready = TaggedDocument::one(entry, &call.context.settings.base_path);
     let reply = Reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
     conditional(reply, snapshot.revision, ready.etag(), &condition, Some(entry))
 }
@@ -210,7 +214,7 @@ async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiE
     let condition = etag::condition(call.headers())?;
     let fields = fields(call, &[query::AS_OF])?;
     let body = document::one(&entry, &call.context.settings.base_path, &fields, call.raw_query());
-    let etag = Ready::one(&entry, &call.context.settings.base_path).etag();
+    let etag = TaggedDocument::one(&entry, &call.context.settings.base_path).etag();
     conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }
 

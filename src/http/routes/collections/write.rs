@@ -9,7 +9,7 @@ use warp::http::{HeaderValue, StatusCode};
 use crate::domain::{Command, Key};
 use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, Problem, SubmitAnswer, SubmitError};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::jsonapi::document::Ready;
+use crate::http::jsonapi::document::TaggedDocument;
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
@@ -158,7 +158,7 @@ fn existing(call: &Call<'_>, key: &Key, condition: &Result<Condition, ApiError>)
 /// 428 where the service requires a precondition, with the current entity tag.
 fn require_if_match(call: &Call<'_>, condition: &Condition, entry: &Entry) -> Result<(), ApiError> {
     if call.context.settings.require_if_match && condition.if_match.is_none() {
-        let required = submit::if_match_required().header("If-Match");
+        let required = submit::if_match_required().at_header("If-Match");
         return Err(ApiError::from(required).with_etag(entry));
     }
     Ok(())
@@ -232,7 +232,7 @@ pub(crate) async fn written(
             return submit::with_preferences(call, reply, Bytes::new(), written, preferences).await;
         }
     };
-    let ready = Ready::one(entry, base);
+    let ready = TaggedDocument::one(entry, base);
     let body = one(call, entry, &ready, fields);
     let mut reply = Reply::document(status, body.clone());
     if status == StatusCode::CREATED {

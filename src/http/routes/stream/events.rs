@@ -47,12 +47,12 @@ pub(crate) async fn events(
         Permission::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
     let allowed = wanted.seen_by(permission.allowed.clone())?;
     fetch_for_places(call).await;
-    let (history, view) = call.history().await?;
+    let (history, view) = call.live_history().await?;
     let collections = wanted.known(call, &view)?;
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();
     let (filter, fields) =
-        call.looking(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
+        call.query_history(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
     let subscription = match (resumed, &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
         (None, Some(_)) => history.subscribe_from_start(filter),

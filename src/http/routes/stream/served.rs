@@ -49,7 +49,7 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     let permission = Permission::take(call, key, |key| Action::Follow { key }).await?;
     let filters: &[&str] = if permission.key.is_none() { &[FILTER_TYPE] } else { &[] };
     let query = call.query()?;
-    let fields = query::fields_beside(&query, query::COLLECTION_TYPES, filters)?;
+    let fields = query::fields_and_others(&query, query::COLLECTION_TYPES, filters)?;
     let of_type = query.first(FILTER_TYPE).map(str::to_owned);
     let wording = Wording { fields, of_type, base: call.context.settings.base_path.clone() };
     let projection = call.context.projection.clone();

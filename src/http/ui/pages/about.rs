@@ -52,7 +52,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
     let snapshot = call.snapshot()?;
     let allowed = call.authorize(Action::List).await.ok();
     let sees_all = allowed.as_ref().is_some_and(Allowed::sees_all);
-    let place = &call.context.settings.place;
+    let place = &call.context.settings.served_from;
     let mut facts = vec![("Version", env!("CARGO_PKG_VERSION").to_owned()), ("Branch", place.branch.clone())];
     let may_operate = call.authorize(Action::Operate).await.is_ok();
     facts.extend(may_operate.then(|| ("Repository", place.repository.clone())));
@@ -64,7 +64,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
         facts.push(("Files with problems", snapshot.problems.len().to_string()));
     }
     let audits_all = call.authorize(Action::ListEvents { key: None }).await.is_ok_and(|it| it.sees_all());
-    if audits_all && let Ok(view) = visit.call.past().await {
+    if audits_all && let Ok(view) = visit.call.history_view().await {
         facts.push(("Commits", view.commits_len().to_string()));
         facts.push(("Events", view.events_len().to_string()));
     }

@@ -63,7 +63,7 @@ impl Head {
     pub(crate) async fn of(visit: &Visit<'_>, key: &Key, entry: Option<&Entry>, tab: &'static str) -> Self {
         let action = Action::ListEvents { key: Some(key) };
         let can_audit = visit.call.authorize(action).await.is_ok();
-        let view = if can_audit { visit.call.past().await.ok() } else { None };
+        let view = if can_audit { visit.call.history_view().await.ok() } else { None };
         let until = visit.as_of.as_ref().map(|it| it.revision);
         let last = view.and_then(|view| view.last_change(key, until));
         let served = visit.call.snapshot().ok().filter(|_| visit.as_of.is_none());
@@ -105,8 +105,8 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
     let call = visit.call;
     if let Some(as_of) = &visit.as_of {
         call.authorize(Action::ReadPast { key }).await?;
-        let (view, revision, key) = (visit.call.past().await?, as_of.revision, key.clone());
-        return visit.call.looking(move || Ok(Some(view.entry_as_of(revision, &key)?))).await;
+        let (view, revision, key) = (visit.call.history_view().await?, as_of.revision, key.clone());
+        return visit.call.query_history(move || Ok(Some(view.entry_as_of(revision, &key)?))).await;
     }
     call.authorize(Action::Read { key }).await?;
     let snapshot = call.snapshot()?;
@@ -114,7 +114,7 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
     match snapshot.get(key.as_str()) {
         Some(entry) => Ok(Some(Arc::clone(entry))),
         None if is_broken(&snapshot) => Ok(None),
-        None => Err(call.not_there(key).await),
+        None => Err(call.missing_collection_error(key).await),
     }
 }
 

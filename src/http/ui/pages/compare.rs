@@ -71,7 +71,7 @@ async fn found(visit: &Visit<'_>, from: &str, to: &str, key: &str) -> Result<Fou
     let unified = Request::new(Method::GET, target).header(ACCEPT, "text/x-diff").answer(visit.call).await?;
     visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let mut room = DiffBudget::of_page();
             let of = |resource: &Value| Difference::of(resource, &mut room);
             let shown = &unified.body()[..unified.body().len().min(SHOWN_BYTES_MAX)];

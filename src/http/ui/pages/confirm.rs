@@ -110,7 +110,7 @@ pub(crate) async fn answer(
     confirmation: Confirmation,
     body: &mut Body,
 ) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.known().await?, body).await?;
+    let posted = Posted::read(visit, visit.call.known_sender().await?, body).await?;
     let confirmation = match confirmation {
         Confirmation::Restore(key, _) => Confirmation::Restore(key, posted.get("revision").to_owned()),
         confirmation => confirmation,

@@ -35,7 +35,7 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
     let document = api::get(visit.call, format!("/events/{}", encoded(id))).await?;
     let (event, changes) = visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let resource = member(&document, "data");
             let changes = ChangeView::list(member(resource, "attributes"), &mut DiffBudget::of_page());
             Ok((EventView::of(resource), changes))
@@ -51,10 +51,10 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
 /// Describes the signature of the commit: whether it has one, by whom, and whether that is valid.
 async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiError> {
     let Ok(revision) = event.commit.revision.parse::<Revision>() else { return Ok(String::new()) };
-    let view = visit.call.past().await?;
+    let view = visit.call.history_view().await?;
     visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let signature = view.signature(revision)?;
             Ok(match &signature {
                 SignatureStatus::NotAllowed { why, .. } => format!("{signature}: {why}"),
@@ -75,10 +75,10 @@ async fn undo(visit: &Visit<'_>, event: &EventView) -> Result<Option<Undo>, ApiE
     if !may || visit.as_of.is_some() {
         return Ok(None);
     }
-    let (view, snapshot) = (visit.call.past().await?, visit.call.snapshot()?);
+    let (view, snapshot) = (visit.call.history_view().await?, visit.call.snapshot()?);
     visit
         .call
-        .looking(move || {
+        .query_history(move || {
             Ok(Some(match view.plan_undo(id, &snapshot) {
                 Ok(_) => Undo::Can,
                 Err(refusal) => Undo::Not(ApiError::from(refusal).details().concat()),

@@ -129,10 +129,10 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let document = api::get(visit.call, "/problems").await?;
     let frame = visit.live_frame("Problems", Nav::Problems, None).await;
     let saved = Arc::clone(&visit.call.snapshot()?.hand_edits.saved);
-    let view = visit.call.past().await?;
+    let view = visit.call.history_view().await?;
     visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let mut problems: Vec<_> = items(&document, "data").iter().map(Problem::of).collect();
             let mut files = Files { view, saved, read: BTreeMap::new() };
             for problem in problems.iter_mut().filter(|it| it.kind == "file").take(SHOWN_WITH_LINES_MAX) {
@@ -170,11 +170,11 @@ impl Files {
 async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let allowed = visit.call.authorize(Action::ListPast).await?;
     let frame = visit.frame("Problems", Nav::Problems).await;
-    let view = visit.call.past().await?;
+    let view = visit.call.history_view().await?;
     let revision = visit.as_of.as_ref().map(|it| it.revision);
     visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let Some(revision) = revision else { return Err(ApiError::internal()) };
             let past = view.as_of(revision)?;
             let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));

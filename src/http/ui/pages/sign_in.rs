@@ -41,7 +41,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
 pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let (ui, call) = (visit.ui, visit.call);
     offered(call)?;
-    let posted = Posted::read(visit, visit.call.stranger(), body).await?;
+    let posted = Posted::read(visit, visit.call.unknown_sender(), body).await?;
     let kept = posted.find("kept").filter(|form| is_form(form.as_bytes())).unwrap_or_default().to_owned();
     let next = posted.get("next").to_owned();
     if !posted.is_ours {
@@ -95,7 +95,7 @@ async fn back(
 
 /// `POST /ui/sign-out`
 pub(crate) async fn leave(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.stranger(), body).await?;
+    let posted = Posted::read(visit, visit.call.unknown_sender(), body).await?;
     if !posted.is_ours {
         let detail = "This page was older than the session; open it again to sign out.";
         return Err(ApiError::new(Code::FORBIDDEN, detail));
@@ -123,7 +123,7 @@ pub(crate) async fn asked_for(
     check_site(call)?;
     // Browsers delete the cookie of a session that has ended, so the visitor is unknown. The form is kept in the
     // page that is sent back, not in the service.
-    let bytes = call.collect_of(call.stranger(), body).await?;
+    let bytes = call.collect_of(call.unknown_sender(), body).await?;
     // Only text that is encoded like a form goes into the page.
     let kept = String::from_utf8(bytes.into()).ok().filter(|form| is_form(form.as_bytes()));
     let kept = kept.unwrap_or_default();

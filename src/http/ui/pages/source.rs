@@ -53,12 +53,12 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let frame = visit.live_frame(format!("{key}: source"), Nav::Collections, Some(key)).await;
     let head = Head::of(visit, key, entry.as_deref(), "source").await;
     let blaming = visit.call.authorize(Action::ReadBlame { key }).await.ok();
-    let view = visit.call.past().await?;
+    let view = visit.call.history_view().await?;
     let saved = visit.call.snapshot()?.hand_edits.saved.clone();
     let (key, as_of) = (key.clone(), visit.as_of.as_ref().map(|it| it.revision));
     let page = visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let name = entry.as_ref().map_or_else(|| format!("{key}.yaml"), |entry| entry.file());
             let path = head.problem.as_ref().map_or_else(|| view.path(&name), |it| it.path.clone());
             let by_hand = saved.get(&path).filter(|_| as_of.is_none());

@@ -63,7 +63,7 @@ fn present(entry: &Entry) -> EditForm {
 
 /// `POST /ui/new`
 pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.known().await?, body).await?;
+    let posted = Posted::read(visit, visit.call.known_sender().await?, body).await?;
     visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(posted.get("key").trim(), kind, &posted);
@@ -94,7 +94,7 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
 
 /// `POST /ui/collections/KEY`
 pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.known().await?, body).await?;
+    let posted = Posted::read(visit, visit.call.known_sender().await?, body).await?;
     // Before anything of the collection is shown, even with an error.
     visit.call.authorize(Action::Update { key, content: None }).await?;
     let snapshot = visit.call.snapshot()?;

@@ -36,13 +36,13 @@ pub(super) async fn bars(
     let keys: Vec<Key> = listed(filters.get("key")).filter_map(|key| Key::parse(&key).ok()).collect();
     let allowed =
         call.authorize(Action::ListEvents { key: keys.first().filter(|_| keys.len() == 1) }).await?;
-    let view = visit.call.past().await?;
+    let view = visit.call.history_view().await?;
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let raw = with_query("", asked);
     let query = query::events(&Query::parse(raw.trim_start_matches('?'))?, scope)?;
     let counts = visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let filter: Filter = event_filter(&view, &query, keys, &allowed)?;
             Ok(view.events_by_day(&filter)?)
         })

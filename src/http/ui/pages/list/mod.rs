@@ -103,10 +103,10 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     };
     let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
     let (as_of, mut asked) = (visit.as_of.clone(), ListSelection::of(visit));
-    let past = if as_of.is_some() { Some(visit.call.past().await?) } else { None };
+    let past = if as_of.is_some() { Some(visit.call.history_view().await?) } else { None };
     let page = visit
         .call
-        .looking(move || {
+        .query_history(move || {
             let snapshot = match (now, past, &as_of) {
                 (Some(now), ..) => now,
                 (None, Some(view), Some(as_of)) => view.snapshot_as_of(as_of.revision)?,

@@ -6,7 +6,7 @@ use warp::http::HeaderValue;
 use crate::config::BasePath;
 use crate::engine::{Entry, Snapshot};
 use crate::http::jsonapi::document::resource::{write_links, write_resource};
-use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, self_link};
+use crate::http::jsonapi::document::{COLLECTIONS, DATA_PREFIX, List, self_link};
 
 /// The number of bytes that a list reserves for each collection.
 const RESOURCE_BYTES_TYPICAL: usize = 256;
@@ -15,14 +15,14 @@ const RESOURCE_BYTES_TYPICAL: usize = 256;
 ///
 /// Layout: the length of the quoted tag in one byte, the quoted tag, the document.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready(Bytes);
+pub(crate) struct TaggedDocument(Bytes);
 
-impl Ready {
+impl TaggedDocument {
     /// Returns the document of a collection.
     pub(crate) fn one(entry: &Entry, base: &BasePath) -> Self {
         Self(entry.memo.get_or_make(|| {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
-            out.extend_from_slice(HEAD);
+            out.extend_from_slice(DATA_PREFIX);
             write_resource(entry, base, None, &mut out);
             write_links(entry, base, &mut out);
             out.push(b'}');
@@ -67,13 +67,13 @@ impl Ready {
     /// Returns the resource inside the document of this entry.
     pub(crate) fn resource(&self, entry: &Entry, base: &BasePath) -> &[u8] {
         let path = base.as_str().len() + COLLECTIONS.len() + 1 + entry.collection.key().as_str().len();
-        &self.0[self.body_start() + HEAD.len()..self.0.len() - TAIL_BYTES_AROUND_PATH - path]
+        &self.0[self.body_start() + DATA_PREFIX.len()..self.0.len() - TAIL_BYTES_AROUND_PATH - path]
     }
 }
 
 fn tagged(tag: &str, size: usize) -> Vec<u8> {
     let length = u8::try_from(tag.len() + 2).expect("a tag is two digests at most");
-    let mut out = Vec::with_capacity(1 + usize::from(length) + HEAD.len() + size);
+    let mut out = Vec::with_capacity(1 + usize::from(length) + DATA_PREFIX.len() + size);
     out.push(length);
     out.push(b'"');
     out.extend_from_slice(tag.as_bytes());

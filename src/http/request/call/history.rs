@@ -14,9 +14,9 @@ use crate::telemetry::Limit;
 
 /// The client that waits for a request's questions, once there are any; dropping this ends them.
 #[derive(Default)]
-pub(super) struct Asking(OnceLock<Asker>);
+pub(super) struct CancelOnDrop(OnceLock<Asker>);
 
-impl Drop for Asking {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let Some(asker) = self.0.get() {
             asker.leave();
@@ -31,9 +31,9 @@ impl Call<'_> {
     /// # Errors
     ///
     /// 503 when it is still being read after the maximum wait, or can't be read.
-    pub(crate) async fn past(&self) -> Result<View, ApiError> {
+    pub(crate) async fn history_view(&self) -> Result<View, ApiError> {
         let asker = self.asking.0.get_or_init(Asker::default);
-        Ok(self.history().await?.1.asked_by(asker.clone()))
+        Ok(self.live_history().await?.1.asked_by(asker.clone()))
     }
 
     /// Returns the live history and a view of what it contains now, for work that outlives the request (a stream, an
@@ -41,12 +41,12 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// As [`past`](Self::past).
-    pub(crate) async fn history(&self) -> Result<(&History, View), ApiError> {
+    /// As [`history_view`](Self::history_view).
+    pub(crate) async fn live_history(&self) -> Result<(&History, View), ApiError> {
         // If there is no snapshot yet, its error is reported: the history is read after it.
         let late = || {
             let reading = "The history is still being read; try again shortly.";
-            let still = || ApiError::unavailable(reading).reaching(Limit::HistoryWait);
+            let still = || ApiError::unavailable(reading).with_limit(Limit::HistoryWait);
             self.snapshot().err().unwrap_or_else(still)
         };
         let history = self.context.history.as_ref().ok_or_else(late)?;
@@ -67,14 +67,14 @@ impl Call<'_> {
     }
 
     /// The error for a missing collection, with its deletion if the caller may know about it.
-    pub(crate) async fn not_there(&self, key: &Key) -> ApiError {
-        self.explained(key, ApiError::no_such_collection(key.as_str())).await
+    pub(crate) async fn missing_collection_error(&self, key: &Key) -> ApiError {
+        self.with_deletion(key, ApiError::no_such_collection(key.as_str())).await
     }
 
     /// Adds the deletion of a collection to an error, if the caller may know about it.
-    pub(crate) async fn explained(&self, key: &Key, error: ApiError) -> ApiError {
+    pub(crate) async fn with_deletion(&self, key: &Key, error: ApiError) -> ApiError {
         match Box::pin(self.deletion_of(key)).await {
-            Some(deletion) => error.with_more(&deletion),
+            Some(deletion) => error.with_extra_sentence(&deletion),
             None => error,
         }
     }
@@ -86,7 +86,7 @@ impl Call<'_> {
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
         let key = key.clone();
-        self.looking(move || Ok(view.became_of(&key)?)).await.ok()?
+        self.query_history(move || Ok(view.became_of(&key)?)).await.ok()?
     }
 
     /// Runs a question about the past off the async threads, with limited concurrency.
@@ -94,11 +94,11 @@ impl Call<'_> {
     /// # Errors
     ///
     /// The question's error; 503 when no permit becomes free in time, 500 if it panics.
-    pub(crate) async fn looking<T: Send + 'static>(
+    pub(crate) async fn query_history<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.looking_on(look).await.map(|(found, _)| found)
+        self.query_history_with_permit(look).await.map(|(found, _)| found)
     }
 
     /// Answers a question about the past. The answer is counted among those in progress before its permit is
@@ -106,31 +106,31 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// As [`looking`](Self::looking); 503 when the answers in progress exhaust their budget.
-    pub(crate) async fn answering(
+    /// As [`query_history`](Self::query_history); 503 when the answers in progress exhaust their budget.
+    pub(crate) async fn reply_from_history(
         &self,
         answer: impl FnOnce() -> Result<Reply, ApiError> + Send + 'static,
     ) -> Result<Reply, ApiError> {
-        let room = self.answer_room();
-        self.looking(move || answer()?.counted(room)).await
+        let room = self.answer_reservation();
+        self.query_history(move || answer()?.counted(room)).await
     }
 
-    /// Runs a question as [`looking`](Self::looking) does and also returns the permit. A caller that processes a
+    /// Runs a question as [`query_history`](Self::query_history) does and also returns the permit. A caller that processes a
     /// large result further holds the permit while it does so.
     ///
     /// # Errors
     ///
-    /// As [`looking`](Self::looking).
-    pub(crate) async fn looking_on<T: Send + 'static>(
+    /// As [`query_history`](Self::query_history).
+    pub(crate) async fn query_history_with_permit<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
-        let place = self.budgets.question().await?;
+        let place = self.budgets.history_permit().await?;
         // The thread that runs the question owns the permit, because it may continue after the client has left.
         let mut looked = off_threads(move || Ok((look()?, place)));
         let looked = tokio::select! {
             looked = &mut looked => looked,
-            () = self.head.left() => {
+            () = self.head.client_disconnected() => {
                 self.asking.0.get_or_init(Asker::default).leave();
                 looked.await
             }
@@ -143,11 +143,11 @@ impl Call<'_> {
     /// # Errors
     ///
     /// 500 if it panics.
-    pub(crate) async fn making<T: Send + 'static>(
+    pub(crate) async fn build_off_thread<T: Send + 'static>(
         &self,
         make: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let place = self.budgets.list().await;
+        let place = self.budgets.list_permit().await;
         let made = off_threads(move || {
             let made = make();
             drop(place);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use warp::http::Method;
 
 use crate::domain::{Actor, hex};
-use crate::http::metrics::{NOWHERE, RequestSeries};
+use crate::http::metrics::{RequestSeries, UNKNOWN_ROUTE};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::request::id;
@@ -13,27 +13,27 @@ use crate::telemetry::{AccessLog, Answered};
 
 impl<'a> Call<'a> {
     /// Marks the call as a client's request, and records its start if metrics or the access log need it.
-    pub(crate) fn watched(self) -> Self {
+    pub(crate) fn with_start_time(self) -> Self {
         let is_of_interest =
             self.context.telemetry.metrics.is_some() || self.context.telemetry.access_log.is_some();
         Self { began: is_of_interest.then(Instant::now), ..self }
     }
 
     /// Counts the request as in flight until the guard is dropped.
-    pub(crate) const fn counted(&self) -> Counted<'_, 'a> {
-        Counted(self)
+    pub(crate) const fn counted(&self) -> InFlightRequest<'_, 'a> {
+        InFlightRequest(self)
     }
 }
 
 /// A request in flight.
-pub(crate) struct Counted<'c, 'a>(&'c Call<'a>);
+pub(crate) struct InFlightRequest<'c, 'a>(&'c Call<'a>);
 
-impl Counted<'_, '_> {
+impl InFlightRequest<'_, '_> {
     /// Counts and logs the answer.
     pub(crate) fn answered(self, reply: &Reply) {
         let Some(began) = self.0.began else { return };
         if self.0.entered.get().is_none() {
-            self.0.enter(NOWHERE, None);
+            self.0.record_route(UNKNOWN_ROUTE, None);
         }
         let took = began.elapsed();
         if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
@@ -51,11 +51,11 @@ impl Counted<'_, '_> {
         log.note(&Answered {
             at: call.context.clock.now(),
             method: call.method().as_str(),
-            route: call.route().unwrap_or(NOWHERE),
+            route: call.route().unwrap_or(UNKNOWN_ROUTE),
             status: reply.status().as_u16(),
             duration: took,
             bytes: if *call.method() == Method::HEAD { 0 } else { reply.body().len() },
-            actor: call.sender().map(Actor::name),
+            actor: call.known_actor().map(Actor::name),
             request_id: Some(call.id.as_str()),
             revision: revision.as_ref().map(<[u8; 40]>::as_slice),
             traceparent: id::traceparent(call.headers()),
@@ -67,7 +67,7 @@ impl Counted<'_, '_> {
     }
 }
 
-impl Drop for Counted<'_, '_> {
+impl Drop for InFlightRequest<'_, '_> {
     fn drop(&mut self) {
         if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
             metrics.end(place);

@@ -8,7 +8,7 @@ use crate::domain::Actor;
 
 /// The caller that takes room.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Taker {
+pub(crate) enum BudgetUser {
     /// A named caller, wherever it connects from.
     Named(Actor),
     /// Callers without a name, by their network if they have an address.
@@ -18,7 +18,7 @@ pub(crate) enum Taker {
 /// The bytes that all callers share. A caller's first reservation may take all that is left. Each further one must
 /// leave the others at least as much as the caller then has in total.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct SharedBudget {
     bytes_max: usize,
     taken: Mutex<Taken>,
 }
@@ -26,16 +26,16 @@ pub(crate) struct Room {
 #[derive(Debug, Default)]
 struct Taken {
     bytes: usize,
-    by: HashMap<Taker, usize>,
+    by: HashMap<BudgetUser, usize>,
 }
 
-impl Room {
+impl SharedBudget {
     pub(crate) fn of(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { bytes_max, taken: Mutex::default() })
     }
 
     /// Creates an empty reservation.
-    pub(crate) fn place(self: &Arc<Self>, taker: Taker) -> Reservation {
+    pub(crate) fn empty_reservation(self: &Arc<Self>, taker: BudgetUser) -> Reservation {
         Reservation { room: Arc::clone(self), taker, bytes: 0 }
     }
 
@@ -48,8 +48,8 @@ impl Room {
 /// The part of the room that one body or answer has. Released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    room: Arc<Room>,
-    taker: Taker,
+    room: Arc<SharedBudget>,
+    taker: BudgetUser,
     bytes: usize,
 }
 
@@ -95,18 +95,18 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn taker(name: &str) -> Taker {
-        Taker::Named(Actor::new(name, ""))
+    fn taker(name: &str) -> BudgetUser {
+        BudgetUser::Named(Actor::new(name, ""))
     }
 
-    fn take(room: &Arc<Room>, name: &str, bytes: usize) -> Option<Reservation> {
-        let mut place = room.place(taker(name));
+    fn take(room: &Arc<SharedBudget>, name: &str, bytes: usize) -> Option<Reservation> {
+        let mut place = room.empty_reservation(taker(name));
         place.grow_to(bytes).then_some(place)
     }
 
     #[test]
     fn nobody_takes_more_than_is_left_for_the_others() {
-        let room = Room::of(100);
+        let room = SharedBudget::of(100);
         let mut mara: Vec<_> = (0..5).map(|_| take(&room, "Mara", 10).unwrap()).collect();
         assert!(take(&room, "Mara", 10).is_none(), "she has half of it");
         let ben: Vec<_> = (0..2).map(|_| take(&room, "Ben", 10).unwrap()).collect();
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_only_place_of_somebody_may_have_all_of_it_and_gives_it_back() {
-        let room = Room::of(100);
+        let room = SharedBudget::of(100);
         let mut place = take(&room, "Mara", 60).unwrap();
         assert!(place.grow_to(1_000));
         assert!(take(&room, "Ben", 1).is_none());
