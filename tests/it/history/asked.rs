@@ -37,6 +37,23 @@ async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
 }
 
 #[tokio::test]
+async fn the_link_of_a_past_collection_leads_to_its_past() {
+    let server = told().await;
+    let revisions = first_parents(&server);
+    server.delete("pages").await.is(204);
+    for query in ["asOf=HEAD~2", "asOf=HEAD~2&page[size]=5&fields[document-collection]=name"] {
+        let list = server.get(&format!("/collections?{query}")).await.is(200).json();
+        for collection in list["data"].as_array().unwrap() {
+            let link = collection["links"]["self"].as_str().unwrap();
+            let read = server.get(link).await.is(200);
+            assert_eq!(read.header("collectory-revision"), revisions[1], "{link}");
+            assert_eq!(read.attributes()["name"], collection["attributes"]["name"], "{link}");
+            assert_eq!(read.data()["links"]["self"], link);
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_deleted_or_broken_since_is_shown_as_it_was() {
     let server = TestServer::on("small").await;
     let before = server.repo().head();
@@ -71,6 +88,8 @@ async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
         ("HEAD~100", 404),
         ("1970-01-01", 404),
         ("HEAD^{tree}", 400),
+        (tree.as_str(), 400),
+        (&tree[..12], 400),
         ("main@{1}", 400),
         ("abcde", 400),
         ("..", 400),

@@ -222,7 +222,9 @@ impl Answer {
         assert!(sparse || resource["attributes"]["type"] == kind, "{}", self.shown());
         let link = resource["links"]["self"].as_str().unwrap_or_default();
         let id = resource["id"].as_str().unwrap_or_default();
-        assert!(link.starts_with('/') && link.ends_with(&format!("/collections/{id}")), "{}", self.shown());
+        let (path, query) = link.split_once('?').unwrap_or((link, ""));
+        assert!(path.starts_with('/') && path.ends_with(&format!("/collections/{id}")), "{}", self.shown());
+        assert_eq!(query.starts_with("asOf="), self.asked.target.contains("asOf="), "{}", self.shown());
     }
 
     #[track_caller]

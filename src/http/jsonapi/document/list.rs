@@ -4,10 +4,11 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::config::BasePath;
+use crate::domain::Revision;
 use crate::engine::Entry;
 use crate::http::jsonapi::document::DATA_PREFIX;
 use crate::http::jsonapi::document::history::finish;
-use crate::http::jsonapi::document::resource::push_resource;
+use crate::http::jsonapi::document::resource::{push_past_resource, push_resource};
 use crate::http::jsonapi::query::Fields;
 
 /// A list of collections under construction.
@@ -26,10 +27,20 @@ impl List {
     }
 
     pub(crate) fn push(&mut self, entry: &Entry, base: &BasePath, fields: Option<&Fields>) {
+        self.separate();
+        push_resource(entry, base, fields, &mut self.out);
+    }
+
+    /// Adds a collection as it was at a revision.
+    pub(crate) fn push_past(&mut self, entry: &Entry, base: &BasePath, revision: Revision, fields: &Fields) {
+        self.separate();
+        push_past_resource(entry, base, revision, fields, &mut self.out);
+    }
+
+    fn separate(&mut self) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');
         }
-        push_resource(entry, base, fields, &mut self.out);
     }
 
     /// Returns the number of bytes so far.

@@ -26,11 +26,12 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::config::BasePath;
-use crate::domain::Kind;
+use crate::domain::{Kind, Revision};
 use crate::engine::{Entry, Preview};
 pub(crate) use crate::http::jsonapi::document::failure::errors;
 pub(crate) use crate::http::jsonapi::document::list::List;
 pub(crate) use crate::http::jsonapi::document::problems::problems;
+use crate::http::jsonapi::document::resource::push_past_resource;
 pub(crate) use crate::http::jsonapi::document::resource::push_resource;
 pub(crate) use crate::http::jsonapi::document::tagged::TaggedDocument;
 use crate::http::jsonapi::json;
@@ -66,6 +67,19 @@ pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
 pub(crate) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
     let mut resource = Vec::new();
     push_resource(entry, base, Some(fields), &mut resource);
+    history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
+}
+
+/// Returns the document of a collection as it was at a revision.
+pub(crate) fn one_past(
+    entry: &Entry,
+    base: &BasePath,
+    revision: Revision,
+    fields: &Fields,
+    query: &str,
+) -> Bytes {
+    let mut resource = Vec::new();
+    push_past_resource(entry, base, revision, fields, &mut resource);
     history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
 }
 

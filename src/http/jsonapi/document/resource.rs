@@ -3,23 +3,43 @@
 use serde_json::json;
 
 use crate::config::BasePath;
+use crate::domain::Revision;
 use crate::engine::Entry;
 use crate::http::jsonapi::document::{COLLECTIONS, TaggedDocument, resource_type};
 use crate::http::jsonapi::json;
-use crate::http::jsonapi::query::{Fields, Fieldset};
+use crate::http::jsonapi::query::{AS_OF, Fields, Fieldset};
 
 /// Appends the resource; copies the stored bytes if all its attributes are wanted.
 pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
     let kind = resource_type(entry.collection.kind());
     match fields.and_then(|fields| fields.wanted(kind)) {
         None => out.extend_from_slice(TaggedDocument::one(entry, base).resource(entry, base)),
-        some @ Some(_) => write_resource(entry, base, some, out),
+        some @ Some(_) => write_resource(entry, base, None, some, out),
     }
+}
+
+/// Appends the resource as it was at a revision. Its link leads to that state, not to the present one, since JSON:API
+/// lets clients expect the same data behind `self`.
+pub(crate) fn push_past_resource(
+    entry: &Entry,
+    base: &BasePath,
+    revision: Revision,
+    fields: &Fields,
+    out: &mut Vec<u8>,
+) {
+    let wanted = fields.wanted(resource_type(entry.collection.kind()));
+    write_resource(entry, base, Some(revision), wanted, out);
 }
 
 /// Appends the resource piece by piece. A list with sparse fieldsets has thousands of resources, and took half as
 /// long again with a [`Members`](json::Members) for each.
-pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Fieldset>, out: &mut Vec<u8>) {
+pub(crate) fn write_resource(
+    entry: &Entry,
+    base: &BasePath,
+    as_of: Option<Revision>,
+    wanted: Option<&Fieldset>,
+    out: &mut Vec<u8>,
+) {
     let collection = &entry.collection;
     out.extend_from_slice(br#"{"type":""#);
     out.extend_from_slice(resource_type(collection.kind()).as_bytes());
@@ -42,7 +62,7 @@ pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Fie
         json::write(value, out);
     }
     out.push(b'}');
-    write_links(entry, base, out);
+    write_links(entry, base, as_of, out);
     if let Some(meta) = meta(entry) {
         out.extend_from_slice(br#","meta":"#);
         serde_json::to_writer(&mut *out, &meta).expect("writing JSON to memory can't fail");
@@ -50,12 +70,15 @@ pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Fie
     out.push(b'}');
 }
 
-pub(crate) fn write_links(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
+pub(crate) fn write_links(entry: &Entry, base: &BasePath, as_of: Option<Revision>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#","links":{"self":""#);
     out.extend_from_slice(base.as_str().as_bytes());
     out.extend_from_slice(COLLECTIONS.as_bytes());
     out.push(b'/');
     out.extend_from_slice(entry.collection.key().as_str().as_bytes());
+    if let Some(revision) = as_of {
+        out.extend_from_slice(format!("?{AS_OF}={revision}").as_bytes());
+    }
     out.extend_from_slice(br#""}"#);
 }
 

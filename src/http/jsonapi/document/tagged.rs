@@ -23,8 +23,8 @@ impl TaggedDocument {
         Self(entry.memo.get_or_make(|| {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
             out.extend_from_slice(DATA_PREFIX);
-            write_resource(entry, base, None, &mut out);
-            write_links(entry, base, &mut out);
+            write_resource(entry, base, None, None, &mut out);
+            write_links(entry, base, None, &mut out);
             out.push(b'}');
             out.into()
         }))

@@ -69,9 +69,15 @@ mod tests {
         let sort = Sort::parse("-name").unwrap();
         let text = ItemCursor::of(&posts, &sort).encode(&sort);
         assert_eq!(ItemCursor::decode(&text, &sort), Some(ItemCursor::of(&posts, &sort)));
-        for other in ["name", "id", "-name,type"] {
+        for other in ["name", "id", "-name,type", "-name,-id"] {
             assert_eq!(ItemCursor::decode(&text, &Sort::parse(other).unwrap()), None, "{other}");
         }
+        let same = Sort::parse("-name,id,type").unwrap();
+        assert_eq!(
+            ItemCursor::decode(&text, &same),
+            Some(ItemCursor::of(&posts, &sort)),
+            "ties go by id anyway"
+        );
     }
 
     #[test]

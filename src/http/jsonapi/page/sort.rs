@@ -43,7 +43,8 @@ impl Field {
 /// The sort order of a list; ties are broken by id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Sort {
-    /// The fields, and whether each is descending. No field follows the id, which is never tied.
+    /// The fields, and whether each is descending. No field follows the id, which is never tied, and the ascending id
+    /// is left out, because it breaks ties anyway.
     fields: Vec<(Field, bool)>,
 }
 
@@ -51,13 +52,15 @@ impl Sort {
     /// Parses the parameter `sort`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut sort = Self::default();
+        let mut has_id = false;
         for part in text.split(',') {
             let (name, descends) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
             let field = Field::parse(name).ok_or_else(|| {
                 format!("{name:?} can't be sorted by; `id`, `name`, `type` and `directory` can")
             })?;
-            let known = sort.fields.iter().any(|(before, _)| matches!(before, Field::Id) || *before == field);
-            if !known {
+            let is_redundant = has_id || sort.fields.iter().any(|(before, _)| *before == field);
+            has_id |= field == Field::Id;
+            if !is_redundant && (field, descends) != (Field::Id, false) {
                 sort.fields.push((field, descends));
             }
         }
@@ -66,7 +69,7 @@ impl Sort {
 
     /// Whether this is key order, which is the order of the catalog.
     pub(crate) fn is_natural(&self) -> bool {
-        matches!(self.fields.as_slice(), [] | [(Field::Id, false)])
+        self.fields.is_empty()
     }
 
     /// Returns a text that identifies the sort order, which binds a cursor to the order that it was made for.

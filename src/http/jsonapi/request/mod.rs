@@ -41,7 +41,7 @@ pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject>
     json::read(body, depth_max).map_err(|fault| {
         let (why, limit) = match fault.is_too_deep() {
             true => (format!("nests deeper than {depth_max} levels"), Some(Limit::JsonDepth)),
-            false => ("is not JSON".to_owned(), None),
+            false => ("can't be read as JSON".to_owned(), None),
         };
         let error = ErrorObject::new(Code::BAD_REQUEST, format!("The body {why}: {fault}"));
         error.with(ErrorExtras { limit, ..ErrorExtras::default() })

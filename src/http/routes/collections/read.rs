@@ -37,6 +37,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let as_of = as_of(call);
     let action = if as_of.is_some() { Action::ListPast } else { Action::List };
     let allowed = call.authorize(action).await?;
+    let is_past = as_of.is_some();
     let (snapshot, _place) = shown(call, as_of).await?;
     let condition = etag::condition(call.headers())?;
     let query = call.query()?;
@@ -59,6 +60,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         base: call.context.settings.base_path.clone(),
         path: call.path().to_owned(),
         link: call.link(),
+        as_of: revision.filter(|_| is_past),
         snapshot,
         allowed,
         query,
@@ -132,6 +134,8 @@ async fn shown(
 /// A request for a part of the list, and what its caller may see.
 struct ListRequest {
     snapshot: Arc<Snapshot>,
+    /// The revision of the snapshot, if it is of the past.
+    as_of: Option<Revision>,
     allowed: Allowed,
     query: Query,
     asked: ListQuery,
@@ -155,7 +159,7 @@ impl ListRequest {
     }
 
     fn document(&self, room: &mut AnswerReservation) -> Result<Bytes, ApiError> {
-        let Self { snapshot, allowed, query, asked, base, path, link } = self;
+        let Self { snapshot, as_of, allowed, query, asked, base, path, link } = self;
         let wanted =
             |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
         let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
@@ -167,7 +171,10 @@ impl ListRequest {
             Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
         };
         let mut push = |entry: &Entry| {
-            list.push(entry, base, Some(&asked.fields));
+            match as_of {
+                None => list.push(entry, base, Some(&asked.fields)),
+                Some(revision) => list.push_past(entry, base, *revision, &asked.fields),
+            }
             room.grow_to(list.len())
         };
         let Some(page) = &asked.page else {
@@ -213,7 +220,8 @@ async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiE
     let (entry, revision) = past::one_as_of(call, key, text).await?;
     let condition = etag::condition(call.headers())?;
     let fields = fields(call, &[query::AS_OF])?;
-    let body = document::one(&entry, &call.context.settings.base_path, &fields, call.raw_query());
+    let body =
+        document::one_past(&entry, &call.context.settings.base_path, revision, &fields, call.raw_query());
     let etag = TaggedDocument::one(&entry, &call.context.settings.base_path).etag();
     conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }

@@ -10,9 +10,11 @@ use crate::store::git::repo::refs;
 /// The fewest digits of an abbreviated id.
 const DIGITS_MIN: usize = 7;
 
+const NO_COMMIT: &str = "it names something that is no commit";
+
 pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Revision, ResolveError> {
     if name.len() == 40 && is_id(name) {
-        return by_id(objects, name)?.ok_or(ResolveError::Unknown);
+        return by_id(objects, name);
     }
     let named = [by_ref(layout, objects, "refs/tags/", name)?, by_ref(layout, objects, "refs/heads/", name)?];
     match named {
@@ -20,7 +22,7 @@ pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Res
             Err(ResolveError::Bad("a tag and a branch have this name; write the commit's id".to_owned()))
         }
         [Some(found), _] | [None, Some(found)] => Ok(found),
-        [None, None] if is_id(name) => by_id(objects, name)?.ok_or(ResolveError::Unknown),
+        [None, None] if is_id(name) => by_id(objects, name),
         [None, None] => Err(ResolveError::Bad(format!(
             "write the id of a commit, whole or its first {DIGITS_MIN} or more digits, the name of a tag or branch, \
              or a time such as 2026-03-01T09:30:00Z"
@@ -52,7 +54,7 @@ fn by_ref(
     }
     match objects.kind(&id)? {
         Some(ObjectKind::Commit) => Ok(Some(Revision::new(id))),
-        Some(_) | None => Err(ResolveError::Bad("it names something that is no commit".to_owned())),
+        Some(_) | None => Err(ResolveError::Bad(NO_COMMIT.to_owned())),
     }
 }
 
@@ -60,16 +62,26 @@ fn tagged(tag: &[u8]) -> Option<Oid> {
     unhex(tag.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"object "))?)
 }
 
-/// Returns the commit whose id is or begins with `name`, if any. Where an abbreviation fits several objects, only
-/// commits count, as in git.
-fn by_id(objects: &mut Objects, name: &str) -> Result<Option<Revision>, ResolveError> {
+/// Returns the commit whose id is or begins with `name`. Where an abbreviation fits several objects, only commits
+/// count, as in git.
+fn by_id(objects: &mut Objects, name: &str) -> Result<Revision, ResolveError> {
     let mut found = None;
+    let mut has_other = false;
     for oid in objects.beginning_with(&name.to_ascii_lowercase()) {
-        if objects.kind(&oid)? == Some(ObjectKind::Commit) && found.replace(Revision::new(oid)).is_some() {
-            return Err(ResolveError::Bad(
-                "several commits begin with these digits; write more of them".to_owned(),
-            ));
+        match objects.kind(&oid)? {
+            Some(ObjectKind::Commit) if found.is_some() => {
+                return Err(ResolveError::Bad(
+                    "several commits begin with these digits; write more of them".to_owned(),
+                ));
+            }
+            Some(ObjectKind::Commit) => found = Some(Revision::new(oid)),
+            Some(_) => has_other = true,
+            None => {}
         }
     }
-    Ok(found)
+    match found {
+        Some(revision) => Ok(revision),
+        None if has_other => Err(ResolveError::Bad(NO_COMMIT.to_owned())),
+        None => Err(ResolveError::Unknown),
+    }
 }
