@@ -92,7 +92,11 @@ fn messages(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     drop(message::parse(&text));
     drop(message::idempotency(&text));
-    let about = message::About { reason: Some(&text), request_id: Some(&text), ..message::About::default() };
+    let about = message::MessageDetails {
+        reason: Some(&text),
+        request_id: Some(&text),
+        ..message::MessageDetails::default()
+    };
     let collection = Collection::new(key(), Kind::Media, []).expect("nothing is required");
     let event = Event::Created(Arc::new(collection));
     let told = message::parse(&message::compose(&[(Uuid::nil(), &event)], &about));

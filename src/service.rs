@@ -30,7 +30,7 @@ pub use crate::service::running::StopError;
 use crate::shutdown::Shutdown;
 use crate::store::StoreError;
 use crate::store::signature::SigningKeyError;
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 use crate::webhooks::Webhooks;
 
 /// A running service.
@@ -41,7 +41,7 @@ use crate::webhooks::Webhooks;
 pub struct Service {
     bound: Bound,
     shutdown_grace: Duration,
-    reached: Reached,
+    reached: LimitCounters,
     shutdown: Shutdown,
     tls: Option<Arc<Tls>>,
     webhooks: Option<Arc<Webhooks>>,

@@ -11,7 +11,7 @@ use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::cli::{Done, Failure};
-use crate::config::{Listen, listen_default};
+use crate::config::{ListenAddress, listen_default};
 
 /// The timeout for the service's answer.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub(crate) struct Healthcheck {
     /// Where the service listens.
     #[arg(long, env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
           default_value_t = listen_default())]
-    listen: Listen,
+    listen: ListenAddress,
 
     /// The certificate of the service, if it has one; the service is then asked over TLS. The certificate is not
     /// verified, because it is for another name than the local one that is used here.
@@ -77,12 +77,14 @@ impl Healthcheck {
 }
 
 /// Returns how to reach a service of this machine that listens there.
-fn at(listen: &Listen, is_secured: bool) -> Asked {
+fn at(listen: &ListenAddress, is_secured: bool) -> Asked {
     let place = match listen {
-        Listen::Unix(path) => return Asked::Socket(path.clone()),
-        Listen::Address(address) => SocketAddr::new(reached_at(address.ip()), address.port()).to_string(),
-        Listen::Port(port) => format!("localhost:{port}"),
-        Listen::Name(host, port) => format!("{host}:{port}"),
+        ListenAddress::Unix(path) => return Asked::Socket(path.clone()),
+        ListenAddress::Address(address) => {
+            SocketAddr::new(reached_at(address.ip()), address.port()).to_string()
+        }
+        ListenAddress::Port(port) => format!("localhost:{port}"),
+        ListenAddress::Name(host, port) => format!("{host}:{port}"),
     };
     let scheme = if is_secured { "https" } else { "http" };
     Asked::Own(format!("{scheme}://{place}/readyz"))

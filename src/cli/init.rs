@@ -129,9 +129,9 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let collection =
         format::read(&key, EXAMPLE.as_bytes()).map_err(|faults| anyhow!("BUG: {}", faults[0].message))?;
     let event = Event::Created(Arc::new(collection));
-    let about = message::About { by_command: true, ..message::About::default() };
+    let about = message::MessageDetails { by_command: true, ..message::MessageDetails::default() };
     let draft = Draft {
-        files: vec![(file_name::of_new(&key), Some(EXAMPLE.into()))],
+        files: vec![(file_name::default_name(&key), Some(EXAMPLE.into()))],
         message: message::compose(&[(Uuid::now_v7(), &event)], &about),
         author: journal.hand_edit_author(),
         at: Clock::system().now(),

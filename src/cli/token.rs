@@ -107,7 +107,7 @@ fn shown(token: &Known) -> String {
 }
 
 fn granted(grant: &Grant) -> String {
-    let rights: Vec<_> = grant.may.iter().map(|right| right.as_str()).collect();
+    let rights: Vec<_> = grant.rights.iter().map(|right| right.as_str()).collect();
     let keys: Vec<_> = grant.keys.iter().map(|pattern| pattern.as_str()).collect();
     let keys = if keys.is_empty() { "no keys".to_owned() } else { keys.join(",") };
     format!("{}:{keys}", rights.join(","))

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// The address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenAddress {
     /// An address and a port; port 0 takes a free one.
     Address(SocketAddr),
     /// A port on every address of the machine.
@@ -18,13 +18,13 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-impl From<SocketAddr> for Listen {
+impl From<SocketAddr> for ListenAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Address(address)
     }
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -49,7 +49,7 @@ impl FromStr for Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
@@ -69,15 +69,15 @@ mod tests {
         for text in
             ["127.0.0.1:8080", "[::1]:0", "localhost:8080", ":80", "unix:/run/collectory.sock", "unix:a"]
         {
-            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
         }
-        assert_eq!(":80".parse(), Ok(Listen::Port(80)));
+        assert_eq!(":80".parse(), Ok(ListenAddress::Port(80)));
     }
 
     #[test]
     fn what_names_no_place_is_refused() {
         for text in ["", "localhost", "8080", ":", ":http", "::1:80", "a b:80", "unix:", "127.0.0.1:99999"] {
-            assert!(text.parse::<Listen>().is_err(), "{text}");
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
     }
 }

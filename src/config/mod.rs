@@ -19,7 +19,7 @@ pub use crate::config::base_path::BasePath;
 pub use crate::config::limits::{
     AnswerLimits, HandEditLimits, Limits, PolicyLimits, RequestLimits, WriteLimits,
 };
-pub use crate::config::listen::Listen;
+pub use crate::config::listen::ListenAddress;
 pub(crate) use crate::config::named_file::{Stamp, open_named, read_named};
 pub use crate::config::origin::Origin;
 pub use crate::config::remote::{RemoteAccess, RemoteAck, RemoteConfig, RemoteTimes, Rewrite, SiblingConfig};

@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use crate::config::{BasePath, Limits, Listen, Origin, RemoteConfig, WebhookConfig};
+use crate::config::{BasePath, Limits, ListenAddress, Origin, RemoteConfig, WebhookConfig};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -87,14 +87,14 @@ pub struct ListenConfig {
     /// unix:PATH for a socket that its owner and group may use (mode 0660).
     #[arg(long = "listen", env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
           default_value_t = listen_default())]
-    pub address: Listen,
+    pub address: ListenAddress,
 
     /// Where to listen for monitoring: `/metrics` for Prometheus, `/livez`, and a `/readyz` with all details, without
     /// TLS and for anyone who can reach it. Off by default.
     ///
     /// Takes the same forms as --listen; 127.0.0.1:9464 is a good choice. See README, "Operate it".
     #[arg(long = "admin-listen", env = "COLLECTORY_ADMIN_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH")]
-    pub admin: Option<Listen>,
+    pub admin: Option<ListenAddress>,
 
     /// Serve TLS (1.2 and 1.3) with this certificate, followed by its chain, in PEM; needs --tls-key.
     ///
@@ -212,7 +212,7 @@ impl ServeConfig {
 }
 
 /// The default address to listen on.
-pub(crate) fn listen_default() -> Listen {
+pub(crate) fn listen_default() -> ListenAddress {
     SocketAddr::from(([127, 0, 0, 1], 8080)).into()
 }
 

@@ -29,14 +29,14 @@ impl FileName {
 
 /// The ending of a collection file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum FileExtension {
     /// `.yaml`: used for new files, and preferred if both files exist.
     Yaml,
     /// `.yml`: read, and kept for a file that has it.
     Yml,
 }
 
-impl Ending {
+impl FileExtension {
     /// Returns the ending of a collection file.
     #[must_use]
     pub fn of(name: &str) -> Self {
@@ -68,22 +68,22 @@ pub fn key_of(name: &str) -> Option<Key> {
 /// Splits the name of a collection file into stem and ending; `None` for any other name. The stem
 /// need not be a key.
 #[must_use]
-pub fn split(name: &str) -> Option<(&str, Ending)> {
+pub fn split(name: &str) -> Option<(&str, FileExtension)> {
     if name.starts_with('.') { None } else { without_ending(name) }
 }
 
-fn without_ending(name: &str) -> Option<(&str, Ending)> {
-    let stem = |ending: Ending| Some((name.strip_suffix(ending.as_str())?, ending));
-    stem(Ending::Yaml).or_else(|| stem(Ending::Yml))
+fn without_ending(name: &str) -> Option<(&str, FileExtension)> {
+    let stem = |ending: FileExtension| Some((name.strip_suffix(ending.as_str())?, ending));
+    stem(FileExtension::Yaml).or_else(|| stem(FileExtension::Yml))
 }
 
 /// Returns the other of the two names that a collection file can have; also works for its path.
 #[must_use]
-pub fn twin(name: &str) -> Option<String> {
+pub fn with_other_extension(name: &str) -> Option<String> {
     let (stem, ending) = without_ending(name)?;
     let other = match ending {
-        Ending::Yaml => Ending::Yml,
-        Ending::Yml => Ending::Yaml,
+        FileExtension::Yaml => FileExtension::Yml,
+        FileExtension::Yml => FileExtension::Yaml,
     };
     Some(format!("{stem}{}", other.as_str()))
 }
@@ -96,7 +96,7 @@ pub fn is_collection_file(name: &str) -> bool {
 
 /// Whether a file's name belongs to this key, or to one that differs in letter case only.
 #[must_use]
-pub fn is_of(name: &str, key: &Key) -> bool {
+pub fn belongs_to_key(name: &str, key: &Key) -> bool {
     let key = key.as_str().as_bytes();
     name.as_bytes()
         .split_at_checked(key.len())
@@ -106,13 +106,13 @@ pub fn is_of(name: &str, key: &Key) -> bool {
 /// The two names that the file of a key can have, the preferred one first.
 #[must_use]
 pub fn names_of(key: &Key) -> [String; 2] {
-    [Ending::Yaml, Ending::Yml].map(|ending| ending.file_of(key))
+    [FileExtension::Yaml, FileExtension::Yml].map(|ending| ending.file_of(key))
 }
 
 /// The name of a new collection's file.
 #[must_use]
-pub fn of_new(key: &Key) -> String {
-    Ending::Yaml.file_of(key)
+pub fn default_name(key: &Key) -> String {
+    FileExtension::Yaml.file_of(key)
 }
 
 /// The path of a collections folder's file in the repository; the folder `.` is the repository's root.
@@ -140,13 +140,13 @@ mod tests {
     #[test]
     fn both_endings_are_read_and_one_is_preferred() {
         for (name, key, ending) in [
-            ("posts.yaml", "posts", Ending::Yaml),
-            ("posts.yml", "posts", Ending::Yml),
-            ("a.b.yaml", "a.b", Ending::Yaml),
+            ("posts.yaml", "posts", FileExtension::Yaml),
+            ("posts.yml", "posts", FileExtension::Yml),
+            ("a.b.yaml", "a.b", FileExtension::Yaml),
         ] {
             let key = Key::parse(key).unwrap();
-            assert_eq!(Ending::of(name), ending);
-            assert_eq!(names_of(&key)[usize::from(ending == Ending::Yml)], name);
+            assert_eq!(FileExtension::of(name), ending);
+            assert_eq!(names_of(&key)[usize::from(ending == FileExtension::Yml)], name);
             assert_eq!(FileName::parse(name), FileName::Collection(key));
         }
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_new_name_is_read_as_its_key() {
         let key = Key::parse("posts").unwrap();
-        assert_eq!(Ending::of(&of_new(&key)), Ending::Yaml);
-        assert_eq!(key_of(&of_new(&key)), Some(key));
+        assert_eq!(FileExtension::of(&default_name(&key)), FileExtension::Yaml);
+        assert_eq!(key_of(&default_name(&key)), Some(key));
     }
 }

@@ -31,16 +31,16 @@ pub mod file_name;
 mod key;
 mod revision;
 
-pub(crate) use crate::domain::access::day;
+pub(crate) use crate::domain::access::parse_date;
 pub use crate::domain::access::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
 pub use crate::domain::change::{
-    Catalog, Command, Event, Exact, HasCollection, REASON_BYTES_MAX, Refusal, Restore, Reverses, Segment,
+    Catalog, Command, Event, ExactFile, HasCollection, REASON_BYTES_MAX, Refusal, Restore, Reversal, Segment,
     Violation, decide,
 };
-pub(crate) use crate::domain::collection::shown;
+pub(crate) use crate::domain::collection::excerpt;
 pub use crate::domain::collection::{
-    ATTRIBUTES_MAX, Attribute, Change, Collection, Directory, Extension, Kind, MediaType, Number, Patch,
-    Shorthand, Unfit, VALUE_DEPTH_MAX, Value, changes, schema,
+    ATTRIBUTES_MAX, Attribute, Change, Collection, Directory, Extension, FloatRangeError, Kind, MediaType,
+    Number, Patch, Shorthand, VALUE_DEPTH_MAX, Value, changes, schema,
 };
 pub use crate::domain::key::{Key, KeyError};
 pub use crate::domain::revision::Revision;

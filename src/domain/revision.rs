@@ -80,13 +80,13 @@ pub(crate) fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
 /// The error for a text that is not 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a revision is written as 40 hexadecimal digits")]
-pub struct NotARevision;
+pub struct ParseRevisionError;
 
 impl FromStr for Revision {
-    type Err = NotARevision;
+    type Err = ParseRevisionError;
 
-    fn from_str(text: &str) -> Result<Self, NotARevision> {
-        unhex(text).map(Self).ok_or(NotARevision)
+    fn from_str(text: &str) -> Result<Self, ParseRevisionError> {
+        unhex(text).map(Self).ok_or(ParseRevisionError)
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
             "g123456789abcdef0123456789abcdef01234567",
             "+123456789abcdef0123456789abcdef01234567",
         ] {
-            assert_eq!(wrong.parse::<Revision>(), Err(NotARevision), "{wrong:?}");
+            assert_eq!(wrong.parse::<Revision>(), Err(ParseRevisionError), "{wrong:?}");
         }
     }
 }

@@ -113,7 +113,7 @@ impl Handle {
                     bytes_max: 0,
                 },
                 clock,
-                crate::telemetry::Reached::default(),
+                crate::telemetry::LimitCounters::default(),
             ),
         )
     }

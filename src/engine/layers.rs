@@ -40,23 +40,24 @@ pub(crate) struct ParsedVersion {
     pub(crate) blob: BlobId,
     pub(crate) collection: Arc<Collection>,
     /// What its file lacks by the rules for requests.
-    pub(crate) lacking: Vec<Fault>,
+    pub(crate) missing_status_names: Vec<Fault>,
 }
 
 impl ParsedVersion {
     /// Reads the content of a file.
     pub(crate) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Reading {
         let collection = format::read(key, bytes)?;
-        let lacking = format::lacking(&collection, bytes);
-        Ok(Self { blob, collection: Arc::new(collection), lacking })
+        let missing_status_names = format::missing_status_names(&collection, bytes);
+        Ok(Self { blob, collection: Arc::new(collection), missing_status_names })
     }
 
     /// Returns the version that an entry serves; `None` if its file lacks something: those faults are not in the
     /// entry.
     pub(crate) fn of_entry(entry: &Entry) -> Option<Self> {
         let Entry { collection, blob, .. } = entry;
-        let good = || Self { blob: *blob, collection: Arc::clone(collection), lacking: Vec::new() };
-        collection.lacking().is_empty().then(good)
+        let good =
+            || Self { blob: *blob, collection: Arc::clone(collection), missing_status_names: Vec::new() };
+        collection.missing_status_names().is_empty().then(good)
     }
 }
 
@@ -128,8 +129,8 @@ pub(crate) fn resolve(
     };
     let faults = match file.content {
         Ok(good) => {
-            if !good.lacking.is_empty() {
-                let faults = good.lacking.clone();
+            if !good.missing_status_names.is_empty() {
+                let faults = good.missing_status_names.clone();
                 wrong
                     .insert(0, BrokenFile { name: file.name.clone(), faults, uncommitted: file.uncommitted });
             }
@@ -207,7 +208,7 @@ mod tests {
     fn good(name: &str) -> ParsedVersion {
         let attributes = [("name".to_owned(), name.into())];
         let collection = Arc::new(Collection::new(key(), Kind::Document, attributes).unwrap());
-        ParsedVersion { blob: BlobId::of(name.as_bytes()), collection, lacking: Vec::new() }
+        ParsedVersion { blob: BlobId::of(name.as_bytes()), collection, missing_status_names: Vec::new() }
     }
 
     fn file(name: &str, content: Reading, uncommitted: bool) -> Option<KeyFile> {

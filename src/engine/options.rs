@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::idempotency::Retention;
 use crate::engine::metrics::Metrics;
 use crate::engine::mirror::MirrorOptions;
-use crate::telemetry::Reached;
+use crate::telemetry::LimitCounters;
 
 /// The options of the engine; every limit has its unit.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Options {
     /// How long requests with an idempotency key are remembered, and how many.
     pub idempotency: Retention,
     /// Counts how often a limit is reached.
-    pub reached: Reached,
+    pub reached: LimitCounters,
     /// The metrics of the writer thread.
     pub metrics: Arc<Metrics>,
     /// Called by a thread that has read much and is about to rest, so that the allocator returns freed memory.

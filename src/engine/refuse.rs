@@ -7,7 +7,7 @@ use crate::engine::signal::Job;
 use crate::engine::submission::error::SubmitError;
 use crate::store::StoreError;
 use crate::store::remote::RemoteError;
-use crate::telemetry::chain;
+use crate::telemetry::error_chain;
 
 /// Refuses a whole batch that the repository could not take, and logs each request within its own span.
 pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {
@@ -44,7 +44,7 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
         | StoreError::Collision { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);
-            tracing::error!(error = %chain(error), hint, "the repository could not be written");
+            tracing::error!(error = %error_chain(error), hint, "the repository could not be written");
             unavailable("the repository cannot be written at the moment")
         }
     }
@@ -58,9 +58,9 @@ fn of_remote(error: &RemoteError) -> SubmitError {
         | RemoteError::Lagging
         | RemoteError::Pending => SubmitError::RemoteUnreachable,
         RemoteError::Refused(why) => SubmitError::RemoteRefused { why: why.clone() },
-        RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() },
+        RemoteError::OutcomeUnknown => SubmitError::OutcomeUnknown { events: Vec::new() },
         RemoteError::Stopped(why) => unavailable(why),
-        RemoteError::FarAhead { .. } | RemoteError::KeepsMoving => unavailable(&error.to_string()),
+        RemoteError::FarAhead { .. } | RemoteError::LostRaces => unavailable(&error.to_string()),
     }
 }
 

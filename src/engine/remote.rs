@@ -46,7 +46,7 @@ impl Remote {
     /// Fails when the remote does not answer.
     pub async fn latest(&self) -> Result<Option<Revision>, RemoteError> {
         let (tell, told) = oneshot::channel();
-        self.0.look_and_tell(Box::new(move |seen| drop(tell.send(seen))));
+        self.0.request_poll_for(Box::new(move |seen| drop(tell.send(seen))));
         told.await.map_err(ended)?
     }
 

@@ -9,7 +9,7 @@ use crate::format::foreign::ForeignNode;
 
 /// Reads a document whose data is one resource or a list of them.
 pub(super) fn read(root: &ForeignNode) -> Result<ImportSource, Fault> {
-    let Some(data) = root.given("data") else {
+    let Some(data) = root.get_non_null("data") else {
         return Err(root.at.fault("a document of the API has its collections in `data`"));
     };
     let mut source = ImportSource::default();
@@ -32,7 +32,7 @@ fn partial(root: &ForeignNode, data: &ForeignNode) -> Option<Fault> {
     if data.items().is_none() {
         return Some(told(data, "one collection"));
     }
-    let page = ["next", "prev"].iter().find_map(|name| root.get("links")?.given(name));
+    let page = ["next", "prev"].iter().find_map(|name| root.get("links")?.get_non_null(name));
     let page = page.or_else(|| asked(root, "page["));
     page.map(|node| told(node, "one page of a list"))
         .or_else(|| asked(root, "filter[").map(|node| told(node, "a list with a filter")))

@@ -14,7 +14,7 @@ pub(super) const SCHEMA: &str = "x-schema";
 /// Reads the settings of a content store.
 pub(super) fn read(root: &ForeignNode, options: &ImportOptions) -> Result<ImportSource, Fault> {
     let mut source = ImportSource::default();
-    let Some(collections) = root.given("collections") else { return Ok(source) };
+    let Some(collections) = root.get_non_null("collections") else { return Ok(source) };
     if !collections.is_map() {
         return Err(collections
             .at

@@ -109,7 +109,7 @@ pub(crate) type Schemas = BTreeMap<String, Value>;
 /// Detects the format of settings.
 fn detect(root: &ForeignNode) -> Option<Form> {
     const DECAP: [&str; 5] = ["backend", "media_folder", "publish_mode", "local_backend", "singletons"];
-    let collections = root.given("collections");
+    let collections = root.get_non_null("collections");
     if root.get("data").is_some() {
         Some(Form::Json)
     } else if collections.is_some_and(ForeignNode::is_map) {

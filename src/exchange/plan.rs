@@ -102,7 +102,7 @@ pub(crate) fn plan(
 fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<PlanStep, String> {
     let wanted = &candidate.collection;
     let key = wanted.key();
-    if let Some(other) = there.catalog.in_other_case(key) {
+    if let Some(other) = there.catalog.case_variant(key) {
         return Err(format!("{key}: there is {other}, which differs in letter case only"));
     }
     if let Some(problem) = there.broken.get(key) {
@@ -150,12 +150,12 @@ fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<Plan
 fn merged(before: &Collection, wanted: &Collection) -> Result<Arc<Collection>, String> {
     let patch = Patch::new(wanted.attributes().iter().map(|(name, value)| (name.to_string(), value.clone())));
     let told = |violations| format!("{}: {}", before.key(), Refusal::Invalid(violations));
-    before.reverted(&patch).map(Arc::new).map_err(told)
+    before.patched_leniently(&patch).map(Arc::new).map_err(told)
 }
 
 /// Checks that a collection has what a write needs and a file may lack.
 fn complete(collection: &Collection) -> Result<(), String> {
-    match collection.lacking().first() {
+    match collection.missing_status_names().first() {
         Some(violation) => Err(format!("{}: {violation}", collection.key())),
         None => Ok(()),
     }
@@ -190,7 +190,7 @@ impl std::fmt::Display for PlanLine {
         let name = self.name.escape_debug();
         match &self.step {
             PlanStep::Create(_) => write!(f, "create {name}"),
-            PlanStep::Update(patch) => write!(f, "update {name}: {}", names(patch.written())),
+            PlanStep::Update(patch) => write!(f, "update {name}: {}", names(patch.attributes())),
             PlanStep::Unchanged => write!(f, "unchanged {name}"),
             PlanStep::Skip(why) => write!(f, "skip {name}: {why}"),
             PlanStep::Delete => write!(f, "delete {name}"),

@@ -74,7 +74,7 @@ impl ImportSource {
                 );
             }
             Ok(collection) => {
-                self.notes.extend(collection.lacking().iter().map(told));
+                self.notes.extend(collection.missing_status_names().iter().map(told));
                 self.candidates.push(Candidate { collection: Arc::new(collection), at });
             }
             Err(violations) => self.faults.extend(violations.iter().map(told)),

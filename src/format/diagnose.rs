@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::domain::VALUE_DEPTH_MAX;
 use crate::format::diagnose::line::{LineFault, SourceLine};
 use crate::format::lookalike::{SIGNS, closing_quote, surrogate_pair};
-use crate::format::place::place;
+use crate::format::place::to_fault;
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Node, Parsed};
 use crate::format::{Fault, PROBLEMS_PER_FILE_MAX, scalar, tree};
@@ -50,7 +50,7 @@ pub(crate) fn read(text: &str) -> Diagnosis {
         mended: Vec::new(),
     };
     while it.places.len() < PROBLEMS_PER_FILE_MAX {
-        let foreign = foreign(&it.text);
+        let foreign = forbidden_content(&it.text);
         if foreign.is_none() {
             it.parsed = tree::parse(&it.text);
         }
@@ -59,7 +59,7 @@ pub(crate) fn read(text: &str) -> Diagnosis {
             .or_else(|| failure.map(|failure| mistake(&it.text, &failure)))
             .or_else(|| single(&it.text, it.parsed.root.as_ref()?));
         let Some(mistake) = mistake else { break };
-        if !it.mend(mistake) {
+        if !it.record_and_replace(mistake) {
             break;
         }
     }
@@ -68,25 +68,25 @@ pub(crate) fn read(text: &str) -> Diagnosis {
 
 /// Returns the first mistake of a text that is not YAML, else `None`.
 pub(crate) fn first(text: &str) -> Option<Fault> {
-    let mistake = foreign(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
-    Some(place(text, mistake.found))
+    let mistake = forbidden_content(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
+    Some(to_fault(text, mistake.found))
 }
 
 impl Diagnosis {
     /// Whether this line, from 1, was replaced.
-    pub(crate) fn is_mended(&self, line: usize) -> bool {
+    pub(crate) fn is_replaced(&self, line: usize) -> bool {
         self.mended.iter().any(|mended| mended.contains(&line))
     }
 
     /// Records a mistake and replaces its lines. If one of them was replaced before, the replacement was no help: the
     /// mistake is not recorded, and all its lines become blank. Returns false if they are blank already.
-    fn mend(&mut self, Mistake { found, lines, instead }: Mistake) -> bool {
+    fn record_and_replace(&mut self, Mistake { found, lines, instead }: Mistake) -> bool {
         let first = self.text[..lines.start].matches('\n').count() + 1;
         let count = self.text[lines.clone()].matches('\n').count();
         let behind = first + count + 1;
         let is_new = self.mended.iter().all(|mended| behind <= mended.start || mended.end <= first);
         if is_new {
-            self.places.push(place(&self.text, found));
+            self.places.push(to_fault(&self.text, found));
         } else if self.text[lines.clone()].trim().is_empty() {
             return false;
         }
@@ -103,7 +103,7 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
     let brackets = unclosed(text, failure);
     conflict(text)
         .or_else(|| surrogate(text, failure))
-        .or_else(|| slipped(text, failure))
+        .or_else(|| faulty_line(text, failure))
         .or_else(|| too_deep(text, *brackets.get(VALUE_DEPTH_MAX)?))
         .or_else(|| Some(in_brackets(text, failure.open.or(brackets.last().copied())?, failure)))
         .unwrap_or_else(|| stray::mistake(text, failure))
@@ -112,13 +112,13 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
 /// One character in two escapes, which JSON allows and YAML does not (RFC 8259 section 7).
 fn surrogate(text: &str, failure: &Failure) -> Option<Mistake> {
     let end = SourceLine::at(text, failure.at).span().end;
-    let doubtful = text.get(failure.behind..end)?;
+    let doubtful = text.get(failure.understood_end..end)?;
     let is_half = |escape: &str| {
         u16::from_str_radix(escape.get(2..6).unwrap_or_default(), 16)
             .is_ok_and(|unit| unit & 0xf800 == 0xd800)
     };
     let (at, _) = doubtful.match_indices("\\u").find(|(at, _)| is_half(&doubtful[*at..]))?;
-    let at = failure.behind + at;
+    let at = failure.understood_end + at;
     let escape = text.get(at..at + 6)?;
     let message = match surrogate_pair(&text[at..]) {
         Some(c) => format!("YAML has no escapes in two parts as `{escape}`; type the character itself: {c}"),
@@ -144,10 +144,10 @@ impl SourceLine<'_> {
 }
 
 /// The first directive, or the first character that is not allowed in a file, whichever comes first.
-fn foreign(text: &str) -> Option<Mistake> {
+fn forbidden_content(text: &str) -> Option<Mistake> {
     let directive = text.strip_prefix('%').map(|_| 0).or_else(|| text.find("\n%").map(|at| at + 1));
     let stray = text.char_indices().find(|&(at, c)| {
-        (c == '\r' && !text[at + 1..].starts_with('\n')) || (c != '\r' && scalar::is_foreign(c))
+        (c == '\r' && !text[at + 1..].starts_with('\n')) || (c != '\r' && scalar::is_forbidden(c))
     });
     if let Some(at) = directive.filter(|at| stray.is_none_or(|(stray, _)| *at < stray)) {
         return Some(
@@ -165,7 +165,7 @@ fn foreign(text: &str) -> Option<Mistake> {
         }
     };
     let line = SourceLine::at(text, at);
-    let instead = line.text.replace('\r', " ").replace(scalar::is_foreign, "");
+    let instead = line.text.replace('\r', " ").replace(scalar::is_forbidden, "");
     Some(line.fault(LineFault { at, message, instead }))
 }
 
@@ -184,7 +184,7 @@ fn conflict(text: &str) -> Option<Mistake> {
 
 /// The lines in doubt: from the end of what was understood to where the parser failed.
 fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = SourceLine<'t>> {
-    let first = SourceLine::at(text, failure.behind).start;
+    let first = SourceLine::at(text, failure.understood_end).start;
     let last = SourceLine::at(text, last_line(text, failure.at)).start;
     let starts = text[first..].match_indices('\n').map(move |(at, _)| first + at + 1);
     let starts = std::iter::once(first).chain(starts);
@@ -192,13 +192,13 @@ fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = SourceLi
 }
 
 /// The first line in doubt that is wrong on its own.
-fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
+fn faulty_line(text: &str, failure: &Failure) -> Option<Mistake> {
     let bracket = failure.open.map(|open| SourceLine::at(text, open).start);
     window(text, failure)
         .find_map(|line| {
             // A line below an open bracket is part of what the bracket holds, unless it begins an attribute.
             let is_inside = bracket.is_some_and(|bracket| line.start > bracket) && !line.begins_attribute();
-            let fault = if is_inside { None } else { line.slipped(text) };
+            let fault = if is_inside { None } else { line.own_fault(text) };
             fault.map(|fault| line.fault(fault))
         })
         // If a tab indents a line, the parser reports that the line above has no value.
@@ -212,19 +212,21 @@ fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
 fn single(text: &str, root: &Node) -> Option<Mistake> {
     let (_, style) = root.as_scalar().filter(|(text, _)| text.contains(SIGNS))?;
     let Range { start: behind, end: at } = root.span;
-    (style == Style::Plain).then(|| slipped(text, &Failure { at, behind, open: None })).flatten()
+    (style == Style::Plain)
+        .then(|| faulty_line(text, &Failure { at, understood_end: behind, open: None }))
+        .flatten()
 }
 
 /// The brackets that open after what was understood and are not closed where the parser failed.
 fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
     let (mut open, mut quote, mut last) = (Vec::new(), None, '\n');
-    for (at, c) in text.get(failure.behind..failure.at).unwrap_or_default().char_indices() {
+    for (at, c) in text.get(failure.understood_end..failure.at).unwrap_or_default().char_indices() {
         match (quote, c) {
             (Some(begun), c) if begun == c => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'' | '[' | '{') if !matches!(last, '\n' | ':' | '-' | ',' | '[' | '{') => {}
             (None, '"' | '\'') => quote = Some(c),
-            (None, '[' | '{') => open.push(failure.behind + at),
+            (None, '[' | '{') => open.push(failure.understood_end + at),
             (None, ']' | '}') => drop(open.pop()),
             _ => {}
         }
@@ -275,7 +277,7 @@ fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
 /// The mistake in the item in brackets at which the parser failed.
 fn item(text: &str, open: usize, failure: &Failure) -> Option<(usize, String)> {
     let line = SourceLine::at(text, failure.at);
-    let from = failure.behind.max(open + 1).max(line.start).min(failure.at);
+    let from = failure.understood_end.max(open + 1).max(line.start).min(failure.at);
     let of_item = line.item(from - line.start, failure.at - line.start);
     of_item.map(|(at, message)| (line.start + at, message)).or_else(|| {
         let (at, message) = closing_quote(text.get(open + 1..line.span().end)?)?;

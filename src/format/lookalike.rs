@@ -3,7 +3,7 @@
 //! They are allowed: a name may be `“Posts”`. They are reported as the likely cause only where
 //! something can't be read.
 
-use crate::domain::{Value, shown};
+use crate::domain::{Value, excerpt};
 
 /// The signs that people type for the colon between a name and its value.
 pub(crate) const SIGNS: [char; 4] = [':', '：', '=', ';'];
@@ -27,7 +27,7 @@ pub(crate) fn odd_blank(c: char) -> String {
 /// The message for a text in typographic quotes.
 pub(crate) fn typographic(text: &str) -> Option<String> {
     let inner = text.strip_prefix(QUOTES)?.trim_end_matches(QUOTES).trim_end_matches(['"', '\'']);
-    Some(format!("typographic quotes stand here; type `\"` in their place: {}", Value::from(shown(inner))))
+    Some(format!("typographic quotes stand here; type `\"` in their place: {}", Value::from(excerpt(inner))))
 }
 
 /// Finds such a quote at the end of a line, or of an item in brackets: its offset and the message.
@@ -47,13 +47,13 @@ pub(crate) fn is_name(text: &str) -> bool {
 
 /// Finds a name and a value that read as one text because a colon, or the blank after it, is missing: the offset
 /// of the sign and the message.
-pub(crate) fn glued(text: &str) -> Option<(usize, String)> {
+pub(crate) fn missing_colon(text: &str) -> Option<(usize, String)> {
     let (at, sign) = text.char_indices().find(|(_, c)| SIGNS.contains(c))?;
     let (name, rest) = (text[..at].trim_end(), &text[at + sign.len_utf8()..]);
     if !is_name(name) {
         return None;
     }
-    let example = format!("`{}: {}`", shown(name), shown(behind_sign(&text[at..])));
+    let example = format!("`{}: {}`", excerpt(name), excerpt(behind_sign(&text[at..])));
     Some(match (sign, rest.chars().next()) {
         (':', Some(c)) if is_odd_blank(c) => (at + 1, odd_blank(c)),
         (':', _) => (at, format!("write a blank after the colon: {example}")),

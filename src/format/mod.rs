@@ -79,7 +79,7 @@ mod write;
 
 use crate::domain::{Collection, Violation};
 pub use crate::format::edit::edit;
-pub use crate::format::read::{attribute_lines, lacking, read};
+pub use crate::format::read::{attribute_lines, missing_status_names, read};
 pub(crate) use crate::format::scalar::turns_text;
 pub use crate::format::write::document as write_document;
 
@@ -110,14 +110,14 @@ impl Fault {
 
     /// Whether the fault is that a collection has too many attributes.
     #[must_use]
-    pub fn is_of_too_many_attributes(&self) -> bool {
-        self.message.starts_with(&Violation::too_many_begins())
+    pub fn is_too_many_attributes(&self) -> bool {
+        self.message.starts_with(&Violation::too_many_attributes_prefix())
     }
 }
 
 /// The new content of an edited file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Edited {
+pub struct EditedFile {
     /// The content.
     pub bytes: Vec<u8>,
     /// The collection that the content reads as; members of maps are in the order of the file.

@@ -15,12 +15,12 @@ fn shortened(mut message: String) -> String {
 }
 
 /// Converts the position of a fault.
-pub(crate) fn place(text: &str, found: FaultAt) -> Fault {
-    places(text, vec![found]).swap_remove(0)
+pub(crate) fn to_fault(text: &str, found: FaultAt) -> Fault {
+    to_faults(text, vec![found]).swap_remove(0)
 }
 
 /// Converts the positions of faults in one pass over the text, and sorts them.
-pub(crate) fn places(text: &str, mut found: Vec<FaultAt>) -> Vec<Fault> {
+pub(crate) fn to_faults(text: &str, mut found: Vec<FaultAt>) -> Vec<Fault> {
     found.sort_by_key(|found| found.at);
     let (mut from, mut line, mut column) = (0, 1, 1);
     let place = |FaultAt { at, message }| {

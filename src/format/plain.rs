@@ -80,7 +80,7 @@ impl<'t> Lines<'t> {
 
 /// Whether a plain line may contain a character: no blank but the space, no tab, no control character.
 fn is_plain(c: char) -> bool {
-    matches!(c, ' '..='~') || (!c.is_ascii() && !c.is_whitespace() && !scalar::is_foreign(c))
+    matches!(c, ' '..='~') || (!c.is_ascii() && !c.is_whitespace() && !scalar::is_forbidden(c))
 }
 
 /// Reads the entries at this indentation; there must be at least one.

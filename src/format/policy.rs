@@ -211,7 +211,7 @@ impl From<Entry> for Token {
 impl From<Granted> for Grant {
     fn from(granted: Granted) -> Self {
         Self {
-            may: granted.may.into_iter().map(|right| right.0).collect(),
+            rights: granted.may.into_iter().map(|right| right.0).collect(),
             keys: granted.keys.into_iter().map(|pattern| pattern.0).collect(),
         }
     }
@@ -229,7 +229,7 @@ pub(crate) mod testing {
             email: None,
             secret_hash: SecretHash::new([name.len() as u8; 32]),
             grants: vec![Grant {
-                may: vec![Right::Read, Right::Write],
+                rights: vec![Right::Read, Right::Write],
                 keys: vec![KeyPattern::parse("blog-*").unwrap()],
             }],
             created: None,

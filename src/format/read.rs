@@ -4,9 +4,9 @@ mod locate;
 
 use std::collections::HashSet;
 
-use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, shown};
+use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, excerpt};
 use crate::format::diagnose::Diagnosis;
-use crate::format::place::{place, places};
+use crate::format::place::{to_fault, to_faults};
 use crate::format::read::locate::{commented, located, start_of, suspected};
 use crate::format::scalar::Style;
 use crate::format::tree::{FaultAt, Layout, MapEntry, Node, NodeContent, Parsed};
@@ -40,21 +40,21 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
         let at = error.valid_up_to();
         let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
         let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
-        place(text, FaultAt { at, message })
+        to_fault(text, FaultAt { at, message })
     })
 }
 
-/// Returns what the file of a collection lacks by the rules for requests ([`Collection::lacking`]),
+/// Returns what the file of a collection lacks by the rules for requests ([`Collection::missing_status_names`]),
 /// with positions.
 #[must_use]
-pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
-    let lacking = collection.lacking();
-    if lacking.is_empty() {
+pub fn missing_status_names(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
+    let violations = collection.missing_status_names();
+    if violations.is_empty() {
         return Vec::new();
     }
     let Some((text, root)) = text_and_tree(bytes) else { return Vec::new() };
-    let found = lacking.iter().map(|violation| located(text, &root, collection.kind(), violation));
-    faults(places(text, found.collect()))
+    let found = violations.iter().map(|violation| located(text, &root, collection.kind(), violation));
+    faults(to_faults(text, found.collect()))
 }
 
 fn text_and_tree(bytes: &[u8]) -> Option<(&str, Node)> {
@@ -106,7 +106,7 @@ pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node)
 /// Whether the type may be in an unreadable line, or under a name with wrong quotes or odd blanks.
 fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
     let is_suspect = |entry: &MapEntry| entry.name().contains("type") && suspected(&entry.key).is_some();
-    (1..).zip(text.lines()).any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
+    (1..).zip(text.lines()).any(|(line, text)| text.contains("type") && diagnosis.is_replaced(line))
         || diagnosis.parsed.root.iter().flat_map(Node::entries).any(is_suspect)
 }
 
@@ -114,11 +114,11 @@ fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
 fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<Fault>, Option<Node>) {
     let Diagnosis { text, parsed: Parsed { root, faults: form, .. }, .. } = &diagnosis;
     let is_block = root.as_ref().is_none_or(|root| root.layout() == Some(Layout::Block));
-    let form = places(text, form.clone());
+    let form = to_faults(text, form.clone());
     // If the form of a line is wrong, faults of the attribute in it are not reported.
     let told: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
-    let attributes = places(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
-    let readable = attributes.chain(form).filter(|it| !diagnosis.is_mended(it.line));
+    let attributes = to_faults(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
+    let readable = attributes.chain(form).filter(|it| !diagnosis.is_replaced(it.line));
     let mut wrong: Vec<Fault> = readable.collect();
     wrong.extend(diagnosis.places);
     (wrong, diagnosis.parsed.root)
@@ -127,7 +127,7 @@ fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<Fault>, Option<
 /// Returns the attributes as they are written in a file, including shorthands and `type`.
 ///
 /// Only for a text without faults, because faults are not reported.
-pub(crate) fn written(root: &Node) -> Vec<(String, Value)> {
+pub(crate) fn written_attributes(root: &Node) -> Vec<(String, Value)> {
     Reader { faults: Vec::new(), path: Vec::new() }.attributes(root)
 }
 
@@ -155,7 +155,7 @@ const EMPTY: &str = "the file is empty; a collection needs at least `type: docum
 /// The message for an invalid `type`.
 fn unknown_type(value: &Node) -> String {
     let found = match value.as_scalar() {
-        Some((text, _)) => format!("{:?}", shown(text)),
+        Some((text, _)) => format!("{:?}", excerpt(text)),
         None => "a list or a map".to_owned(),
     };
     let message = suspected(value).map(|(_, message)| message);
@@ -269,17 +269,17 @@ impl Reader {
                 Ok(value) => {
                     let message = format!(
                         "a name is a string, found {}; write {} in quotes",
-                        value.described(),
-                        Value::from(shown(text))
+                        value.describe_type(),
+                        Value::from(excerpt(text))
                     );
                     self.fault(entry.key.span.start, message);
                 }
                 Err(ambiguous) => {
                     let message = format!(
                         "`{}` {}; write {} in quotes",
-                        shown(text),
+                        excerpt(text),
                         ambiguous.what,
-                        Value::from(shown(text))
+                        Value::from(excerpt(text))
                     );
                     self.fault(entry.key.span.start, message);
                 }
@@ -313,14 +313,14 @@ impl Reader {
 
     fn plain(&mut self, text: &str, at: usize, wanted: Wanted) -> Value {
         scalar::resolve(text).unwrap_or_else(|ambiguous| {
-            let quoted = format!("{} in quotes", Value::from(shown(text)));
+            let quoted = format!("{} in quotes", Value::from(excerpt(text)));
             let hint = match (wanted, ambiguous.instead) {
                 (Wanted::Boolean, Some(instead)) => instead.to_owned(),
                 (Wanted::Boolean, None) => "true or false".to_owned(),
                 (Wanted::Anything, Some(instead)) => format!("{instead}, or {quoted}"),
                 (Wanted::Anything, None) | (Wanted::Text, _) => quoted,
             };
-            self.fault(at, format!("`{}` {}; write {hint}", shown(text), ambiguous.what));
+            self.fault(at, format!("`{}` {}; write {hint}", excerpt(text), ambiguous.what));
             Value::from(text)
         })
     }

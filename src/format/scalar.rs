@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{Number, Unfit, Value};
+use crate::domain::{FloatRangeError, Number, Value};
 
 /// How a scalar is written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,10 +84,10 @@ fn is_decimal(text: &str) -> bool {
 fn number(text: &str) -> Result<Value, Ambiguous> {
     let unfit = |what| Ambiguous { what, instead: None };
     let number = if text.contains('.') {
-        Number::float(text).map_err(|why| {
+        Number::parse_float(text).map_err(|why| {
             unfit(match why {
-                Unfit::TooLarge => "is too large for a number of 64 bits",
-                Unfit::TooSmall => "is too small for a number of 64 bits",
+                FloatRangeError::TooLarge => "is too large for a number of 64 bits",
+                FloatRangeError::TooSmall => "is too small for a number of 64 bits",
             })
         })
     } else {
@@ -157,18 +157,18 @@ fn is_date_to_some(text: &str) -> bool {
 /// # Panics
 ///
 /// Panics if the value is a list or a map.
-pub(crate) fn written(value: &Value, style: Style, in_flow: bool) -> String {
+pub(crate) fn emit_scalar(value: &Value, style: Style, in_flow: bool) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => written_number(*number),
-        Value::Text(text) => written_text(text, style, in_flow),
+        Value::Text(text) => emit_text(text, style, in_flow),
         Value::List(_) | Value::Map(_) => unreachable!("BUG: a list or a map was written as a scalar"),
     }
 }
 
 /// Writes a text on one line in the requested style if possible, else in double quotes.
-pub(crate) fn written_text(text: &str, style: Style, in_flow: bool) -> String {
+pub(crate) fn emit_text(text: &str, style: Style, in_flow: bool) -> String {
     match style {
         Style::Plain | Style::Block if is_safe_plain(text, in_flow) => text.to_owned(),
         Style::Single if text.chars().all(is_readable) => format!("'{}'", text.replace('\'', "''")),
@@ -217,7 +217,7 @@ fn double_quoted(text: &str) -> String {
 /// Bidirectional controls are excluded because a text with an invisible one does not read as it
 /// looks (Unicode TR 36, section 2.6).
 fn is_readable(c: char) -> bool {
-    !(c.is_control() || is_foreign(c) || turns_text(c) || matches!(c, '\u{200e}' | '\u{200f}'))
+    !(c.is_control() || is_forbidden(c) || turns_text(c) || matches!(c, '\u{200e}' | '\u{200f}'))
 }
 
 /// Whether a character changes the display order of the text after it (Unicode's embeddings, overrides and
@@ -233,7 +233,7 @@ pub(crate) fn is_readable_line(line: &str) -> bool {
 
 /// Whether a character is not allowed unescaped in a file: a line break in YAML 1.1 only, a byte
 /// order mark, or not printable in YAML.
-pub(crate) fn is_foreign(c: char) -> bool {
+pub(crate) fn is_forbidden(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')
         || (c < ' ' && !matches!(c, '\t' | '\n' | '\r'))
 }
@@ -401,7 +401,7 @@ mod tests {
             "\u{a0}a",
             "a\u{202e}b",
         ] {
-            let quoted = written_text(text, Style::Plain, false);
+            let quoted = emit_text(text, Style::Plain, false);
             assert!(quoted.starts_with('"'), "{text:?} as {quoted}");
             assert!(quoted.chars().all(is_readable), "{quoted}");
         }
@@ -426,20 +426,17 @@ mod tests {
             "a#b",
             "C:x",
         ] {
-            assert_eq!(written_text(text, Style::Plain, false), text);
+            assert_eq!(emit_text(text, Style::Plain, false), text);
         }
-        assert_eq!(written_text("a, b", Style::Plain, true), "\"a, b\"");
-        assert_eq!(written_text("https://a", Style::Plain, true), "\"https://a\"");
+        assert_eq!(emit_text("a, b", Style::Plain, true), "\"a, b\"");
+        assert_eq!(emit_text("https://a", Style::Plain, true), "\"https://a\"");
     }
 
     #[test]
     fn a_quoting_style_is_kept_where_it_can_hold_the_text() {
-        assert_eq!(written_text("it's", Style::Single, false), "'it''s'");
-        assert_eq!(written_text("a\nb", Style::Single, false), "\"a\\nb\"");
-        assert_eq!(
-            written_text("\u{85}\u{1}\u{2028}é\"\\", Style::Double, false),
-            r#""\x85\x01\u2028é\"\\""#
-        );
+        assert_eq!(emit_text("it's", Style::Single, false), "'it''s'");
+        assert_eq!(emit_text("a\nb", Style::Single, false), "\"a\\nb\"");
+        assert_eq!(emit_text("\u{85}\u{1}\u{2028}é\"\\", Style::Double, false), r#""\x85\x01\u2028é\"\\""#);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn document(members: &[(String, Value)]) -> String {
 
 /// Writes a name and its value on lines of their own; the first line is not indented.
 pub(crate) fn entry(out: &mut String, indent: usize, name: &str, value: &Value, style: Style) {
-    let name = scalar::written_text(name, Style::Plain, false);
+    let name = scalar::emit_text(name, Style::Plain, false);
     out.push_str(&colon(&name, indent));
     behind_colon(out, indent, value, style);
 }
@@ -89,7 +89,7 @@ pub(crate) fn flow(value: &Value, style: Style) -> String {
 /// Writes a name and its value as a member of a map in braces, both in the style of its neighbours, so that
 /// JSON stays JSON.
 pub(crate) fn flow_entry(name: &str, value: &Value, style: Style) -> String {
-    let name = scalar::written_text(name, style, true);
+    let name = scalar::emit_text(name, style, true);
     let mark = if is_long(&name) { "? " } else { "" };
     format!("{mark}{name}{}: {}", if is_long(&name) { " " } else { "" }, flow(value, style))
 }
@@ -133,7 +133,7 @@ fn leaf(value: &Value, style: Style, in_flow: bool) -> String {
         Value::List(_) => "[]".to_owned(),
         Value::Map(_) => "{}".to_owned(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {
-            scalar::written(value, style, in_flow)
+            scalar::emit_scalar(value, style, in_flow)
         }
     }
 }

@@ -129,13 +129,14 @@ impl Metrics {
             let classes = CLASSES.into_iter().zip(&requests.answered);
             classes.map(move |(status, durations)| RequestDurations { route, method, status, durations })
         });
-        all.filter(|one| one.durations.times() > 0)
+        all.filter(|one| one.durations.sample_count() > 0)
     }
 
     /// Returns the number of requests in flight for each route and method that was requested.
     pub fn in_flight(&self) -> impl Iterator<Item = (&'static str, &'static str, i64)> + '_ {
         let was_asked = |requests: &Requests| {
-            requests.in_flight.get() > 0 || requests.answered.iter().any(|durations| durations.times() > 0)
+            requests.in_flight.get() > 0
+                || requests.answered.iter().any(|durations| durations.sample_count() > 0)
         };
         self.by_route_and_method()
             .filter(move |(_, _, requests)| was_asked(requests))

@@ -152,7 +152,7 @@ async fn reach_latest(call: &Call<'_>, remote: &Remote) -> Result<(), ApiError> 
         if served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)) {
             break;
         }
-        if remote.has_gone_on_from(head) {
+        if remote.has_moved_from(head) {
             seen = remote.latest().await.map_err(|_| late())?;
         } else {
             heads.changed().await.map_err(|_| late())?;

@@ -70,7 +70,7 @@ use crate::http::request::head::Head;
 use crate::http::request::id::{RequestId, traceparent};
 use crate::http::server::{Answers, ClientConnection};
 use crate::http::ui::Ui;
-use crate::telemetry::{Answered, Limit};
+use crate::telemetry::{AccessLogEntry, Limit};
 
 pub use crate::http::admin::{Admin, METRICS};
 pub use crate::http::authorize::{
@@ -209,7 +209,7 @@ impl Answers for Routes {
             metrics.refused(method, status);
         }
         if let Some(log) = &context.telemetry.access_log {
-            log.note(&Answered {
+            log.note(&AccessLogEntry {
                 at: context.clock.now(),
                 method: method.map_or("-", Method::as_str),
                 route: UNKNOWN_ROUTE,

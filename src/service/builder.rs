@@ -19,10 +19,10 @@ use crate::service::running::Running;
 use crate::service::{Service, StartError, metrics, remote, webhooks};
 use crate::shutdown::Shutdown;
 use crate::store::git::GitJournal;
-use crate::store::remote::{Link, Poll, RemoteJournal, RemoteUrl};
+use crate::store::remote::{Link, Poller, RemoteJournal, RemoteUrl};
 use crate::store::{Archive, Journal};
-use crate::telemetry::{AccessLog, Reached};
-use crate::watch::{self, Places};
+use crate::telemetry::{AccessLog, LimitCounters};
+use crate::watch::{self, WatchedPaths};
 
 /// Assembles a service; see [`Service::builder`].
 ///
@@ -179,10 +179,10 @@ impl ServiceBuilder<Guarded> {
         let (server, admin) = listen(&config.listen, socket, tls.clone()).await?;
         let journal = open(&config, url.as_ref())?;
         let bound = server.bound().clone();
-        warn_of_strangers(&guard, &bound);
+        warn_if_exposed(&guard, &bound);
         let settings = answer_options(&config, journal.branch());
         let archive: Arc<dyn Archive> = Arc::new(journal.archive());
-        let reached = Reached::default();
+        let reached = LimitCounters::default();
         let counted = Arc::<engine::Metrics>::default();
         let of_requests = admin.is_some().then(Arc::<http::Metrics>::default);
         let options = engine::Options {
@@ -297,7 +297,7 @@ fn answer(
     begin: impl Future<Output = ()> + Send + 'static,
     answers: impl Answers,
     limits: &Limits,
-    reached: &Reached,
+    reached: &LimitCounters,
     shutdown: &Shutdown,
 ) {
     let (limits, reached, stop) = (limits.clone(), reached.clone(), shutdown.clone());
@@ -311,10 +311,10 @@ fn answer(
 }
 
 /// Starts to poll the remote, and notifies the writer of changes there.
-fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
+fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poller> {
     let signals = engine.signals.clone();
     // If the queue is full, the writer is about to look anyway.
-    Poll::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
+    Poller::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
 }
 
 fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
@@ -325,7 +325,7 @@ fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
 }
 
 /// Warns if more people than intended may be able to use the service or to intercept its traffic.
-fn warn_of_strangers(guard: &Guard, bound: &Bound) {
+fn warn_if_exposed(guard: &Guard, bound: &Bound) {
     if bound.is_local() {
         return;
     }
@@ -380,9 +380,9 @@ fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, 
 
 /// Returns what has to be watched: the collection files, and what git writes when a branch moves or another one is
 /// checked out.
-fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
+fn places(journal: &GitJournal, link: Option<&Link>) -> WatchedPaths {
     let theirs = link.map(Link::branch_files).unwrap_or_default();
-    Places {
+    WatchedPaths {
         work_tree: journal.work_tree_root().map(ToOwned::to_owned).zip(journal.folder()),
         branch_files: journal.branch_files().into_iter().chain(theirs).collect(),
     }

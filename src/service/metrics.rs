@@ -12,7 +12,7 @@ use crate::store;
 use crate::store::git::Statistics;
 use crate::store::remote::{Counters, Link, LinkState};
 use crate::telemetry::metrics::{Exposition, Scrape, show_process};
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 use crate::webhooks::Webhooks;
 
 /// The revision this program was built from, if the build gave it.
@@ -26,7 +26,7 @@ pub(super) struct MetricSources {
     pub(super) http: Arc<http::Metrics>,
     pub(super) engine: Arc<engine::Metrics>,
     pub(super) store: Arc<store::Metrics>,
-    pub(super) reached: Reached,
+    pub(super) reached: LimitCounters,
     pub(super) signals: mpsc::WeakSender<Signal>,
     pub(super) projection: Projection,
     pub(super) history: History,
@@ -68,7 +68,7 @@ fn requests(page: &mut Scrape<'_>, http: &http::Metrics) {
     page.counters("collectory_http_requests", "Requests that were answered.", |series| {
         for http::RequestDurations { route, method, status, durations } in http.requests() {
             let labels = [("route", route), ("method", method), ("status", status)];
-            series.counter(&labels, durations.times());
+            series.counter(&labels, durations.sample_count());
         }
     });
     let help = "Time from the head of a request until its answer was ready to be sent.";
@@ -95,8 +95,8 @@ fn commits(page: &mut Scrape<'_>, sources: &MetricSources) {
     let engine = &sources.engine;
     page.counters("collectory_commits", "Commits that came to the served branch.", |series| {
         for (origin, times) in [
-            ("api", engine.writes.times()),
-            ("work-tree", engine.edits_committed.times()),
+            ("api", engine.writes.sample_count()),
+            ("work-tree", engine.edits_committed.sample_count()),
             ("command", engine.commits_by_command.get()),
             ("git", engine.commits_by_git.get()),
             ("merge", engine.commits_by_merge.get()),
@@ -123,7 +123,7 @@ fn hand_edits(page: &mut Scrape<'_>, engine: &engine::Metrics) {
     let kinds = [("saved", &engine.saved), ("committed", &engine.committed)];
     let help = "Hand edits that came to be served: files saved, and moves of the branch by others.";
     page.counters("collectory_hand_edits", help, |series| {
-        kinds.iter().for_each(|(kind, edits)| series.counter(&[("kind", kind)], edits.times()));
+        kinds.iter().for_each(|(kind, edits)| series.counter(&[("kind", kind)], edits.sample_count()));
     });
     let help = "Time until a hand edit was served, from its saving, or from when the branch was looked at.";
     page.histograms("collectory_hand_edit_latency_seconds", help, |series| {
@@ -181,7 +181,7 @@ fn remote(page: &mut Scrape<'_>, link: &Link) {
     let help = "Commits here that the remote does not have yet.";
     page.gauge("collectory_remote_ahead_commits", help, status.ahead as f64);
     page.histograms("collectory_remote_push_duration_seconds", "Time that pushes took.", |series| {
-        for (outcome, durations) in Counters::PUSHED.into_iter().zip(&counters.pushes) {
+        for (outcome, durations) in Counters::PUSH_OUTCOMES.into_iter().zip(&counters.pushes) {
             series.histogram(&[("outcome", outcome)], durations);
         }
     });

@@ -11,7 +11,7 @@ use crate::service::StartError;
 use crate::service::options::{engine_options, history_options, journal_options};
 use crate::store::Journal as _;
 use crate::store::git::GitJournal;
-use crate::telemetry::Reached;
+use crate::telemetry::LimitCounters;
 
 /// A repository that is open for one change; no service serves it in the meantime.
 pub(crate) struct Offline {
@@ -35,7 +35,7 @@ impl Offline {
         let mut journal = GitJournal::open(journal_options(config)?)?;
         let (archive, person, incomplete) =
             (journal.archive(), journal.hand_edit_author(), journal.incomplete_reason()?);
-        let mut options = engine_options(config, journal.branch(), &Reached::default());
+        let mut options = engine_options(config, journal.branch(), &LimitCounters::default());
         // No other caller waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;
         let engine = engine::start(Box::new(journal), options).map_err(StartError::Thread)?;

@@ -11,7 +11,7 @@ use crate::http::{AnswerOptions, Clock, ServedFrom};
 use crate::service::{StartError, signers};
 use crate::store::git::Options;
 use crate::store::signature::SigningKey;
-use crate::telemetry::Reached;
+use crate::telemetry::LimitCounters;
 use crate::watch;
 
 /// How long to wait before a repository that could not be read at the start is tried again.
@@ -32,7 +32,7 @@ pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartErro
     })
 }
 
-pub(crate) fn engine_options(config: &ServeConfig, branch: &str, reached: &Reached) -> engine::Options {
+pub(crate) fn engine_options(config: &ServeConfig, branch: &str, reached: &LimitCounters) -> engine::Options {
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {

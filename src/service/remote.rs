@@ -13,8 +13,8 @@ use crate::service::peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository, is_branch_name};
 use crate::store::remote::{
-    Ack, Decision, Git, Link, NamedBy, RemoteJournal, RemoteSecrets, RemoteSettings, RemoteUrl, Transport,
-    check_version, default_branch,
+    Ack, BranchSource, Decision, Git, Link, RemoteJournal, RemoteSecrets, RemoteSettings, RemoteUrl,
+    Transport, check_version, default_branch,
 };
 
 /// The branch of a remote that names none.
@@ -112,8 +112,8 @@ pub(crate) fn link(
 ) -> Result<Arc<Link>, StartError> {
     let remote = &config.remote;
     let branch = match remote.branch.as_ref().or(config.repository.branch.as_ref()) {
-        Some(_) => NamedBy::BySomebody(remote.branch.as_deref().unwrap_or_else(|| journal.branch())),
-        None => NamedBy::ByRemote(journal.branch()),
+        Some(_) => BranchSource::Operator(remote.branch.as_deref().unwrap_or_else(|| journal.branch())),
+        None => BranchSource::Remote(journal.branch()),
     };
     let git = Git::open(journal.common_dir(), url, branch, access(remote)).map_err(StoreError::from)?;
     let ack = match remote.ack {
@@ -130,7 +130,7 @@ pub(crate) fn link(
         follow_rewrites: remote.rewrite == Rewrite::Follow,
         committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
         is_follower: remote.follow,
-        told: peers::start(&remote.siblings.peers, notice_secret(remote)?).map_err(StartError::Thread)?,
+        siblings: peers::start(&remote.siblings.peers, notice_secret(remote)?).map_err(StartError::Thread)?,
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch = git.branch(), "sharing the branch with a remote");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::engine::history::History;
 use crate::engine::{Engine, Hint, PublishedHead, Signal};
 use crate::shutdown::Unfinished;
-use crate::store::remote::Poll;
+use crate::store::remote::Poller;
 use crate::watch::Watch;
 
 /// The shortest time to wait for the threads, however much of the grace period is used up: the writer may be in the
@@ -29,7 +29,7 @@ pub(crate) struct Running {
     pub(crate) follower: JoinHandle<()>,
     pub(crate) watch: Watch,
     /// Polls the remote, if there is one.
-    pub(crate) poll: Option<Poll>,
+    pub(crate) poll: Option<Poller>,
 }
 
 /// Why a service did not stop in order. All acknowledged writes are durable even then.
@@ -96,7 +96,7 @@ impl Running {
     /// Asks every thread to end, and waits until they have.
     async fn end(&self) {
         self.watch.stop();
-        self.poll.iter().for_each(Poll::hurry);
+        self.poll.iter().for_each(Poller::hurry);
         // A writer that has ended needs no signal.
         drop(self.engine.signals.send(Signal::Shutdown).await);
         self.engine.projection.ended().await;

@@ -11,7 +11,7 @@ use crate::http;
 use crate::service::StartError;
 use crate::shutdown::Shutdown;
 use crate::store::Archive;
-use crate::webhooks::{Options, Webhooks, checked};
+use crate::webhooks::{Options, Webhooks, check_actions};
 
 /// Reads the receivers that the file lists.
 ///
@@ -52,6 +52,6 @@ fn read(path: &Path) -> Result<Vec<Receiver>, String> {
     let shown = path.display();
     let bytes = read_named(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let receivers = format::webhooks::read(&bytes).map_err(|fault| format!("{shown}:{fault}"))?;
-    checked(&receivers).map_err(|fault| format!("{shown}: {fault}"))?;
+    check_actions(&receivers).map_err(|fault| format!("{shown}: {fault}"))?;
     Ok(receivers)
 }

@@ -29,7 +29,7 @@ pub(crate) const TARGET: &str = "collectory::access";
 
 /// One answered request.
 #[derive(Debug, Clone, Copy)]
-pub struct Answered<'a> {
+pub struct AccessLogEntry<'a> {
     /// When the request was answered.
     pub at: DateTime<Utc>,
     /// The method; `-` if the head could not be read.
@@ -90,7 +90,7 @@ impl AccessLog {
     }
 
     /// Adds a line.
-    pub fn note(&self, answered: &Answered<'_>) {
+    pub fn note(&self, answered: &AccessLogEntry<'_>) {
         let mut lines = self.shared.lines();
         if lines.bytes.len() >= KEPT_BYTES_MAX {
             lines.lost += 1;
@@ -149,7 +149,7 @@ impl Shared {
 }
 
 impl Lines {
-    fn add(&mut self, answered: &Answered<'_>, format: LogFormat) {
+    fn add(&mut self, answered: &AccessLogEntry<'_>, format: LogFormat) {
         let second = answered.at.timestamp();
         if self.second.0 != second || self.second.1.is_empty() {
             self.second = (second, answered.at.format("%Y-%m-%dT%H:%M:%S.").to_string());
@@ -170,7 +170,7 @@ impl Lines {
     }
 }
 
-fn text(out: &mut Vec<u8>, answered: &Answered<'_>) {
+fn text(out: &mut Vec<u8>, answered: &AccessLogEntry<'_>) {
     push(
         out,
         ["  INFO ", TARGET, ": answered method=", answered.method, " route=", answered.route, " status="],
@@ -196,7 +196,7 @@ fn text(out: &mut Vec<u8>, answered: &Answered<'_>) {
     }
 }
 
-fn json(out: &mut Vec<u8>, answered: &Answered<'_>) {
+fn json(out: &mut Vec<u8>, answered: &AccessLogEntry<'_>) {
     push(out, ["\",\"level\":\"INFO\",\"message\":\"answered\",\"target\":\"", TARGET, "\",\"method\":"]);
     push_quoted(out, answered.method);
     push(out, [",\"route\":\"", answered.route, "\",\"status\":"]);
@@ -269,7 +269,7 @@ mod tests {
 
     fn line(format: LogFormat, actor: &str) -> String {
         let mut lines = Lines::default();
-        let answered = Answered {
+        let answered = AccessLogEntry {
             at: DateTime::from_timestamp(1_772_357_400, 42_000).unwrap(),
             method: "GET",
             route: "/collections/{key}",

@@ -4,9 +4,9 @@
 //! that. Libraries are limited to warnings, because at finer levels some of them print what they transport.
 
 mod access_log;
+mod limit_counters;
 pub mod metrics;
 mod progress;
-mod reached;
 
 use std::io::{self, IsTerminal as _};
 
@@ -14,9 +14,9 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-pub use crate::telemetry::access_log::{AccessLog, Answered};
+pub use crate::telemetry::access_log::{AccessLog, AccessLogEntry};
+pub use crate::telemetry::limit_counters::{Limit, LimitCounters};
 pub use crate::telemetry::progress::Progress;
-pub use crate::telemetry::reached::{Limit, Reached};
 
 /// The logging flags.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -150,7 +150,7 @@ fn directives(text: &str) -> Result<String, String> {
 
 /// Formats an error with all its causes on one line, for the log.
 #[must_use]
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

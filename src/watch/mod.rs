@@ -15,8 +15,8 @@
 //!
 //! This module never reads the contents of files.
 
-mod meaning;
-mod settle;
+mod debounce;
+mod event_classifier;
 #[cfg(test)]
 mod tests;
 
@@ -31,12 +31,12 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::{Hint, Signal};
-use crate::watch::meaning::{Meaning, Meanings};
-use crate::watch::settle::Settle;
+use crate::watch::debounce::Debouncer;
+use crate::watch::event_classifier::{EventClassifier, Meaning};
 
 /// The paths to be watched.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct WatchedPaths {
     /// The root of the work tree and the collections folder in it, if there is a work tree.
     pub work_tree: Option<(PathBuf, PathBuf)>,
     /// The files that git writes when a branch moves or another is checked out: `HEAD`, the index, the ref of the
@@ -81,21 +81,25 @@ enum Notice {
 /// # Errors
 ///
 /// Fails when no thread can be started.
-pub fn start(places: Places, options: Options, signals: mpsc::Sender<Signal>) -> std::io::Result<Watch> {
+pub fn start(
+    places: WatchedPaths,
+    options: Options,
+    signals: mpsc::Sender<Signal>,
+) -> std::io::Result<Watch> {
     let make: Option<Make> = options.notices.then_some(system_watcher);
     start_with(make, places, options, signals)
 }
 
 fn start_with(
     make: Option<Make>,
-    places: Places,
+    places: WatchedPaths,
     options: Options,
     signals: mpsc::Sender<Signal>,
 ) -> std::io::Result<Watch> {
     let (notices, inbox) = channel();
-    let mut actor = Actor {
-        watch: ActiveWatch::new(make, Meanings::new(places), &notices),
-        settle: Settle::new(quiet(&options)),
+    let mut actor = WatchLoop {
+        watch: ActiveWatch::new(make, EventClassifier::new(places), &notices),
+        settle: Debouncer::new(quiet(&options)),
         tick: options.tick,
         signals,
     };
@@ -144,9 +148,12 @@ impl Drop for Watch {
 }
 
 /// Creates a watcher that sends its notifications to a channel.
-type Make = fn(Arc<Meanings>, Sender<Notice>) -> notify::Result<RecommendedWatcher>;
+type Make = fn(Arc<EventClassifier>, Sender<Notice>) -> notify::Result<RecommendedWatcher>;
 
-fn system_watcher(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
+fn system_watcher(
+    meanings: Arc<EventClassifier>,
+    notices: Sender<Notice>,
+) -> notify::Result<RecommendedWatcher> {
     notify::recommended_watcher(move |notice| {
         for meaning in meanings.of(notice) {
             // There is no receiver any more when the watcher ends.
@@ -160,7 +167,7 @@ struct ActiveWatch {
     /// Creates the watcher; `None` if none is wanted.
     make: Option<Make>,
     watcher: Option<RecommendedWatcher>,
-    meanings: Arc<Meanings>,
+    meanings: Arc<EventClassifier>,
     notices: Sender<Notice>,
     /// The folders being watched.
     folders: BTreeSet<PathBuf>,
@@ -169,7 +176,7 @@ struct ActiveWatch {
 }
 
 impl ActiveWatch {
-    fn new(make: Option<Make>, meanings: Meanings, notices: &Sender<Notice>) -> Self {
+    fn new(make: Option<Make>, meanings: EventClassifier, notices: &Sender<Notice>) -> Self {
         Self {
             make,
             watcher: None,
@@ -223,14 +230,14 @@ impl ActiveWatch {
     }
 }
 
-struct Actor {
+struct WatchLoop {
     watch: ActiveWatch,
-    settle: Settle,
+    settle: Debouncer,
     tick: Duration,
     signals: mpsc::Sender<Signal>,
 }
 
-impl Actor {
+impl WatchLoop {
     fn run(mut self, inbox: &Receiver<Notice>) {
         let mut tick_at = Instant::now() + self.tick;
         loop {

@@ -22,10 +22,10 @@ fn options(tick: Duration) -> Options {
 }
 
 /// Creates a work tree with a collections folder.
-fn places(root: &Path) -> Places {
+fn places(root: &Path) -> WatchedPaths {
     let folder = root.join("collections");
     std::fs::create_dir_all(&folder).unwrap();
-    Places { work_tree: Some((root.to_owned(), folder)), branch_files: Vec::new() }
+    WatchedPaths { work_tree: Some((root.to_owned(), folder)), branch_files: Vec::new() }
 }
 
 #[test]
@@ -49,8 +49,9 @@ fn a_folder_that_comes_later_is_watched_then() {
     let root = tempfile::tempdir().unwrap();
     let (notices, _inbox) = channel();
     let absent = root.path().join("absent");
-    let places = Places { work_tree: Some((root.path().to_owned(), absent.clone())), ..Places::default() };
-    let mut watch = ActiveWatch::new(Some(system_watcher), Meanings::new(places), &notices);
+    let places =
+        WatchedPaths { work_tree: Some((root.path().to_owned(), absent.clone())), ..WatchedPaths::default() };
+    let mut watch = ActiveWatch::new(Some(system_watcher), EventClassifier::new(places), &notices);
     watch.renew();
     assert!(watch.is_complete(), "what is not there need not be watched");
     std::fs::create_dir(absent).unwrap();
@@ -62,15 +63,16 @@ fn a_folder_that_comes_later_is_watched_then() {
 #[test]
 fn a_folder_that_comes_while_others_are_being_watched_is_watched_too() {
     /// Creates all folders after the existing ones were listed.
-    fn late(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
+    fn late(meanings: Arc<EventClassifier>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
         meanings.folders().iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
         system_watcher(meanings, notices)
     }
     let root = tempfile::tempdir().unwrap();
     let (notices, _inbox) = channel();
     let folder = root.path().join("cms/collections");
-    let places = Places { work_tree: Some((root.path().to_owned(), folder)), ..Places::default() };
-    let mut watch = ActiveWatch::new(Some(late), Meanings::new(places), &notices);
+    let places =
+        WatchedPaths { work_tree: Some((root.path().to_owned(), folder)), ..WatchedPaths::default() };
+    let mut watch = ActiveWatch::new(Some(late), EventClassifier::new(places), &notices);
     watch.renew();
     assert!(watch.is_complete());
 }

@@ -31,7 +31,7 @@ use crate::shutdown::Shutdown;
 use crate::store::Archive;
 use crate::telemetry::metrics::Counter;
 use crate::webhooks::delivery::Sender;
-use crate::webhooks::receiver::{Following, ReceiverState};
+use crate::webhooks::receiver::{DeliveryTask, ReceiverState};
 
 /// Reads the current list of receivers; an error names its place in the list.
 pub type ReadReceivers = Box<dyn Fn() -> Result<Vec<Receiver>, String> + Send + Sync>;
@@ -135,7 +135,7 @@ impl Webhooks {
 
     fn follow(&self, receiver: Receiver) -> Running {
         let (state, stop) = (Arc::default(), CancellationToken::new());
-        let following = Following {
+        let following = DeliveryTask {
             receiver: receiver.clone(),
             history: self.history.clone(),
             archive: Arc::clone(&self.archive),
@@ -160,7 +160,7 @@ impl Webhooks {
 /// # Errors
 ///
 /// Fails with an unknown action.
-pub fn checked(receivers: &[Receiver]) -> Result<(), String> {
+pub fn check_actions(receivers: &[Receiver]) -> Result<(), String> {
     for receiver in receivers {
         if let Some(unknown) = receiver.actions.iter().find(|action| Action::parse(action).is_none()) {
             let name = &receiver.name;

@@ -10,7 +10,7 @@ use crate::engine::history::{Action, Filter, Followed, History, Position, Seeing
 use crate::format::webhooks::Receiver;
 use crate::http::{Allowed, Clock, Webhook};
 use crate::store::Archive;
-use crate::telemetry::chain;
+use crate::telemetry::error_chain;
 use crate::webhooks::Metrics;
 use crate::webhooks::delivery::{Outcome, Sender};
 use crate::webhooks::message::Message;
@@ -35,7 +35,7 @@ pub(crate) struct ReceiverState {
 }
 
 /// What the task of a receiver needs.
-pub(crate) struct Following {
+pub(crate) struct DeliveryTask {
     pub(crate) receiver: Receiver,
     pub(crate) history: History,
     pub(crate) archive: Arc<dyn Archive>,
@@ -78,7 +78,7 @@ fn allowed(receiver: &Receiver) -> Allowed {
     }
 }
 
-impl Following {
+impl DeliveryTask {
     /// Delivers past and future events; ends when the receiver wants no more, or with the engine.
     pub(crate) async fn run(self) {
         let mut subscription = loop {
@@ -114,7 +114,7 @@ impl Following {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    self.failed(&chain(&error));
+                    self.failed(&error_chain(&error));
                     tokio::time::sleep(READ_AGAIN).await;
                     continue;
                 }
@@ -128,7 +128,7 @@ impl Following {
 
     /// Follows from the recorded position. A receiver without one starts at `since`, or now.
     async fn subscribe(&self) -> Result<Subscription, String> {
-        let view = self.history.ready().await.map_err(|error| chain(&error))?;
+        let view = self.history.ready().await.map_err(|error| error_chain(&error))?;
         let position = match (self.noted().await?, &self.receiver.since) {
             (Some(noted), _) if noted == BEGINNING => None,
             (Some(noted), _) => {
@@ -206,7 +206,7 @@ impl Following {
     async fn noted(&self) -> Result<Option<String>, String> {
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
         let noted = tokio::task::spawn_blocking(move || archive.read_cached(&name)).await;
-        let noted = noted.map_err(|error| error.to_string())?.map_err(|error| chain(&error))?;
+        let noted = noted.map_err(|error| error.to_string())?.map_err(|error| error_chain(&error))?;
         Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
 
@@ -220,7 +220,7 @@ impl Following {
                 .await;
         if let Ok(Err(error)) = noted {
             tracing::warn!(
-                error = chain(&error),
+                error = error_chain(&error),
                 webhook = self.receiver.name,
                 "cannot note how far a webhook is"
             );

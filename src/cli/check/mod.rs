@@ -23,7 +23,7 @@ use crate::http::Clock;
 use crate::store::Journal as _;
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::git_command::rev_parse;
-use crate::telemetry::Reached;
+use crate::telemetry::LimitCounters;
 
 /// Look for problems in the collection files
 #[derive(Debug, clap::Args)]
@@ -227,6 +227,6 @@ fn mirror_options(folder: &str) -> MirrorOptions {
         settle_patience: Duration::ZERO,
         busy_max: Duration::ZERO,
         clock: Arc::new(move || clock.now()),
-        reached: Reached::default(),
+        reached: LimitCounters::default(),
     }
 }

@@ -14,7 +14,7 @@ use crate::cli::doctor::permissions::is_closed;
 use crate::cli::doctor::{Finding, Repo, git};
 use crate::cli::scratch::Scratch;
 use crate::http::Clock;
-use crate::watch::{self, Places};
+use crate::watch::{self, WatchedPaths};
 
 /// Less free space than this is soon used up.
 const BYTES_MIN: u64 = 200 * 1024 * 1024;
@@ -118,7 +118,8 @@ fn file_system(folder: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
 
 fn is_noticed(folder: &Path) -> io::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let places = Places { work_tree: Some((folder.to_owned(), folder.to_owned())), branch_files: Vec::new() };
+    let places =
+        WatchedPaths { work_tree: Some((folder.to_owned(), folder.to_owned())), branch_files: Vec::new() };
     let (quiet, tick) = (Duration::from_millis(10), NOTICE_WAIT_MAX * 10);
     let options = watch::Options { quiet, quiet_unclosed: quiet, tick, notices: true };
     let (signals, mut noticed) = mpsc::channel(16);

@@ -175,7 +175,7 @@ fn object(line: &PlanLine) -> String {
     let mut object = match &line.step {
         PlanStep::Create(_) => json!({"action": "create"}),
         PlanStep::Update(patch) => {
-            let changed: Vec<&str> = patch.written().iter().map(|(name, _)| name.as_str()).collect();
+            let changed: Vec<&str> = patch.attributes().iter().map(|(name, _)| name.as_str()).collect();
             json!({"action": "update", "attributes": changed})
         }
         PlanStep::Unchanged => json!({"action": "unchanged"}),

@@ -124,5 +124,5 @@ fn attributes(collection: &Collection) -> Value {
 }
 
 fn members(patch: &Patch) -> Value {
-    Value::Map(patch.written().iter().cloned().collect())
+    Value::Map(patch.attributes().iter().cloned().collect())
 }

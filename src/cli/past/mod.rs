@@ -27,7 +27,7 @@ pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOfArgs, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::{Done, Failure, json_line, plain};
-use crate::domain::{Change, Key, Reverses};
+use crate::domain::{Change, Key, Reversal};
 use crate::engine::history::{Action, Effect, EventRecord, History, HistoryError, Options, View};
 use crate::service::committers;
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
@@ -185,8 +185,8 @@ impl Screen {
         });
         self.line(&format!("{revision} {at} {what}{moved} by {who} ({origin})"))?;
         match &event.commit.message.reverses {
-            Some(Reverses::Event(id)) => self.line(&format!("    undoes {id}"))?,
-            Some(Reverses::Since(revision)) => self.line(&format!("    restores {revision}"))?,
+            Some(Reversal::Event(id)) => self.line(&format!("    undoes {id}"))?,
+            Some(Reversal::Since(revision)) => self.line(&format!("    restores {revision}"))?,
             None => {}
         }
         for line in event.commit.message.reason.iter().flat_map(|reason| reason.lines()) {

@@ -61,7 +61,7 @@ fn right(name: &str) -> Result<Right, String> {
 fn grant(text: &str) -> Result<Grant, String> {
     let (rights, keys) = text.split_once(':').ok_or("write it as write:blog-*")?;
     Ok(Grant {
-        may: rights.split(',').map(right).collect::<Result<_, _>>()?,
+        rights: rights.split(',').map(right).collect::<Result<_, _>>()?,
         keys: keys.split(',').map(KeyPattern::parse).collect::<Result<_, _>>()?,
     })
 }
@@ -113,7 +113,7 @@ impl NewTokenArgs {
     fn grants(&self) -> Vec<Grant> {
         let is_said = self.may.is_some() || !self.keys.is_empty() || self.grants.is_empty();
         let own = is_said.then(|| Grant {
-            may: self.may.clone().unwrap_or_else(|| vec![Right::Read, Right::Write]),
+            rights: self.may.clone().unwrap_or_else(|| vec![Right::Read, Right::Write]),
             keys: if self.keys.is_empty() { vec![KeyPattern::every()] } else { self.keys.clone() },
         });
         own.into_iter().chain(self.grants.iter().cloned()).collect()
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_grant_names_rights_and_keys() {
         let parsed = grant("read,audit:blog-*,pages").unwrap();
-        assert_eq!((parsed.may, parsed.keys.len()), (vec![Right::Read, Right::Audit], 2));
+        assert_eq!((parsed.rights, parsed.keys.len()), (vec![Right::Read, Right::Audit], 2));
         for text in ["", "write", "write:", ":blog-*", "wirte:*", "write:a/b"] {
             assert!(grant(text).is_err(), "{text}");
         }

@@ -29,7 +29,7 @@ impl Expiry {
     /// Returns a message that shows the expected forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let time = || DateTime::parse_from_rfc3339(text).ok().map(|time| Self::Time(time.to_utc()));
-        day(text).map(Self::Day).or_else(time).ok_or_else(|| {
+        parse_date(text).map(Self::Day).or_else(time).ok_or_else(|| {
             format!("{text:?} is no day and no time; write it as 2027-03-01 or 2027-03-01T12:00:00Z")
         })
     }
@@ -45,7 +45,7 @@ impl Expiry {
 }
 
 /// Parses a date of RFC 3339. Chrono alone would also accept `2026-3-1` and `+2026-03-1`.
-pub(crate) fn day(text: &str) -> Option<NaiveDate> {
+pub(crate) fn parse_date(text: &str) -> Option<NaiveDate> {
     let is_date = text.len() == "2026-03-01".len() && text.starts_with(|c: char| c.is_ascii_digit());
     NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_date)
 }

@@ -47,7 +47,7 @@ impl Right {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The granted rights.
-    pub may: Vec<Right>,
+    pub rights: Vec<Right>,
     /// The keys for which they are granted.
     pub keys: Vec<KeyPattern>,
 }
@@ -56,13 +56,13 @@ impl Grant {
     /// Every right for every key.
     #[must_use]
     pub fn everything() -> Self {
-        Self { may: Right::ALL.to_vec(), keys: vec![KeyPattern::every()] }
+        Self { rights: Right::ALL.to_vec(), keys: vec![KeyPattern::every()] }
     }
 
     /// Whether nothing is granted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.may.is_empty() || self.keys.is_empty()
+        self.rights.is_empty() || self.keys.is_empty()
     }
 }
 
@@ -84,24 +84,24 @@ pub struct Token {
 impl Token {
     /// Whether the token has this right for any key.
     #[must_use]
-    pub fn may(&self, right: Right) -> bool {
+    pub fn has_right(&self, right: Right) -> bool {
         self.granting(right).next().is_some()
     }
 
     /// Whether the token has this right for this key.
     #[must_use]
-    pub fn may_to(&self, right: Right, key: &Key) -> bool {
+    pub fn has_right_for(&self, right: Right, key: &Key) -> bool {
         self.granting(right).any(|pattern| pattern.matches(key))
     }
 
     /// Whether the token has this right for every key.
     #[must_use]
-    pub fn may_to_all(&self, right: Right) -> bool {
+    pub fn has_right_for_all(&self, right: Right) -> bool {
         self.granting(right).any(KeyPattern::is_every)
     }
 
     /// The patterns of keys for which a right is granted.
     fn granting(&self, right: Right) -> impl Iterator<Item = &KeyPattern> {
-        self.grants.iter().filter(move |grant| grant.may.contains(&right)).flat_map(|grant| &grant.keys)
+        self.grants.iter().filter(move |grant| grant.rights.contains(&right)).flat_map(|grant| &grant.keys)
     }
 }

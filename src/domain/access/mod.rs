@@ -11,7 +11,7 @@ mod secret_hash;
 
 pub use crate::domain::access::actor::Actor;
 pub use crate::domain::access::expiry::Expiry;
-pub(crate) use crate::domain::access::expiry::day;
+pub(crate) use crate::domain::access::expiry::parse_date;
 pub use crate::domain::access::grant::{Grant, Right, Token};
 pub use crate::domain::access::key_pattern::KeyPattern;
 pub use crate::domain::access::secret_hash::SecretHash;

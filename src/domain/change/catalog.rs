@@ -46,7 +46,7 @@ impl<T: HasCollection> Catalog<T> {
 
     /// The existing key that differs from this one in letter case only.
     #[must_use]
-    pub fn in_other_case(&self, key: &Key) -> Option<&Key> {
+    pub fn case_variant(&self, key: &Key) -> Option<&Key> {
         let folded = key.folded();
         let lower = self.by_key.get_key_value(&folded).map(|(existing, _)| existing);
         [lower, self.mixed_case.get(&folded)].into_iter().flatten().find(|existing| *existing != key)

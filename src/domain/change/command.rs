@@ -38,29 +38,29 @@ pub struct Restore {
     /// The collection.
     pub key: Key,
     /// The state that the plan was made for; the plan is invalid for any other state.
-    pub seen: Option<Arc<Collection>>,
+    pub expected: Option<Arc<Collection>>,
     /// The state to restore; `None` removes the collection.
     pub to: Option<Arc<Collection>>,
     /// The file to restore byte for byte. If `None`, the values are changed in the current file.
-    pub exact: Option<Exact>,
+    pub exact_file: Option<ExactFile>,
     /// What the restore reverses, for the commit message.
-    pub reverses: Reverses,
+    pub reverses: Reversal,
 }
 
 /// A file to restore byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exact {
+pub struct ExactFile {
     /// The name inside the collections folder.
     pub file: String,
     /// The content, which parses as the collection to restore.
     pub bytes: Arc<[u8]>,
     /// The blob id of the committed file that the plan saw, if there was one.
-    pub over: Option<[u8; 20]>,
+    pub expected_blob: Option<[u8; 20]>,
 }
 
 /// What a restore reverses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reverses {
+pub enum Reversal {
     /// The event with this id.
     Event(String),
     /// Every change since this revision.

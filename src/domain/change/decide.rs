@@ -40,7 +40,7 @@ pub fn decide<T: HasCollection>(catalog: &Catalog<T>, command: &Command) -> Resu
         Command::Restore(restore) => match (find(&restore.key), &restore.to) {
             (Ok(before), None) => Ok(Some(Event::Deleted(before))),
             // The writer checks whether the file already has the exact bytes.
-            (Ok(before), Some(after)) => Ok((before != *after || restore.exact.is_some())
+            (Ok(before), Some(after)) => Ok((before != *after || restore.exact_file.is_some())
                 .then(|| Event::Updated { before, after: Arc::clone(after) })),
             (Err(_), Some(after)) => create(catalog, after).map(Some),
             (Err(unknown), None) => Err(unknown),
@@ -53,7 +53,7 @@ fn create<T: HasCollection>(catalog: &Catalog<T>, collection: &Arc<Collection>) 
     if catalog.get(key.as_str()).is_some() {
         return Err(Refusal::KeyTaken(key.clone()));
     }
-    if let Some(existing) = catalog.in_other_case(key) {
+    if let Some(existing) = catalog.case_variant(key) {
         return Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() });
     }
     Ok(Event::Created(Arc::clone(collection)))
@@ -163,10 +163,16 @@ mod tests {
     #[test]
     fn what_was_is_brought_back_whatever_is_there_now() {
         let restore = |to: Option<&Collection>| {
-            let reverses = crate::domain::Reverses::Event("x".into());
+            let reverses = crate::domain::Reversal::Event("x".into());
             let to = to.cloned().map(Arc::new);
             let key = key("posts");
-            Command::Restore(Box::new(crate::domain::Restore { key, seen: None, to, exact: None, reverses }))
+            Command::Restore(Box::new(crate::domain::Restore {
+                key,
+                expected: None,
+                to,
+                exact_file: None,
+                reverses,
+            }))
         };
         let old = docs("posts").patched(&Patch::new([("name".into(), "Old".into())])).unwrap();
         let (before, after) = (Arc::new(docs("posts")), Arc::new(old.clone()));

@@ -11,7 +11,7 @@ mod event;
 mod refusal;
 
 pub use crate::domain::change::catalog::{Catalog, HasCollection};
-pub use crate::domain::change::command::{Command, Exact, REASON_BYTES_MAX, Restore, Reverses};
+pub use crate::domain::change::command::{Command, ExactFile, REASON_BYTES_MAX, Restore, Reversal};
 pub use crate::domain::change::decide::decide;
 pub use crate::domain::change::event::Event;
 pub use crate::domain::change::refusal::{Refusal, Segment, Violation};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::domain::{ATTRIBUTES_MAX, Attribute, Key, Kind, shown};
+use crate::domain::{ATTRIBUTES_MAX, Attribute, Key, Kind, excerpt};
 
 /// The reason why a command is rejected.
 ///
@@ -86,20 +86,22 @@ impl Violation {
     }
 
     /// The violation of a collection that has more attributes than allowed.
-    pub(crate) fn too_many(count: usize) -> Self {
-        let message =
-            format!("{}, these are {count}; put some of them into one map", Self::too_many_begins());
+    pub(crate) fn too_many_attributes(count: usize) -> Self {
+        let message = format!(
+            "{}, these are {count}; put some of them into one map",
+            Self::too_many_attributes_prefix()
+        );
         Self { path: Vec::new(), message }
     }
 
     /// The start of the message for too many attributes. No other message starts like this.
-    pub(crate) fn too_many_begins() -> String {
+    pub(crate) fn too_many_attributes_prefix() -> String {
         format!("a collection has at most {ATTRIBUTES_MAX} attributes")
     }
 
     /// Whether this is the violation for too many attributes.
-    pub(crate) fn is_of_too_many(&self) -> bool {
-        self.message.starts_with(&Self::too_many_begins())
+    pub(crate) fn is_too_many_attributes(&self) -> bool {
+        self.message.starts_with(&Self::too_many_attributes_prefix())
     }
 
     /// The violation of a name that is not an attribute of this kind.
@@ -114,8 +116,8 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, segment) in self.path.iter().enumerate() {
             match segment {
-                Segment::Name(name) if index == 0 => f.write_str(&shown(name))?,
-                Segment::Name(name) => write!(f, ".{}", shown(name))?,
+                Segment::Name(name) if index == 0 => f.write_str(&excerpt(name))?,
+                Segment::Name(name) => write!(f, ".{}", excerpt(name))?,
                 Segment::Index(at) => write!(f, "[{at}]")?,
             }
         }

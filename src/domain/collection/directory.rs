@@ -1,6 +1,6 @@
 //! Directories of the content store.
 
-use crate::domain::shown;
+use crate::domain::excerpt;
 
 /// A relative path with `/` separators: the value of the attributes that name a directory.
 ///
@@ -41,30 +41,30 @@ impl Directory {
         if text.starts_with('/') {
             return Err(format!(
                 "{:?} is absolute; write a relative path such as \"content/posts\"",
-                shown(text)
+                excerpt(text)
             ));
         }
         if let Some(stray) = text.chars().find(|c| c.is_control()) {
             return Err(format!("a directory can't hold the control character {stray:?}"));
         }
         if text.contains('\\') {
-            return Err(format!("{:?} holds a backslash; write `/` between the parts", shown(text)));
+            return Err(format!("{:?} holds a backslash; write `/` between the parts", excerpt(text)));
         }
         if matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic()) {
-            return Err(format!("{:?} begins with a drive letter; write a relative path", shown(text)));
+            return Err(format!("{:?} begins with a drive letter; write a relative path", excerpt(text)));
         }
         for part in path.split('/') {
             match part {
                 "" => {
                     return Err(format!(
                         "{:?} has an empty part; write one `/` between the parts",
-                        shown(text)
+                        excerpt(text)
                     ));
                 }
                 "." | ".." => {
                     return Err(format!(
                         "{:?} has the part `{part}`; write the path without it",
-                        shown(text)
+                        excerpt(text)
                     ));
                 }
                 _ => {}

@@ -3,7 +3,7 @@
 use crate::domain::Violation;
 use crate::domain::collection::attribute::{Attribute, Shorthand};
 use crate::domain::collection::kind::Kind;
-use crate::domain::collection::statuses::nameless;
+use crate::domain::collection::statuses::missing_status_names;
 use crate::domain::collection::value::Value;
 
 /// Changes to a collection: attributes by name, `null` to remove one.
@@ -11,20 +11,20 @@ use crate::domain::collection::value::Value;
 /// A patch is checked when it is applied, because the kind of the collection decides what is allowed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Patch {
-    written: Vec<(String, Value)>,
+    attributes: Vec<(String, Value)>,
 }
 
 impl Patch {
     /// Creates a patch from attributes as they were written.
     #[must_use]
     pub fn new(written: impl IntoIterator<Item = (String, Value)>) -> Self {
-        Self { written: written.into_iter().collect() }
+        Self { attributes: written.into_iter().collect() }
     }
 
     /// The attributes as they were written.
     #[must_use]
-    pub fn written(&self) -> &[(String, Value)] {
-        &self.written
+    pub fn attributes(&self) -> &[(String, Value)] {
+        &self.attributes
     }
 }
 
@@ -43,7 +43,7 @@ impl AttributeInput {
     }
 
     pub(super) fn of_patch(kind: Kind, patch: &Patch) -> Self {
-        Self::check(kind, patch.written.iter().cloned(), |_| true)
+        Self::check(kind, patch.attributes.iter().cloned(), |_| true)
     }
 
     /// Checks each attribute. Where `may_be_null` returns true, `null` is accepted without a check.
@@ -90,8 +90,8 @@ impl AttributeInput {
     }
 
     /// Also requires a name for each status.
-    pub(super) fn named(mut self) -> Self {
-        self.violations.extend(nameless(&self.set));
+    pub(super) fn require_status_names(mut self) -> Self {
+        self.violations.extend(missing_status_names(&self.set));
         self
     }
 

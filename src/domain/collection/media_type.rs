@@ -1,6 +1,6 @@
 //! What a media collection accepts: a MIME type, a range of them, or a file extension.
 
-use crate::domain::shown;
+use crate::domain::excerpt;
 
 /// One entry of `accept`: `image/png`, `image/*`, `*/*` or `.pdf`.
 ///
@@ -37,7 +37,7 @@ impl MediaType {
         } else {
             Err(format!(
                 "{:?} is neither a media type such as \"image/png\" or \"image/*\" nor an extension such as \".pdf\"",
-                shown(text)
+                excerpt(text)
             ))
         }
     }

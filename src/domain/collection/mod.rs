@@ -22,9 +22,9 @@ pub use crate::domain::collection::input::Patch;
 pub use crate::domain::collection::kind::Kind;
 pub use crate::domain::collection::media_type::MediaType;
 pub use crate::domain::collection::schema::schema;
-use crate::domain::collection::statuses::{add_status, nameless, remove_status, set_status};
-pub(crate) use crate::domain::collection::value::shown;
-pub use crate::domain::collection::value::{Number, Unfit, VALUE_DEPTH_MAX, Value};
+use crate::domain::collection::statuses::{add_status, missing_status_names, remove_status, set_status};
+pub(crate) use crate::domain::collection::value::excerpt;
+pub use crate::domain::collection::value::{FloatRangeError, Number, VALUE_DEPTH_MAX, Value};
 
 use crate::domain::{Key, Refusal, Violation};
 
@@ -36,7 +36,7 @@ pub const ATTRIBUTES_MAX: usize = 256;
 /// One named folder's settings.
 ///
 /// Every constructor enforces the rules; only statuses without a name are accepted from a file (see
-/// [`lacking`](Self::lacking)). There are no defaults: an attribute that was not given is absent.
+/// [`missing_status_names`](Self::missing_status_names)). There are no defaults: an attribute that was not given is absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collection {
     key: Key,
@@ -58,11 +58,11 @@ impl Collection {
         kind: Kind,
         written: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, Vec<Violation>> {
-        Self::with(key, AttributeInput::of_new(kind, written).named().valid()?)
+        Self::with(key, AttributeInput::of_new(kind, written).require_status_names().valid()?)
     }
 
     /// Creates a collection from the attributes of a file, which may have statuses without a name
-    /// ([`lacking`](Self::lacking) returns them).
+    /// ([`missing_status_names`](Self::missing_status_names) returns them).
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl Collection {
 
     /// Returns the violations that a file may have and a request may not: statuses without a `name`.
     #[must_use]
-    pub fn lacking(&self) -> Vec<Violation> {
-        nameless(&self.attributes)
+    pub fn missing_status_names(&self) -> Vec<Violation> {
+        missing_status_names(&self.attributes)
     }
 
     fn with(key: Key, mut input: AttributeInput) -> Result<Self, Vec<Violation>> {
@@ -93,7 +93,7 @@ impl Collection {
     /// Creates a collection from checked attributes in any order.
     fn of(key: Key, kind: Kind, mut attributes: Vec<(Attribute, Value)>) -> Result<Self, Vec<Violation>> {
         if attributes.len() > ATTRIBUTES_MAX {
-            return Err(vec![Violation::too_many(attributes.len())]);
+            return Err(vec![Violation::too_many_attributes(attributes.len())]);
         }
         attributes.sort_by(|(one, _), (two, _)| one.cmp(two));
         Ok(Self { key, kind, attributes: attributes.into() })
@@ -118,7 +118,7 @@ impl Collection {
     }
 
     /// Approximate size of the collection in memory, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let own = |name: &Attribute| size_of::<(Attribute, Value)>() + name.as_str().len();
         let attributes = self.attributes.iter().map(|(name, value)| own(name) + value.heap_bytes());
         size_of::<Self>() + attributes.sum::<usize>()
@@ -146,15 +146,15 @@ impl Collection {
     ///
     /// Returns every rule that the patch breaks, at least one.
     pub fn patched(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
-        self.changed(AttributeInput::of_patch(self.kind, patch).named().valid()?)
+        self.changed(AttributeInput::of_patch(self.kind, patch).require_status_names().valid()?)
     }
 
     /// Returns the collection with a patch applied that restores earlier values, which may come from a file.
     ///
     /// # Errors
     ///
-    /// Returns every rule that the patch breaks, at least one, except those of [`lacking`](Self::lacking).
-    pub fn reverted(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
+    /// Returns every rule that the patch breaks, at least one, except those of [`missing_status_names`](Self::missing_status_names).
+    pub fn patched_leniently(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
         self.changed(AttributeInput::of_patch(self.kind, patch).valid()?)
     }
 
@@ -293,14 +293,14 @@ mod tests {
         let key = Key::parse("posts").unwrap();
         told(Collection::new(key.clone(), Kind::Document, written.clone()).unwrap_err());
         told(document(&[]).patched(&Patch::new(written.clone())).unwrap_err());
-        assert!(document(&[]).reverted(&Patch::new(written.clone())).is_ok());
+        assert!(document(&[]).patched_leniently(&Patch::new(written.clone())).is_ok());
         let read = Collection::from_file(key, Kind::Document, written).unwrap();
-        told(read.lacking());
+        told(read.missing_status_names());
         let touched = read.patched(&Patch::new([("name".into(), "Posts".into())])).unwrap();
-        told(touched.lacking());
+        told(touched.missing_status_names());
         let named = touched.patched(&Patch::new([("draftDirectory".into(), "b".into())])).unwrap();
         assert_eq!(named.get(&Attribute::UnpublishedStatuses), Some(&statuses(&[("draft", "b", "Draft")])));
-        assert_eq!(named.lacking(), []);
+        assert_eq!(named.missing_status_names(), []);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The rules for attribute values, and the messages for values that break them.
 
 use crate::domain::collection::attribute::NAME_BYTES_MAX;
-use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, Violation, shown};
+use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, Violation, excerpt};
 
 /// Maximum length of a text attribute or a status's name, in characters.
 pub const TEXT_CHARS_MAX: usize = 1000;
@@ -133,15 +133,15 @@ fn expected(wanted: &str, found: &Value) -> String {
             _ => String::new(),
         },
         Value::Text(text) if wanted.contains("list") => {
-            let items = shown(text).split(',').map(|item| Value::from(item.trim())).collect();
+            let items = excerpt(text).split(',').map(|item| Value::from(item.trim())).collect();
             format!("; write {}", Value::List(items))
         }
         Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => String::new(),
     };
     let shown = match found {
-        Value::Bool(_) | Value::Number(_) => format!("{} ({found})", found.described()),
-        Value::Text(text) => format!("the string {}", Value::from(shown(text))),
-        Value::Null | Value::List(_) | Value::Map(_) => found.described().to_owned(),
+        Value::Bool(_) | Value::Number(_) => format!("{} ({found})", found.describe_type()),
+        Value::Text(text) => format!("the string {}", Value::from(excerpt(text))),
+        Value::Null | Value::List(_) | Value::Map(_) => found.describe_type().to_owned(),
     };
     format!("expected {wanted}, found {shown}{hint}")
 }

@@ -6,7 +6,7 @@ use crate::domain::collection::value::Value;
 use crate::domain::collection::value_of;
 
 /// Returns a violation for each status without a name.
-pub(super) fn nameless(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
+pub(super) fn missing_status_names(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
     let Some(Value::Map(statuses)) = value_of(attributes, &Attribute::UnpublishedStatuses) else {
         return Vec::new();
     };

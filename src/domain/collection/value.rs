@@ -11,7 +11,7 @@ pub const VALUE_DEPTH_MAX: usize = 32;
 const SHOWN_CHARS_MAX: usize = 40;
 
 /// Shortens a text for a message.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
@@ -51,7 +51,7 @@ pub enum Number {
 
 /// The reason why a number with a fraction or an exponent can't be represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfit {
+pub enum FloatRangeError {
     /// It is beyond the range of a 64-bit float.
     TooLarge,
     /// It is so close to zero that a 64-bit float would be zero.
@@ -64,12 +64,12 @@ impl Number {
     /// # Errors
     ///
     /// Returns why the result would be infinite, or zero although the text is not.
-    pub fn float(text: &str) -> Result<Self, Unfit> {
-        let float: f64 = text.parse().map_err(|_| Unfit::TooLarge)?;
+    pub fn parse_float(text: &str) -> Result<Self, FloatRangeError> {
+        let float: f64 = text.parse().map_err(|_| FloatRangeError::TooLarge)?;
         let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
         match float {
-            _ if !float.is_finite() => Err(Unfit::TooLarge),
-            0.0 if mantissa.contains(|c: char| matches!(c, '1'..='9')) => Err(Unfit::TooSmall),
+            _ if !float.is_finite() => Err(FloatRangeError::TooLarge),
+            0.0 if mantissa.contains(|c: char| matches!(c, '1'..='9')) => Err(FloatRangeError::TooSmall),
             _ => Ok(Self::Float(float)),
         }
     }
@@ -78,7 +78,7 @@ impl Number {
 impl Value {
     /// The type of the value for an error message, with its article.
     #[must_use]
-    pub fn described(&self) -> &'static str {
+    pub fn describe_type(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",

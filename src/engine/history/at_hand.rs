@@ -24,10 +24,10 @@ const RECORD_BYTES: usize = 2 << 10;
 impl PastReading {
     /// Estimates its size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let lacking = |fault: &Fault| size_of::<Fault>() + fault.message.len();
+        let memory_bytes = |fault: &Fault| size_of::<Fault>() + fault.message.len();
         let said = match self {
-            Self::Good(ParsedVersion { collection, lacking: faults, .. }) => {
-                collection.bytes() + faults.iter().map(lacking).sum::<usize>()
+            Self::Good(ParsedVersion { collection, missing_status_names: faults, .. }) => {
+                collection.memory_bytes() + faults.iter().map(memory_bytes).sum::<usize>()
             }
             Self::Broken(fault) | Self::Lost(Lost { fault, .. }) => fault.bytes(),
         };
@@ -63,7 +63,7 @@ fn bytes_of_change(Change { attribute, from, to }: &Change) -> usize {
 mod tests {
     use super::*;
     use crate::domain::Key;
-    use crate::domain::file_name::Ending;
+    use crate::domain::file_name::FileExtension;
     use crate::engine::history::index::row::Version;
     use crate::engine::history::{EventPageQuery, Filter, History, Options, SharedHistory};
     use crate::store::git::testing::Repo;
@@ -73,7 +73,7 @@ mod tests {
         "type: document\nname: Posts\ndirectory: content/posts\nrecursive: true\nformat: markdown\n";
 
     fn version(n: u32) -> Version {
-        Version { ending: Ending::Yaml, entry: TreeEntry::File(BlobId::of(&n.to_be_bytes())) }
+        Version { ending: FileExtension::Yaml, entry: TreeEntry::File(BlobId::of(&n.to_be_bytes())) }
     }
 
     /// Reports whether the first of `count` versions is still cached after the last one was read.

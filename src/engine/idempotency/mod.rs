@@ -20,7 +20,7 @@ use crate::engine::submission::answer::Outcome;
 use crate::engine::submission::idempotency_key::{Fingerprint, IdempotencyKey, Scope};
 use crate::format::{self, message};
 use crate::store::{Commit, Journal, StoreError};
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 
 /// Memory that a collection takes per byte of its file, including its ready-made answer: an approximate upper bound,
 /// reached by collections with many small values.
@@ -78,7 +78,7 @@ pub(crate) struct IdempotencyStore {
     time: TimeDelta,
     len_max: usize,
     bytes_max: usize,
-    reached: Reached,
+    reached: LimitCounters,
     clock: Clock,
 }
 
@@ -134,7 +134,7 @@ impl std::fmt::Debug for IdempotencyStore {
 }
 
 impl IdempotencyStore {
-    pub(crate) fn new(retention: &Retention, clock: Clock, reached: Reached) -> Self {
+    pub(crate) fn new(retention: &Retention, clock: Clock, reached: LimitCounters) -> Self {
         let Retention { time, len_max, bytes_max } = *retention;
         let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
         Self { records: Arc::default(), time, len_max, bytes_max, reached, clock }
@@ -317,7 +317,7 @@ mod tests {
         IdempotencyStore::new(
             &Retention { time: Duration::from_secs(100), len_max, bytes_max: usize::MAX },
             clock,
-            Reached::default(),
+            LimitCounters::default(),
         )
     }
 
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn what_changed_nothing_is_remembered_within_a_budget_of_bytes() {
-        let reached = Reached::default();
+        let reached = LimitCounters::default();
         let idempotency =
             IdempotencyStore { bytes_max: 100_000, reached: reached.clone(), ..idempotency(1_000) };
         for number in 0..100 {
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_commit_is_remembered_however_much_changed_nothing_since() {
-        let reached = Reached::default();
+        let reached = LimitCounters::default();
         let idempotency =
             IdempotencyStore { bytes_max: 100_000, reached: reached.clone(), ..idempotency(20) };
         let record =

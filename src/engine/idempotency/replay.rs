@@ -218,7 +218,7 @@ fn replayed(
         let made = |collection: Arc<Collection>| match after.get(key) {
             Some(entry) if last[key] == index => Arc::clone(entry),
             written => {
-                let file = written.map_or_else(|| file_name::of_new(key), |entry| entry.file());
+                let file = written.map_or_else(|| file_name::default_name(key), |entry| entry.file());
                 let blob = BlobId::of(&format::write(&collection));
                 entry(collection, &file, blob)
             }

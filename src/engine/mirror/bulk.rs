@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::domain::Key;
-use crate::domain::file_name::{Ending, key_of, names_of, twin};
+use crate::domain::file_name::{FileExtension, key_of, names_of, with_other_extension};
 use crate::engine::mirror::{CommittedChanges, Mirror};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::{FileChange, StoreError, TreeEntry};
@@ -39,7 +39,7 @@ impl Mirror {
             for (change, reading) in every_other_first(share.into_iter().zip(read)) {
                 let FileChange { name, after, .. } = change;
                 let plain = match (&after, &reading) {
-                    (Some(TreeEntry::File(_)), Some(Ok(good))) if good.lacking.is_empty() => {
+                    (Some(TreeEntry::File(_)), Some(Ok(good))) if good.missing_status_names.is_empty() => {
                         let key = good.collection.key();
                         !twins.contains(key) && self.is_plain(key, &name, next)
                     }
@@ -73,7 +73,7 @@ impl Mirror {
         let known = knows_some && names_of(key).iter().any(is_known);
         let fits =
             |entry: &Arc<Entry>| entry.is_named(name) && entry.is_as_committed() && entry.problem.is_none();
-        !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().in_other_case(key).is_none()
+        !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().case_variant(key).is_none()
     }
 }
 
@@ -89,13 +89,13 @@ fn every_other_first<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = 
 
 /// Returns the keys whose two files both change.
 fn twins(changes: &[FileChange]) -> HashSet<Key> {
-    let names = |wanted: Ending| {
-        changes.iter().map(|change| &*change.name).filter(move |name| Ending::of(name) == wanted)
+    let names = |wanted: FileExtension| {
+        changes.iter().map(|change| &*change.name).filter(move |name| FileExtension::of(name) == wanted)
     };
-    let yml: HashSet<&str> = names(Ending::Yml).collect();
+    let yml: HashSet<&str> = names(FileExtension::Yml).collect();
     if yml.is_empty() {
         return HashSet::new();
     }
-    let has_twin = |name: &&str| twin(name).is_some_and(|twin| yml.contains(&*twin));
-    names(Ending::Yaml).filter(has_twin).filter_map(key_of).collect()
+    let has_twin = |name: &&str| with_other_extension(name).is_some_and(|twin| yml.contains(&*twin));
+    names(FileExtension::Yaml).filter(has_twin).filter_map(key_of).collect()
 }

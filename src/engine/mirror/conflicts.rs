@@ -13,7 +13,7 @@ use crate::engine::projection::problem::MergeConflict;
 use crate::format;
 use crate::format::message::{self, Conflict};
 use crate::store::{BlobId, Commit, StoreError, TreeEntry};
-use crate::telemetry::chain;
+use crate::telemetry::error_chain;
 
 /// The attribute that contains the kind.
 const TYPE: &str = "type";
@@ -56,7 +56,7 @@ impl Mirror {
         };
         let looked = self.look_for_conflicts(head);
         if let Err(error) = &looked {
-            tracing::warn!(error = %chain(error), "what merges have left could not be looked at");
+            tracing::warn!(error = %error_chain(error), "what merges have left could not be looked at");
         }
         // What could not be read may be readable at the next look; damaged objects stay damaged.
         if let Ok(()) | Err(StoreError::Damaged { .. }) = looked {
@@ -165,7 +165,7 @@ impl Mirror {
             return Ok(Some(blob));
         }
         let name = path.rsplit('/').next().unwrap_or_default();
-        match key_of(name).and_then(|key| self.snapshot.catalog().in_other_case(&key).cloned()) {
+        match key_of(name).and_then(|key| self.snapshot.catalog().case_variant(&key).cloned()) {
             Some(other) => self.file_of(revision, &other),
             None => Ok(None),
         }

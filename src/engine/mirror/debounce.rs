@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::domain::file_name::{FileName, is_of};
+use crate::domain::file_name::{FileName, belongs_to_key};
 use crate::domain::{Key, Revision};
 use crate::engine::layers::{ParsedVersion, Reading, not_a_file, special_entry_fault};
 use crate::engine::mirror::{AcceptedEdit, Busy, Mirror, Suspect, WorkTreeView};
 use crate::engine::signal::{Hint, Hints};
 use crate::store::{Edit, GitLocks, Paths, StoreError, WorkTree, WorkTreeEntry};
-use crate::telemetry::chain;
+use crate::telemetry::error_chain;
 
 impl Mirror {
     /// Brings a work tree that is behind the branch forward. While it is behind, its files do not show what a person
@@ -24,7 +24,7 @@ impl Mirror {
             Ok(()) => true,
             Err(error) => {
                 let late = self.note_busy();
-                tracing::debug!(error = %chain(&error), late, "the work tree cannot be brought up to the branch yet");
+                tracing::debug!(error = %error_chain(&error), late, "the work tree cannot be brought up to the branch yet");
                 late
             }
         }
@@ -77,7 +77,7 @@ impl Mirror {
     /// Returns whether a file of this key, or of a key that differs from it in letter case only, is being watched
     /// until it stays broken or gone, or is closed.
     pub(crate) fn is_suspect(&self, key: &Key) -> bool {
-        self.watched().any(|name| is_of(name, key))
+        self.watched().any(|name| belongs_to_key(name, key))
     }
 
     fn watched(&self) -> impl Iterator<Item = &String> {

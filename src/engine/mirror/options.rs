@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::telemetry::Reached;
+use crate::telemetry::LimitCounters;
 
 /// Returns the current time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -28,5 +28,5 @@ pub struct MirrorOptions {
     /// The e-mail addresses that the service commits with, current and former.
     pub committers: Vec<String>,
     /// Counts files that exceed a limit.
-    pub reached: Reached,
+    pub reached: LimitCounters,
 }

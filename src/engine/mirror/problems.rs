@@ -25,7 +25,8 @@ impl Mirror {
             let mut is_broken = files.iter().all(|(_, committed)| committed.is_some());
             for (name, _) in &files {
                 let reading = self.read_committed(key, name, &work.step)?;
-                is_broken |= reading.is_some_and(|it| !it.is_ok_and(|good| good.lacking.is_empty()));
+                is_broken |=
+                    reading.is_some_and(|it| !it.is_ok_and(|good| good.missing_status_names.is_empty()));
             }
             if is_broken {
                 broken.push(CollectionFiles::new(files));
@@ -96,7 +97,7 @@ impl Mirror {
         if problem.faults.len() >= format::PROBLEMS_PER_FILE_MAX {
             reached.count(Limit::ProblemsPerFile);
         }
-        if problem.faults.iter().any(Fault::is_of_too_many_attributes) {
+        if problem.faults.iter().any(Fault::is_too_many_attributes) {
             reached.count(Limit::Attributes);
         }
     }

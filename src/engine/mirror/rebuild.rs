@@ -129,7 +129,7 @@ impl Mirror {
             work.take_away(key);
             return Ok(());
         };
-        let other = work.next.catalog().in_other_case(key);
+        let other = work.next.catalog().case_variant(key);
         let Some(there) = other.and_then(|other| work.next.get(other.as_str())).cloned() else {
             work.next.insert(entry);
             return Ok(());
@@ -204,7 +204,7 @@ impl Mirror {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let (blob, collection) = (entry.blob, Arc::clone(&entry.collection));
             // Only the faults of the broken file are reported, not what the former version lacked.
-            let good = ParsedVersion { blob, collection, lacking: Vec::new() };
+            let good = ParsedVersion { blob, collection, missing_status_names: Vec::new() };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
         self.last_committed(key, step)

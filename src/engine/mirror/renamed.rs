@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::file_name::twin;
+use crate::domain::file_name::with_other_extension;
 use crate::engine::mirror::{AcceptedEdit, Mirror};
 use crate::store::WorkTreeEntry;
 
@@ -26,7 +26,7 @@ impl Mirror {
     fn renamed_from(&self, name: &str) -> Option<String> {
         let good = |edit: &&AcceptedEdit| matches!(edit.content, Some(Ok(_)));
         self.work_tree.edits.get(name).filter(good)?;
-        let other = twin(name)?;
+        let other = with_other_extension(name)?;
         self.work_tree
             .suspects
             .get(&other)

@@ -14,7 +14,7 @@ use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::{BranchRewrite, RemovedEvent};
 use crate::format::message::{self, Conflict};
 use crate::store::{KeptHead, StoreError};
-use crate::telemetry::chain;
+use crate::telemetry::error_chain;
 
 /// Maximum number of removed events that are named; `git log` shows them all.
 const EVENTS_NAMED_MAX: usize = 20;
@@ -57,11 +57,11 @@ impl Mirror {
             match self.keep_rewritten(head) {
                 Ok(()) => self.note_followed(head),
                 Err(error @ StoreError::Damaged { .. }) => {
-                    tracing::warn!(to = %head, error = %chain(&error), "the branch was moved, and what it left behind is damaged");
+                    tracing::warn!(to = %head, error = %error_chain(&error), "the branch was moved, and what it left behind is damaged");
                     self.note_followed(head);
                 }
                 Err(error) => {
-                    tracing::warn!(to = %head, error = %chain(&error), "what the branch has left behind could not be kept; it is tried again");
+                    tracing::warn!(to = %head, error = %error_chain(&error), "what the branch has left behind could not be kept; it is tried again");
                 }
             }
         }
@@ -70,7 +70,7 @@ impl Mirror {
             match self.let_go_what_came_back(head) {
                 Ok(()) | Err(StoreError::Damaged { .. }) => self.settled = Some(head),
                 Err(error) => {
-                    tracing::warn!(to = %head, error = %chain(&error), "what the rewritten branch had is part of it again, and could not be let go; it is tried again");
+                    tracing::warn!(to = %head, error = %error_chain(&error), "what the rewritten branch had is part of it again, and could not be let go; it is tried again");
                 }
             }
         }

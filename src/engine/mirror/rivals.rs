@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::Key;
-use crate::domain::file_name::{is_of, key_of};
+use crate::domain::file_name::{belongs_to_key, key_of};
 use crate::engine::mirror::Mirror;
 use crate::store::WorkTreeEntry;
 
@@ -11,10 +11,10 @@ impl Mirror {
     /// Returns the keys that differ from this one in letter case only and have a file in the head or in the work
     /// tree, including files that are not yet believed.
     pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
-        let served = self.snapshot.catalog().in_other_case(key).cloned();
+        let served = self.snapshot.catalog().case_variant(key).cloned();
         let names =
             self.unserved.keys().chain(self.work_tree.edits.keys()).chain(self.work_tree.suspects.keys());
-        let others = names.filter(|name| is_of(name, key)).filter_map(|name| key_of(name));
+        let others = names.filter(|name| belongs_to_key(name, key)).filter_map(|name| key_of(name));
         served.into_iter().chain(others).filter(|other| other != key).collect()
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::domain::{Collection, Key};
-use crate::format::{self, Edited};
+use crate::format::{self, EditedFile};
 use crate::store::{BlobId, StoreError};
 
 /// Bytes of files that a turn reads to build on; the file that exceeds the limit is still read.
@@ -80,7 +80,7 @@ pub(crate) struct EditCache {
 struct Made {
     source: BlobId,
     after: Arc<Collection>,
-    edited: Edited,
+    edited: EditedFile,
 }
 
 impl Default for EditCache {
@@ -97,7 +97,7 @@ impl EditCache {
         old: &[u8],
         before: &Collection,
         after: &Arc<Collection>,
-    ) -> Option<Edited> {
+    ) -> Option<EditedFile> {
         if let Some(made) = self.made.get(after.key())
             && made.source == source
             && made.after == *after

@@ -4,9 +4,9 @@
 //! a lost race. Nothing here appends, waits or answers: the writer does that. What takes long, reading and editing
 //! large files, is done as far as a turn has time for it (`edits`).
 
-mod by_hand;
 pub(crate) mod edits;
 pub(crate) mod fold;
+mod hand_edits;
 pub(crate) mod input;
 pub(crate) mod merge;
 pub(crate) mod preview;
@@ -22,8 +22,8 @@ use uuid::Uuid;
 use crate::domain::file_name::path_in;
 use crate::domain::{Actor, Catalog, Event, Key};
 use crate::engine::mirror::contents::Bases;
-pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
 use crate::engine::plan::edits::{EditCache, EditSources};
+pub(crate) use crate::engine::plan::hand_edits::{Rival, RivalFile};
 use crate::engine::plan::state::PlanState;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::Submission;

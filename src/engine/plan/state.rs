@@ -6,7 +6,9 @@ use std::sync::Arc;
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 
 use crate::domain::file_name::{self, names_of};
-use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
+use crate::domain::{
+    Catalog, Collection, Command, Event, ExactFile, Key, Refusal, Restore, Reversal, decide,
+};
 use crate::engine::layers::{KeyFile, ParsedVersion, resolve};
 use crate::engine::plan::edits::EditCache;
 use crate::engine::plan::fold::PendingCommit;
@@ -95,7 +97,7 @@ impl<'i> PlanState<'i> {
         } else {
             let events: Vec<_> = commit.events.iter().map(|event| ((self.input.new_id)(), event)).collect();
             let unread: Vec<_> = commit.unread.drain(..).map(|key| ((self.input.new_id)(), key)).collect();
-            let about = message::About {
+            let about = message::MessageDetails {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
                 idempotency: submission
@@ -103,9 +105,9 @@ impl<'i> PlanState<'i> {
                     .as_ref()
                     .map(|once| (&*once.key, once.fingerprint.to_string())),
                 by_command: submission.by_command,
-                unread: &unread,
+                unreadable_deletions: &unread,
                 reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
-                ..message::About::default()
+                ..message::MessageDetails::default()
             };
             let message = message::compose(&events, &about);
             let mut files = Vec::with_capacity(commit.files.len());
@@ -154,7 +156,7 @@ impl<'i> PlanState<'i> {
         let is_untold = deletes && current.as_ref().is_some_and(|it| it.stale && it.uncommitted);
         let refused = |refusal| SubmitError::Refused { index, refusal };
         let event = decide(&self.catalog, &change.command).map_err(refused)?;
-        let exact = restore.and_then(|restore| restore.exact.as_ref());
+        let exact = restore.and_then(|restore| restore.exact_file.as_ref());
         let event = match (event, current) {
             (Some(_), Some(current)) if exact.is_some_and(|exact| is_so(exact, &current)) => {
                 return Ok(Outcome::Unchanged(current));
@@ -217,8 +219,8 @@ impl<'i> PlanState<'i> {
     /// Returns whether an undo that restores a file would overwrite what was saved since it was planned.
     fn overwrites(&self, restore: &Restore) -> bool {
         let is_saved = || self.input.files.by_hand.get(&restore.key).is_some_and(|edit| edit.committable);
-        let is_undo = matches!(restore.reverses, Reverses::Event(_));
-        is_undo && restore.exact.is_some() && !self.settled.contains(&restore.key) && is_saved()
+        let is_undo = matches!(restore.reverses, Reversal::Event(_));
+        is_undo && restore.exact_file.is_some() && !self.settled.contains(&restore.key) && is_saved()
     }
 
     /// Returns whether this key has a file that is not served and never was.
@@ -233,7 +235,7 @@ impl<'i> PlanState<'i> {
         let key = command.key();
         let replaces = match command {
             Command::Delete { .. } => true,
-            Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
+            Command::Restore(restore) => restore.exact_file.is_some() || restore.to.is_none(),
             Command::Create(_) | Command::Update { .. } => false,
         };
         let is_special = self.input.files.special.contains(key);
@@ -253,14 +255,16 @@ impl<'i> PlanState<'i> {
     }
 
     /// Adds an event's changes of files to the commit, and updates the catalog.
-    fn write(&mut self, index: usize, event: &Event, exact: Option<&Exact>) -> Result<Outcome, Halt> {
+    fn write(&mut self, index: usize, event: &Event, exact: Option<&ExactFile>) -> Result<Outcome, Halt> {
         let (file, bytes, collection) = match (event, exact) {
             (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
                 self.updated.remove(after.key());
                 self.clear_for(after.key(), exact);
                 (exact.file.clone(), exact.bytes.to_vec(), after)
             }
-            (Event::Created(after), None) => (file_name::of_new(after.key()), format::write(after), after),
+            (Event::Created(after), None) => {
+                (file_name::default_name(after.key()), format::write(after), after)
+            }
             (Event::Updated { before, after }, None) => return self.update(index, before, after),
             (Event::Deleted(before), _) => {
                 self.updated.remove(before.key());
@@ -306,8 +310,8 @@ impl<'i> PlanState<'i> {
             |name: &String| self.input.files.names_by_key.get(key).is_some_and(|files| files.contains(name));
         let [yaml, yml] = names_of(key).map(|name| {
             let content = if written.is_named(&name) {
-                let lacking = format::lacking(collection, bytes);
-                Ok(ParsedVersion { blob: *blob, collection: Arc::clone(collection), lacking })
+                let missing_status_names = format::missing_status_names(collection, bytes);
+                Ok(ParsedVersion { blob: *blob, collection: Arc::clone(collection), missing_status_names })
             } else if self.is_made(&name).unwrap_or_else(|| stands_here(&name)) {
                 // It is not read, because it does not count.
                 Err(Vec::new())
@@ -384,7 +388,7 @@ impl<'i> PlanState<'i> {
 
     /// Removes files that would conflict with a restored file: the one that it replaces under the other name, and a
     /// `.yaml` file that would take precedence.
-    fn clear_for(&mut self, key: &Key, exact: &Exact) {
+    fn clear_for(&mut self, key: &Key, exact: &ExactFile) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
         if served.is_some_and(|entry| entry.is_named(&exact.file)) {
             return;
@@ -421,7 +425,7 @@ fn restore(command: &Command) -> Option<&Restore> {
     }
 }
 
-fn reverses(command: &Command) -> Option<&Reverses> {
+fn reverses(command: &Command) -> Option<&Reversal> {
     restore(command).map(|restore| &restore.reverses)
 }
 
@@ -429,12 +433,12 @@ fn reverses(command: &Command) -> Option<&Reverses> {
 /// values can be compared.
 fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
     let committed = current.filter(|entry| entry.is_as_committed());
-    let over = restore.exact.as_ref().and_then(|exact| exact.over);
-    restore.seen.as_deref() == current.map(|entry| &*entry.collection)
+    let over = restore.exact_file.as_ref().and_then(|exact| exact.expected_blob);
+    restore.expected.as_deref() == current.map(|entry| &*entry.collection)
         && over.zip(committed).is_none_or(|(over, entry)| over == *entry.blob.as_bytes())
 }
 
 /// Returns whether a file that is to be restored already exists as such.
-fn is_so(exact: &Exact, current: &Entry) -> bool {
+fn is_so(exact: &ExactFile, current: &Entry) -> bool {
     !current.stale && current.is_named(&exact.file) && current.blob == BlobId::of(&exact.bytes)
 }

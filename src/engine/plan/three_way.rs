@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::file_name::{self, Ending, FileName};
+use crate::domain::file_name::{self, FileExtension, FileName};
 use crate::domain::{Change, Collection, Key, Patch, Value, changes};
-use crate::format::message::{Conflict, Joined, compose_merge};
+use crate::format::message::{Conflict, MergedSide, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
 use crate::store::remote::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
 
@@ -92,8 +92,8 @@ impl CollectionMerger {
 /// Returns the positions of the two files of each collection of which both names are present.
 fn twins(files: &[FileSides]) -> Vec<[usize; 2]> {
     let at: BTreeMap<&str, usize> = files.iter().enumerate().map(|(at, file)| (&*file.name, at)).collect();
-    let yml = at.iter().filter(|(name, _)| Ending::of(name) == Ending::Yml);
-    yml.filter_map(|(name, yml)| Some([*at.get(&*file_name::twin(name)?)?, *yml])).collect()
+    let yml = at.iter().filter(|(name, _)| FileExtension::of(name) == FileExtension::Yml);
+    yml.filter_map(|(name, yml)| Some([*at.get(&*file_name::with_other_extension(name)?)?, *yml])).collect()
 }
 
 /// Returns which of its two files a side of a collection has, if any; `None` if it has both or a special entry.
@@ -135,9 +135,9 @@ impl Merger for CollectionMerger {
         conflicts.sort();
         conflicts.dedup();
         let joined =
-            Joined { revision: sides.joined, commits: sides.commits, is_restored: sides.is_restored };
+            MergedSide { revision: sides.ours, commits: sides.commits, is_restored: sides.is_restored };
         let message = compose_merge(joined, &conflicts);
-        MergeDecision { takes, message, conflicts: conflicts.len() }
+        MergeDecision { resolutions: takes, message, conflicts: conflicts.len() }
     }
 }
 
@@ -207,7 +207,7 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
         }
     }
     let names: Vec<String> = taken.iter().map(|(name, _)| name.clone()).collect();
-    let Ok(merged) = other.reverted(&Patch::new(taken)) else {
+    let Ok(merged) = other.patched_leniently(&Patch::new(taken)) else {
         // Each is valid alone, but both together are not.
         return (Resolution::Theirs, Some([names, conflicts].concat()));
     };
@@ -262,11 +262,12 @@ mod tests {
             files,
             created: created.iter().map(|it| (*it).to_owned()).collect(),
             conflicts: Vec::new(),
-            joined: Revision::new([7; 20]),
+            ours: Revision::new([7; 20]),
             commits: 1,
             is_restored: false,
         };
-        let MergeDecision { takes, message, .. } = CollectionMerger::new("collections").merge(&sides);
+        let MergeDecision { resolutions: takes, message, .. } =
+            CollectionMerger::new("collections").merge(&sides);
         (takes, crate::format::message::conflicts(&message))
     }
 

@@ -15,13 +15,13 @@ use imbl::OrdMap;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use crate::domain::file_name::Ending;
+use crate::domain::file_name::FileExtension;
 use crate::domain::{Catalog, Collection, HasCollection, Key, Revision};
 use crate::engine::memo::{Memo, SmallMemo};
 use crate::engine::pacing::{PacedFollower, Pacing};
 use crate::engine::projection::problem::{BranchRewrite, MergeConflict, Problem};
 use crate::store::BlobId;
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 
 /// A collection as it is served, with everything that an answer needs.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Entry {
     /// The collection.
     pub collection: Arc<Collection>,
     /// The ending of its file's name, which begins with the key.
-    pub ending: Ending,
+    pub ending: FileExtension,
     /// The id of the served bytes.
     pub blob: BlobId,
     /// Whether the served version is a saved file that is not committed.
@@ -47,7 +47,7 @@ impl Entry {
     pub(crate) fn of_file(collection: Arc<Collection>, file: &str, blob: BlobId) -> Self {
         Self {
             collection,
-            ending: Ending::of(file),
+            ending: FileExtension::of(file),
             blob,
             uncommitted: false,
             problem: None,
@@ -370,7 +370,7 @@ impl Projection {
 
     /// Returns how long the current turn of the writer thread has taken, if that is at least `most`. The turn is
     /// counted once, by the first caller to notice: while it lasts or at its end.
-    pub fn overdue(&self, most: Duration, reached: &Reached) -> Option<Duration> {
+    pub fn overdue(&self, most: Duration, reached: &LimitCounters) -> Option<Duration> {
         let turn = self.turn.load_full()?;
         let busy = Some(turn.since.elapsed()).filter(|busy| *busy >= most)?;
         if !turn.counted.swap(true, Ordering::Relaxed) {

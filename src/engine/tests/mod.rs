@@ -16,7 +16,7 @@ use chrono::DateTime;
 use crate::domain::{Actor, Collection, Command, Key, Patch, Revision, Value};
 use crate::engine::*;
 use crate::store::memory::MemoryJournal;
-use crate::telemetry::Reached;
+use crate::telemetry::LimitCounters;
 
 /// Time after which a test gives up waiting.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub(crate) fn options() -> Options {
             settle_patience: Duration::ZERO,
             busy_max: DEADLINE,
             clock: Arc::new(|| DateTime::UNIX_EPOCH),
-            reached: Reached::default(),
+            reached: LimitCounters::default(),
         },
         writer: WriterOptions {
             queue_len_max: 64,
@@ -47,7 +47,7 @@ pub(crate) fn options() -> Options {
             retry_wait: Duration::from_millis(1),
         },
         idempotency: Retention { time: Duration::from_secs(60), len_max: 16, bytes_max: 1 << 20 },
-        reached: Reached::default(),
+        reached: LimitCounters::default(),
         metrics: Arc::default(),
         give_back: || {},
     }

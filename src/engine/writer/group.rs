@@ -168,7 +168,7 @@ impl Group<'_> {
         let mut committed = Vec::new();
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
-                Err(StoreError::Remote(RemoteError::Unknown)) => {
+                Err(StoreError::Remote(RemoteError::OutcomeUnknown)) => {
                     answer_unknown(self.idempotency, std::mem::take(jobs), &answers, &drafts);
                     return Ok(Attempt::NothingToAppend);
                 }

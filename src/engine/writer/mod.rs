@@ -26,7 +26,7 @@ use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::{Inbox, Received};
 use crate::engine::writer::waiting::Waiting;
 use crate::store::{Journal, StoreError};
-use crate::telemetry::{Limit, chain};
+use crate::telemetry::{Limit, error_chain};
 
 /// Owns the journal and everything known about it.
 pub(crate) struct Writer {
@@ -187,7 +187,7 @@ impl Writer {
         }
         self.moves_since_maintenance = 0;
         if let Err(error) = mirror.journal.start_maintenance() {
-            tracing::warn!(error = %chain(&error), "the housekeeping of the repository failed");
+            tracing::warn!(error = %error_chain(&error), "the housekeeping of the repository failed");
         }
     }
 
@@ -261,7 +261,7 @@ impl Writer {
 
     /// Reports to the operator once that the repository can't be read, and once that it can be read again.
     fn report_read_error(&mut self, error: Option<&StoreError>) {
-        let now = error.map(|error| chain(error));
+        let now = error.map(|error| error_chain(error));
         if self.trouble == now {
             return;
         }
@@ -376,7 +376,7 @@ fn publish(projection: &Projection, idempotency: &IdempotencyStore, mirror: &mut
     if let Some(head) = mirror.snapshot().revision
         && let Err(error) = idempotency.load_commits(&mut *mirror.journal, head)
     {
-        tracing::warn!(error = %chain(&error), "which requests the new commits answer could not be read; it is tried again");
+        tracing::warn!(error = %error_chain(&error), "which requests the new commits answer could not be read; it is tried again");
     }
     let next = mirror.snapshot();
     let same = projection.snapshot().is_some_and(|current| Arc::ptr_eq(&current, next));

@@ -39,17 +39,17 @@ pub(super) fn take(
     place: usize,
     context: &Context<'_>,
 ) {
-    let wrong = |message: String| hint::glued(node).unwrap_or_else(|| node.at.fault(message));
+    let wrong = |message: String| hint::missing_colon(node).unwrap_or_else(|| node.at.fault(message));
     if !node.is_map() {
         return source
             .faults
             .push(wrong(format!("collection {place}: expected a map with `name` and `folder`")));
     }
-    let name = node.given("name").and_then(ForeignNode::as_text);
+    let name = node.get_non_null("name").and_then(ForeignNode::as_text);
     let called = name.map_or_else(|| format!("collection-{place}"), str::to_owned);
     let folder = match folder(node, context.options.keep_files) {
         Folder::Of(folder) => Ok(folder),
-        Folder::Odd(found) => Err(found.to_value().described()),
+        Folder::Odd(found) => Err(found.to_value().describe_type()),
         Folder::Skipped(why) => return source.skipped.push((called, why.to_owned())),
         Folder::Wrong => {
             return source.faults.push(wrong(format!("{called}: it has neither a `folder` nor `files`")));
@@ -58,9 +58,9 @@ pub(super) fn take(
     let Some(name) = name else {
         return source.faults.push(wrong(format!("collection {place}: it has no `name`")));
     };
-    let name_at = node.given("name").map_or(node.at, |name| name.at);
+    let name_at = node.get_non_null("name").map_or(node.at, |name| name.at);
     let (key, original) = keyed(source, name, place, name_at, context);
-    let at = node.given("folder").map_or(node.at, |folder| folder.at);
+    let at = node.get_non_null("folder").map_or(node.at, |folder| folder.at);
     let folder = match checked(folder) {
         Ok(folder) => folder,
         Err(message) => {
@@ -126,7 +126,7 @@ fn folder(node: &ForeignNode, keep_files: bool) -> Folder<'_> {
 /// Returns the folder that contains all files of a collection.
 fn common_folder(files: &ForeignNode) -> Option<String> {
     let mut folders = files.items()?.iter().map(|file| {
-        let path = inner_path(file.given("file")?.as_text()?);
+        let path = inner_path(file.get_non_null("file")?.as_text()?);
         Some(path.rsplit_once('/')?.0.to_owned())
     });
     let first = folders.next()??;
@@ -141,10 +141,13 @@ fn attributes(
     original: Option<String>,
     context: &Context<'_>,
 ) -> Vec<(String, Value)> {
-    let given = |name: &str| node.given(name).map(scalar_text);
+    let given = |name: &str| node.get_non_null(name).map(scalar_text);
     let format = format(node);
     if let Err(other) = &format {
-        let at = node.given("format").or_else(|| node.given("extension")).map_or(node.at, |format| format.at);
+        let at = node
+            .get_non_null("format")
+            .or_else(|| node.get_non_null("extension"))
+            .map_or(node.at, |format| format.at);
         source.notes.push(at.fault(format!("{key}: the format {} is left out", Value::from(other.as_str()))));
     }
     let statuses = context.is_workflow.then(statuses);
@@ -171,7 +174,7 @@ fn is_recursive(node: &ForeignNode, context: &Context<'_>) -> bool {
     let of = |i18n: Option<&ForeignNode>| {
         i18n.and_then(|i18n| i18n.get("structure")).and_then(ForeignNode::as_text).map(str::to_owned)
     };
-    let own = node.given("i18n").filter(|i18n| i18n.is_truthy());
+    let own = node.get_non_null("i18n").filter(|i18n| i18n.is_truthy());
     let structure = own.and_then(|own| of(Some(own)).or_else(|| of(context.i18n)));
     node.get("nested").is_some_and(ForeignNode::is_truthy)
         || node.get("path").and_then(ForeignNode::as_text).is_some_and(|path| path.contains('/'))
@@ -180,7 +183,11 @@ fn is_recursive(node: &ForeignNode, context: &Context<'_>) -> bool {
 
 /// Returns the format of documents, or the word for a format that does not exist here.
 fn format(node: &ForeignNode) -> Result<Option<&'static str>, String> {
-    match node.given("format").or_else(|| node.given("extension")).and_then(ForeignNode::as_text) {
+    match node
+        .get_non_null("format")
+        .or_else(|| node.get_non_null("extension"))
+        .and_then(ForeignNode::as_text)
+    {
         None => Ok(None),
         Some(word) => format_of(word).map(Some).ok_or_else(|| word.to_owned()),
     }

@@ -31,7 +31,7 @@ impl Folders {
         let Some(folder) = collection.get("media_folder").filter(|folder| is_own(folder)) else { return };
         let Ok(key) = Key::parse(&format!("{key}-media")) else { return };
         let path = inner_path(folder.as_text().unwrap_or_default()).to_owned();
-        let url = collection.given("public_folder").and_then(url);
+        let url = collection.get_non_null("public_folder").and_then(url);
         self.own.push(Folder { key, path, url, at: folder.at });
     }
 
@@ -43,10 +43,10 @@ impl Folders {
         options: &ImportOptions,
         there: &Catalog,
     ) {
-        let site = root.given("media_folder").map(|folder| Folder {
+        let site = root.get_non_null("media_folder").map(|folder| Folder {
             key: options.media_key.clone(),
             path: inner_path(folder.as_text().unwrap_or_default()).to_owned(),
-            url: root.given("public_folder").and_then(url),
+            url: root.get_non_null("public_folder").and_then(url),
             at: folder.at,
         });
         site.into_iter().chain(self.own).for_each(|folder| folder.take(source, there));

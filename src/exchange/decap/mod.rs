@@ -43,7 +43,7 @@ pub(super) fn read(
     options: &ImportOptions,
     there: &Catalog,
 ) -> Result<ImportSource, Fault> {
-    let list = match root.given("collections") {
+    let list = match root.get_non_null("collections") {
         None => &[][..],
         Some(node) => {
             node.items().ok_or_else(|| node.at.fault("`collections` is a list in Decap's configuration"))?
@@ -55,7 +55,7 @@ pub(super) fn read(
         reserved: known.values().map(Key::folded).collect(),
         known,
         is_workflow: root.get("publish_mode").and_then(ForeignNode::as_text) == Some("editorial_workflow"),
-        i18n: root.given("i18n"),
+        i18n: root.get_non_null("i18n"),
     };
     let mut source = ImportSource::default();
     let mut media = media::Folders::default();
@@ -63,10 +63,10 @@ pub(super) fn read(
         collection::take(&mut source, &mut media, node, index + 1, &context);
     }
     for (index, node) in
-        root.given("singletons").and_then(ForeignNode::items).unwrap_or_default().iter().enumerate()
+        root.get_non_null("singletons").and_then(ForeignNode::items).unwrap_or_default().iter().enumerate()
     {
         let name = node
-            .given("name")
+            .get_non_null("name")
             .and_then(ForeignNode::as_text)
             .map_or_else(|| format!("singleton-{}", index + 1), str::to_owned);
         source.skipped.push((name, "a single file has no folder".to_owned()));
@@ -102,7 +102,7 @@ fn known(list: &[Arc<ForeignNode>], there: &Catalog, keep_files: bool) -> HashMa
         named.insert(name, it.key());
         placed.entry((name, directory)).or_default().push(it.key());
     }
-    let name = |node: &Arc<ForeignNode>| Some(node.given("name")?.as_text()?.to_owned());
+    let name = |node: &Arc<ForeignNode>| Some(node.get_non_null("name")?.as_text()?.to_owned());
     let folder = |node| collection::folder_of(node, keep_files).unwrap_or_default();
     let entries: Vec<(usize, String, String)> =
         (1..).zip(list).filter_map(|(place, node)| Some((place, name(node)?, folder(node)))).collect();

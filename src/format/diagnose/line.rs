@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use crate::domain::{Value, shown};
+use crate::domain::{Value, excerpt};
 use crate::format::lookalike::{
-    MERGE_KEY, SIGNS, behind_sign, closing_quote, glued, is_name, is_odd_blank, odd_blank, typographic,
+    MERGE_KEY, SIGNS, behind_sign, closing_quote, is_name, is_odd_blank, missing_colon, odd_blank,
+    typographic,
 };
 
 /// A line and its position.
@@ -26,7 +27,7 @@ pub(crate) struct LineFault {
 
 /// A text in the quotes that it needs, for a message.
 fn quoted(text: &str) -> String {
-    Value::from(shown(text)).to_string()
+    Value::from(excerpt(text)).to_string()
 }
 
 /// Splits off leading blanks: returns their number and the rest.
@@ -48,7 +49,7 @@ fn colon(text: &str) -> Option<usize> {
 
 /// Whether the text before a colon is itself a name and a value, joined by a sign.
 fn begins_glued(text: &str) -> bool {
-    !is_name(text.trim_end()) && !text.starts_with(['"', '\'']) && glued(text).is_some()
+    !is_name(text.trim_end()) && !text.starts_with(['"', '\'']) && missing_colon(text).is_some()
 }
 
 impl<'t> SourceLine<'t> {
@@ -139,7 +140,7 @@ impl<'t> SourceLine<'t> {
     }
 
     /// The fault of this line on its own.
-    pub(crate) fn slipped(&self, text: &str) -> Option<LineFault> {
+    pub(crate) fn own_fault(&self, text: &str) -> Option<LineFault> {
         if self.says_nothing() {
             return None;
         }
@@ -182,7 +183,7 @@ impl<'t> SourceLine<'t> {
     fn dash(&self, from: usize, rest: &str) -> Option<LineFault> {
         let item = rest.strip_prefix('-')?;
         let follows = item.chars().next().is_some_and(|c| !matches!(c, ' ' | '-'));
-        let message = || format!("write a blank after the dash: `- {}`", shown(item.trim()));
+        let message = || format!("write a blank after the dash: `- {}`", excerpt(item.trim()));
         let instead = format!("{}- {}", &self.text[..from], item.trim_start());
         follows.then(|| LineFault { at: self.start + from, message: message(), instead })
     }
@@ -212,7 +213,7 @@ impl<'t> SourceLine<'t> {
         let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
         let name = rest[..end].trim_end();
         let value = behind_sign(&rest[end..]);
-        if let Some((at, message)) = glued(rest) {
+        if let Some((at, message)) = missing_colon(rest) {
             let instead = self.named(name, value, text);
             return Some(LineFault { at: self.start + from + at, message, instead });
         }
@@ -227,8 +228,12 @@ impl<'t> SourceLine<'t> {
 
     fn no_colon(&self, at: usize, name: &str, value: &str, text: &str) -> LineFault {
         let value_shown = if value.is_empty() { "…" } else { value };
-        let message =
-            format!("no colon after `{}`; write `{}: {}`", shown(name), shown(name), shown(value_shown));
+        let message = format!(
+            "no colon after `{}`; write `{}: {}`",
+            excerpt(name),
+            excerpt(name),
+            excerpt(value_shown)
+        );
         LineFault { at: self.start + at, message, instead: self.named(name, value, text) }
     }
 
@@ -257,7 +262,7 @@ impl<'t> SourceLine<'t> {
             }
             '@' | '`' | '%' | '*' => item.value(at),
             ':' if rest[1..].starts_with([' ', '\t']) => item.unquoted(from),
-            ':' => glued(text).map(|(at, message)| (from + at, message)),
+            ':' => missing_colon(text).map(|(at, message)| (from + at, message)),
             _ => None,
         }
     }
@@ -345,7 +350,7 @@ impl<'t> SourceLine<'t> {
         {
             let message = format!(
                 "each attribute stands on a line of its own, without a comma; begin a new line with `{}`",
-                shown(name.trim())
+                excerpt(name.trim())
             );
             return Some((at + before.len(), message));
         }

@@ -7,7 +7,7 @@ use crate::format::tree::Failure;
 
 /// The mistake of the line that made the parser give up.
 pub(super) fn mistake(text: &str, failure: &Failure) -> Mistake {
-    let here = SourceLine::at(text, last_line(text, failure.at.max(failure.behind)));
+    let here = SourceLine::at(text, last_line(text, failure.at.max(failure.understood_end)));
     // Checked first: if the line above is removed, any number of such lines can be read, but it is right.
     let mut near = [Some(here), here.below(text)].into_iter().flatten().filter(SourceLine::begins_attribute);
     if let Some(mistake) = near.find_map(|line| too_far(text, line)) {

@@ -41,7 +41,7 @@ impl Ending {
     }
 
     /// Whether blank lines below belong to the block scalar at the end, if there is one.
-    pub(crate) fn text(self) -> Option<bool> {
+    pub(crate) fn keeps_blank_lines(self) -> Option<bool> {
         match self {
             Self::Text { keeps_blank_lines } => Some(keeps_blank_lines),
             Self::Plain => None,

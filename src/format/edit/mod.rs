@@ -11,7 +11,7 @@
 //! A step is proven by reading its result back, once. It must be the requested collection, every
 //! other attribute must be unchanged byte for byte and in its order, no comment outside of what was
 //! replaced may be missing, and an independent reader must read the same values.
-//! [`Edited::fallback`] says whether a later step was needed, and why.
+//! [`EditedFile::fallback`] says whether a later step was needed, and why.
 
 mod below;
 mod parts;
@@ -29,7 +29,7 @@ use crate::format::edit::step::RootEdit;
 use crate::format::edit::value::style_behind;
 use crate::format::read::BYTE_ORDER_MARK;
 use crate::format::tree::Node;
-use crate::format::{Edited, read, write};
+use crate::format::{EditedFile, read, write};
 
 /// Maximum number of attributes that a reason names.
 const NAMES_SHOWN_MAX: usize = 5;
@@ -38,16 +38,16 @@ const NAMES_SHOWN_MAX: usize = 5;
 ///
 /// `old` must read as `before`.
 #[must_use]
-pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
+pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> EditedFile {
     let text = std::str::from_utf8(old).unwrap_or_default();
     let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => (BYTE_ORDER_MARK, rest),
         None => ("", text),
     };
     // A line that is added after a block scalar without a last line end would give it one.
-    let attempt = edited(text, before, after)
-        .or_else(|reason| edited(&below::ended(text).ok_or(reason)?, before, after));
-    let mut edited = attempt.unwrap_or_else(|reason| Edited {
+    let attempt = try_edit(text, before, after)
+        .or_else(|reason| try_edit(&below::ended(text).ok_or(reason)?, before, after));
+    let mut edited = attempt.unwrap_or_else(|reason| EditedFile {
         bytes: rewritten(text, after).into_bytes(),
         collection: after.clone(),
         fallback: Some(format!("{reason}, so the whole file was written anew")),
@@ -57,7 +57,7 @@ pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
 }
 
 /// Returns the text with all changes, or why they can't be made in it.
-fn edited(text: &str, before: &Collection, after: &Collection) -> Result<Edited, String> {
+fn try_edit(text: &str, before: &Collection, after: &Collection) -> Result<EditedFile, String> {
     if before.kind() != after.kind() || before.key() != after.key() {
         return Err("the kind changed".to_owned());
     }
@@ -68,8 +68,8 @@ fn edited(text: &str, before: &Collection, after: &Collection) -> Result<Edited,
     let changes = changes(Some(before), Some(after));
     let edit = Edit { source: SourceText::new(text), root: &root, after, changes: &changes };
     let whole = || changes.iter().map(|change| change.attribute.as_str()).collect::<Vec<_>>();
-    edit.taken(|change| edit.in_place(change))
-        .or_else(|| edit.taken(|_| None))
+    edit.try_apply(|change| edit.in_place(change))
+        .or_else(|| edit.try_apply(|_| None))
         .ok_or_else(|| format!("{} could not be changed in place", listed(&whole())))
 }
 
@@ -108,7 +108,7 @@ struct Edit<'a> {
 impl Edit<'_> {
     /// Returns the text with all changes, if it is proven right. Attributes that can't be changed in place are
     /// rewritten, and named in the fallback.
-    fn taken(&self, in_place: impl Fn(&Change) -> Option<RootEdit>) -> Option<Edited> {
+    fn try_apply(&self, in_place: impl Fn(&Change) -> Option<RootEdit>) -> Option<EditedFile> {
         let mut whole = RootEdit::default();
         let mut anew = Vec::new();
         for change in self.changes {
@@ -120,7 +120,7 @@ impl Edit<'_> {
         let (text, collection) = self.proven(self.splices(whole)?)?;
         let fallback = (!anew.is_empty())
             .then(|| format!("{} could not be changed in place and was written anew", listed(&anew)));
-        Some(Edited { bytes: text.into_bytes(), collection, fallback })
+        Some(EditedFile { bytes: text.into_bytes(), collection, fallback })
     }
 
     /// Makes the smallest change of an attribute.
@@ -168,12 +168,12 @@ impl Edit<'_> {
         for (name, value) in &step.added {
             let rank = self.rank(name);
             let (_, anchor) = *ranks.iter().filter(|(kept, _)| *kept <= rank).max()?;
-            match insertions.iter_mut().find(|insertion| insertion.behind == Some(anchor)) {
+            match insertions.iter_mut().find(|insertion| insertion.after == Some(anchor)) {
                 Some(insertion) => insertion.parts.push(NewPart::Member(name, value)),
                 None => {
                     let parts = vec![NewPart::Member(name, value)];
                     let style = style_behind(self.root, &entries[anchor]);
-                    insertions.push(Insertion { behind: Some(anchor), parts, style });
+                    insertions.push(Insertion { after: Some(anchor), parts, style });
                 }
             }
         }

@@ -22,7 +22,7 @@ pub(crate) enum NewPart<'v> {
 #[derive(Debug)]
 pub(crate) struct Insertion<'v> {
     /// The part after which they are inserted; `None` for before the first.
-    pub(crate) behind: Option<usize>,
+    pub(crate) after: Option<usize>,
     pub(crate) parts: Vec<NewPart<'v>>,
     /// How texts are quoted.
     pub(crate) style: Style,
@@ -76,7 +76,7 @@ impl<'t> Parts<'t> {
             _ => self.removed_from_flow(gone, added)?,
         };
         for insertion in added {
-            match insertion.behind {
+            match insertion.after {
                 Some(anchor) if self.block => splices.push(self.inserted_into_block(anchor, insertion)?),
                 Some(anchor) => splices.extend(self.inserted_into_flow(anchor, insertion, gone)?),
                 None => splices.push(self.inserted_first(insertion)?),
@@ -99,7 +99,9 @@ impl<'t> Parts<'t> {
         let lines = run.iter().map(|&at| self.source.without_lines(&self.spans[at]));
         let mut splices: Vec<Splice> = lines.collect();
         let above = run[0].checked_sub(1);
-        if let Some((above, keeps)) = above.and_then(|above| Some((above, self.endings[above].text()?))) {
+        if let Some((above, keeps)) =
+            above.and_then(|above| Some((above, self.endings[above].keeps_blank_lines()?)))
+        {
             let mut from = self.source.next_line(self.spans[above].end);
             let column = self.source.column(self.spans[run[0]].start);
             for &at in run {
@@ -176,7 +178,7 @@ impl<'t> Parts<'t> {
             let trailing = last + 1 == self.spans.len();
             if run.iter().all(|&at| self.has_own_lines(at)) {
                 splices.extend(run.iter().map(|&at| self.source.without_lines(&self.spans[at])));
-                let is_followed = added.iter().any(|insertion| insertion.behind == before);
+                let is_followed = added.iter().any(|insertion| insertion.after == before);
                 if trailing && !is_followed && self.comma(last).is_none() {
                     let comma = before.and_then(|before| self.comma(before));
                     splices.extend(comma.map(|comma| self.source.replace(comma..comma + 1, "")));

@@ -59,7 +59,7 @@ fn comments<'t>(text: &'t str, root: &Node) -> Vec<(usize, &'t str)> {
 /// Whether another reader reads the same values. For plain lines this is our own fast reader, which reads them as
 /// other readers do, at a tenth of the cost.
 fn agrees(text: &str, root: &Node) -> bool {
-    let written = read::written(root);
+    let written = read::written_attributes(root);
     match plain::attributes(text) {
         Some(seen) => seen == written,
         None => serde_yaml::from_str(text).is_ok_and(|seen| same(&seen, &Value::Map(written.into()))),

@@ -55,7 +55,7 @@ fn shorthands(root: &Node) -> impl Iterator<Item = (Shorthand, &MapEntry)> {
 }
 
 fn value_in(root: &Node, name: &str) -> Option<Value> {
-    read::written(root).into_iter().find(|(written, _)| written == name).map(|(_, value)| value)
+    read::written_attributes(root).into_iter().find(|(written, _)| written == name).map(|(_, value)| value)
 }
 
 /// A directory in its stored form.

@@ -28,7 +28,7 @@ fn int(n: i64) -> Value {
 fn patched(old: &str, patch: &[(&str, Value)]) -> (String, Option<String>) {
     let before = read(&key(), old.as_bytes()).unwrap_or_else(|fault| panic!("{old}\n{fault:?}"));
     let patch = Patch::new(patch.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    let after = before.reverted(&patch).unwrap();
+    let after = before.patched_leniently(&patch).unwrap();
     let edited = edit(old.as_bytes(), &before, &after);
     let text = String::from_utf8(edited.bytes).unwrap();
     let back = read(&key(), text.as_bytes()).unwrap_or_else(|fault| panic!("{text}\n{fault:?}"));
@@ -494,14 +494,14 @@ impl Hand {
 
     fn scalar(&mut self, value: &Value, in_flow: bool) -> String {
         let style = [Style::Plain, Style::Single, Style::Double][self.dice.roll(3) as usize];
-        scalar::written(value, style, in_flow)
+        scalar::emit_scalar(value, style, in_flow)
     }
 
     fn name(&mut self, name: &str, in_flow: bool) -> String {
         if self.dice.one_in(4) {
             self.scalar(&name.into(), in_flow)
         } else {
-            scalar::written_text(name, Style::Plain, in_flow)
+            scalar::emit_text(name, Style::Plain, in_flow)
         }
     }
 
@@ -557,7 +557,7 @@ impl Hand {
                     && text.trim() != ""
                     && text.trim_end().chars().all(|c| c == '\n' || !c.is_control())
                     && self.dice.one_in(2)
-                    && !text.contains(scalar::is_foreign) =>
+                    && !text.contains(scalar::is_forbidden) =>
             {
                 out.push_str(" |");
                 self.comment(out);

@@ -90,12 +90,12 @@ fn inside(
 fn scalar(source: SourceText<'_>, place: ValuePlace<'_>, node: &Node, style: Style, to: &Value) -> String {
     let in_flow = matches!(place, ValuePlace::Flow);
     if style != Style::Block {
-        return scalar::written(to, style, in_flow);
+        return scalar::emit_scalar(to, style, in_flow);
     }
     let header = &source.text[node.span.start..source.line_stop(node.span.start).min(node.span.end)];
     let comment = header.find('#').map_or(String::new(), |at| format!(" {}", &header[at..]));
     literal(source, node, to, &comment)
-        .unwrap_or_else(|| format!("{}{comment}", scalar::written(to, style, in_flow)))
+        .unwrap_or_else(|| format!("{}{comment}", scalar::emit_scalar(to, style, in_flow)))
 }
 
 /// Writes a text of several lines after a `|`, indented like the one that it replaces.
@@ -147,7 +147,7 @@ fn members(
     let mut insertions = Vec::new();
     if !fresh.is_empty() {
         let style = style_behind(node, &entries[last?]);
-        insertions.push(Insertion { behind: Some(last?), parts: fresh, style });
+        insertions.push(Insertion { after: Some(last?), parts: fresh, style });
     }
     splices.extend(Parts::of(source, node)?.changed(&gone, &insertions)?);
     Some(splices)
@@ -192,7 +192,7 @@ fn items(
             let fresh: Vec<_> = new[to..new_next].iter().map(NewPart::Item).collect();
             let sibling = nodes.get(at.saturating_sub(1)).and_then(Node::as_scalar);
             let style = sibling.map_or(Style::Plain, |(_, style)| style);
-            insertions.push(Insertion { behind: at.checked_sub(1), parts: fresh, style });
+            insertions.push(Insertion { after: at.checked_sub(1), parts: fresh, style });
         }
         (at, to) = (old_next + 1, new_next + 1);
     }

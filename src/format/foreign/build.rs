@@ -6,7 +6,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Marker, ScalarStyle, Tag};
 
 use super::{EXPANDED_NODES_MAX, ForeignContent, ForeignNode, Position, SOURCE_DEPTH_MAX};
-use crate::domain::shown;
+use crate::domain::excerpt;
 use crate::format::Fault;
 
 /// A list or map that has not ended yet.
@@ -38,7 +38,7 @@ pub(super) struct ForeignBuilder {
 }
 
 impl ForeignBuilder {
-    pub(super) fn take(&mut self, event: Event<'_>, start: Marker) -> Result<(), Fault> {
+    pub(super) fn on_event(&mut self, event: Event<'_>, start: Marker) -> Result<(), Fault> {
         let at = Position { line: start.line(), column: start.col() + 1 };
         match event {
             Event::DocumentStart(_) => {
@@ -141,7 +141,7 @@ fn distinct(entries: &Entries) -> Result<(), Fault> {
     let mut names = entries.iter().map(|(name, _)| name).filter(|name| !is_merge(name));
     match names.find(|name| !seen.insert(name.as_text())) {
         Some(twice) => {
-            let name = shown(twice.as_text().unwrap_or_default());
+            let name = excerpt(twice.as_text().unwrap_or_default());
             Err(twice.at.fault(format!("`{}` stands here twice; keep one", name.escape_debug())))
         }
         None => Ok(()),

@@ -2,7 +2,7 @@
 
 use saphyr_parser::Marker;
 
-use crate::domain::{Value, shown};
+use crate::domain::{Value, excerpt};
 use crate::format::foreign::{ForeignContent, ForeignNode};
 use crate::format::lookalike::{self, first_line};
 use crate::format::{Fault, diagnose};
@@ -24,11 +24,11 @@ pub(super) fn closer(text: &str, fault: Fault) -> Fault {
 
 /// The fault of a missing blank after a colon, in a text that was meant as a map, or in a name without a value in
 /// a map in brackets.
-pub(crate) fn glued(node: &ForeignNode) -> Option<Fault> {
+pub(crate) fn missing_colon(node: &ForeignNode) -> Option<Fault> {
     let bare = node.entries().filter(|(_, value)| value.is_null());
     bare.map(|(name, _)| name).chain([node]).find_map(|node| {
         let ForeignContent::Plain(text) = &node.content else { return None };
-        let (at, message) = lookalike::glued(first_line(text))?;
+        let (at, message) = lookalike::missing_colon(first_line(text))?;
         let column = node.at.column + text[..at].chars().count();
         Some(Fault { line: node.at.line, column, message })
     })
@@ -39,10 +39,10 @@ fn stray_alias(text: &str, at: Marker) -> Option<Fault> {
     let start = text.char_indices().nth(at.index()).map(|(start, _)| start)?;
     let alias = text[start..].split([' ', '\t', '\r', '\n', ',', '[', ']', '{', '}']).next()?;
     let name = alias.strip_prefix('*').filter(|name| !name.is_empty())?;
-    let name = shown(name);
+    let name = excerpt(name);
     let message = format!(
         "`*{name}` is an alias, and no `&{name}` stands above it; mend the name, or put a text in quotes: {}",
-        Value::from(shown(alias))
+        Value::from(excerpt(alias))
     );
     Some(Fault { line: at.line(), column: at.col() + 1, message })
 }
@@ -59,7 +59,7 @@ fn template(text: &str, line: usize) -> Option<Fault> {
             let column = content[..at].chars().count() + 1;
             let message = format!(
                 "this looks like a Liquid template, as Jekyll has them: {}; {REMEDY}",
-                Value::from(shown(content[at..].trim()))
+                Value::from(excerpt(content[at..].trim()))
             );
             return Some(Fault { line: number + 1, column, message });
         }

@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<Option<ForeignNode>, Fault> {
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, span)) => {
-                builder.take(event, span.start).map_err(|fault| hint::closer(text, fault))?;
+                builder.on_event(event, span.start).map_err(|fault| hint::closer(text, fault))?;
             }
             Err(error) => {
                 let unreadable = || hint::unreadable(text, *error.marker());

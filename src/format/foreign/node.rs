@@ -58,7 +58,7 @@ impl ForeignNode {
 
     /// The value of a map's entry with this name, unless it is null.
     #[must_use]
-    pub fn given(&self, name: &str) -> Option<&Self> {
+    pub fn get_non_null(&self, name: &str) -> Option<&Self> {
         self.get(name).filter(|value| !value.is_null())
     }
 
@@ -183,6 +183,6 @@ fn number(text: &str) -> Option<Number> {
     }
     let whole = text.strip_prefix('+').unwrap_or(text);
     let integer = whole.parse().map(Number::Integer).or_else(|_| whole.parse().map(Number::Unsigned)).ok();
-    let float = || Number::float(text).ok();
+    let float = || Number::parse_float(text).ok();
     integer.or_else(float)
 }

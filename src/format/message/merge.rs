@@ -59,7 +59,7 @@ fn is_attribute(name: &str) -> bool {
 
 /// The side that a merge adds to the remote's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Joined {
+pub struct MergedSide {
     /// The second parent, which has the other values.
     pub revision: Revision,
     /// The number of commits that come with it.
@@ -70,8 +70,8 @@ pub struct Joined {
 
 /// Composes the message of a merge.
 #[must_use]
-pub fn compose_merge(joined: Joined, conflicts: &[Conflict]) -> String {
-    let Joined { revision, commits, is_restored } = joined;
+pub fn compose_merge(joined: MergedSide, conflicts: &[Conflict]) -> String {
+    let MergedSide { revision, commits, is_restored } = joined;
     let commits = if commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") };
     let mut message = match is_restored {
         false => format!("Merge {commits} made here with what the remote has\n"),
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_merge_tells_what_stood_against_what() {
-        let joined = Joined { revision: Revision::new([0x41; 20]), commits: 2, is_restored: false };
+        let joined = MergedSide { revision: Revision::new([0x41; 20]), commits: 2, is_restored: false };
         let told = [attribute("posts", "name"), Conflict::File("docs/a b.txt".to_owned())];
         let message = compose_merge(joined, &told);
         assert!(message.starts_with("Merge 2 commits made here with what the remote has\n\n"), "{message}");
@@ -132,7 +132,7 @@ mod tests {
         assert!(message.contains("\nCollectory-Conflict: docs/a b.txt\n"), "{message}");
         assert!(is_merge(&message));
         assert_eq!(conflicts(&message), told);
-        let plain = compose_merge(Joined { commits: 1, is_restored: true, ..joined }, &[]);
+        let plain = compose_merge(MergedSide { commits: 1, is_restored: true, ..joined }, &[]);
         assert_eq!(plain, "Bring back 1 commit that the remote had lost\n\nCollectory-Origin: merge\n");
     }
 

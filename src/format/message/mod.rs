@@ -37,10 +37,10 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-pub use crate::format::message::merge::{Conflict, Joined, compose_merge, conflicts, is_merge};
+pub use crate::format::message::merge::{Conflict, MergedSide, compose_merge, conflicts, is_merge};
 pub use crate::format::message::parse::{EventTrailers, Message, OriginTrailer, idempotency, parse};
 
-use crate::domain::{Change, Event, Key, Reverses, Value, changes};
+use crate::domain::{Change, Event, Key, Reversal, Value, changes};
 use crate::format::turns_text;
 
 /// Maximum length of a subject, in characters, if the key leaves room.
@@ -81,7 +81,7 @@ const FINGERPRINT: &str = "Collectory-Fingerprint";
 
 /// What a commit message contains besides its events.
 #[derive(Debug, Clone, Default)]
-pub struct About<'a> {
+pub struct MessageDetails<'a> {
     /// The reason in the caller's words; any text.
     pub reason: Option<&'a str>,
     /// The id of the request; any text.
@@ -92,20 +92,20 @@ pub struct About<'a> {
     /// The collection whose file a person saved, and what that did to the file, if the commit contains such an edit
     /// (`Collectory-Origin: work-tree`). A broken file has no event; then the trailers report the edit as an event
     /// with this id. The id is `None` if nothing happened to the collection, because another file of it counts.
-    pub by_hand: Option<(&'a Key, ByHand, Option<Uuid>)>,
+    pub hand_edit: Option<(&'a Key, HandEditAction, Option<Uuid>)>,
     /// Whether the command line makes the commit (`Collectory-Origin: command`).
     pub by_command: bool,
     /// Collections that the commit deletes and whose files never were valid, so that no event can
     /// describe them; each with the id of its deletion.
-    pub unread: &'a [(Uuid, Key)],
+    pub unreadable_deletions: &'a [(Uuid, Key)],
     /// What the commit reverses: a line of the body, and the trailer `Collectory-Undoes`, or the
     /// subject `Restore posts to 9fceb02` and the trailer `Collectory-Restores`.
-    pub reverses: Option<&'a Reverses>,
+    pub reverses: Option<&'a Reversal>,
 }
 
 /// What a person's saved edit did to the file of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ByHand {
+pub enum HandEditAction {
     /// There was no file before.
     Create,
     /// There was a file before and there is one now.
@@ -114,7 +114,7 @@ pub enum ByHand {
     Delete,
 }
 
-impl ByHand {
+impl HandEditAction {
     const fn verb(self) -> &'static str {
         match self {
             Self::Create => "Create",
@@ -154,9 +154,9 @@ pub const fn action(event: &Event) -> &'static str {
 /// Composes the message of a commit with these events.
 ///
 /// The events are listed in the order of their keys. A hand edit of a broken file has no events;
-/// then only [`About::by_hand`] names the collection.
+/// then only [`MessageDetails::hand_edit`] names the collection.
 #[must_use]
-pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
+pub fn compose(events: &[(Uuid, &Event)], about: &MessageDetails<'_>) -> String {
     let mut events = events.to_vec();
     events.sort_by(|(_, one), (_, two)| one.key().cmp(two.key()));
     let mut message = subject(&events, about);
@@ -179,14 +179,14 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     message
 }
 
-fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
-    if let Some((key, what, _)) = about.by_hand {
+fn subject(events: &[(Uuid, &Event)], about: &MessageDetails<'_>) -> String {
+    if let Some((key, what, _)) = about.hand_edit {
         return format!("{} {key} by hand", what.verb());
     }
-    if let (Some(Reverses::Since(revision)), [(_, event)]) = (about.reverses, events) {
+    if let (Some(Reversal::Since(revision)), [(_, event)]) = (about.reverses, events) {
         return format!("Restore {} to {}", event.key(), &revision.to_string()[..7]);
     }
-    match (events, about.unread) {
+    match (events, about.unreadable_deletions) {
         ([], []) => "Change nothing".to_owned(),
         ([], [(_, key)]) => format!("Delete {key}"),
         ([(_, event)], []) => match event {
@@ -221,10 +221,10 @@ fn listed(head: String, names: &[String]) -> String {
 
 /// The line that says for people what is reversed. It begins the paragraph of the changes, which
 /// therefore is never empty, so that parsing can distinguish it from the reason.
-fn undone(about: &About<'_>) -> String {
+fn undone(about: &MessageDetails<'_>) -> String {
     match about.reverses {
-        Some(Reverses::Event(id)) => format!("{UNDOES_EVENT} {}\n", one_line(id)),
-        Some(Reverses::Since(revision)) => format!("{AS_IT_WAS} {revision}\n"),
+        Some(Reversal::Event(id)) => format!("{UNDOES_EVENT} {}\n", one_line(id)),
+        Some(Reversal::Since(revision)) => format!("{AS_IT_WAS} {revision}\n"),
         None => String::new(),
     }
 }
@@ -269,19 +269,19 @@ fn shortened(value: &Value) -> String {
     shown.chars().take(VALUE_CHARS_MAX - 1).chain(['…']).collect()
 }
 
-fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
+fn trailers(events: &[(Uuid, &Event)], about: &MessageDetails<'_>) -> String {
     let mut lines = Vec::new();
     let mut tell = |id: &Uuid, action: &str, key: &Key| {
         lines.push(format!("{ACTION}: {action}\n{KEY}: {key}\n{EVENT}: {id}\n"));
     };
     events.iter().for_each(|(id, event)| tell(id, action(event), event.key()));
-    about.unread.iter().for_each(|(id, key)| tell(id, DELETED, key));
-    if let (Some((key, what, Some(id))), []) = (&about.by_hand, events) {
+    about.unreadable_deletions.iter().for_each(|(id, key)| tell(id, DELETED, key));
+    if let (Some((key, what, Some(id))), []) = (&about.hand_edit, events) {
         tell(id, what.action(), key);
     }
     match about.reverses {
-        Some(Reverses::Event(id)) => lines.push(format!("{UNDOES}: {}\n", one_line(id))),
-        Some(Reverses::Since(revision)) => lines.push(format!("{RESTORES}: {revision}\n")),
+        Some(Reversal::Event(id)) => lines.push(format!("{UNDOES}: {}\n", one_line(id))),
+        Some(Reversal::Since(revision)) => lines.push(format!("{RESTORES}: {revision}\n")),
         None => {}
     }
     if let Some(id) = about.request_id.map(one_line).filter(|id| !id.is_empty()) {
@@ -292,7 +292,7 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
         lines.push(format!("{IDEMPOTENCY_KEY}: {}\n", one_line(key)));
         lines.push(format!("{FINGERPRINT}: {}\n", one_line(fingerprint)));
     }
-    if about.by_hand.is_some() {
+    if about.hand_edit.is_some() {
         lines.push(format!("{ORIGIN}: {WORK_TREE}\n"));
     } else if about.by_command {
         lines.push(format!("{ORIGIN}: {COMMAND}\n"));

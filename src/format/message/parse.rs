@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::domain::{Key, Reverses};
+use crate::domain::{Key, Reversal};
 use crate::format::message::{
     ACTION, COMMAND, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, MERGE, ORIGIN, REQUEST_ID, RESTORES, UNDOES,
     WORK_TREE,
@@ -24,7 +24,7 @@ pub struct Message {
     /// The origin of the change according to the trailers; without one it is the API.
     pub origin: Option<OriginTrailer>,
     /// What the commit reverses.
-    pub reverses: Option<Reverses>,
+    pub reverses: Option<Reversal>,
 }
 
 /// The origin of a commit by the service, according to its trailer `Collectory-Origin`.
@@ -92,10 +92,10 @@ fn origin_trailer(value: &str) -> Option<OriginTrailer> {
     }
 }
 
-fn reverses(trailers: &[Trailer]) -> Option<Reverses> {
+fn reverses(trailers: &[Trailer]) -> Option<Reversal> {
     let event = value_of(trailers, UNDOES).and_then(|id| Uuid::parse_str(id).ok());
     let since = || value_of(trailers, RESTORES).and_then(|revision| revision.parse().ok());
-    event.map(|id| Reverses::Event(id.to_string())).or_else(|| since().map(Reverses::Since))
+    event.map(|id| Reversal::Event(id.to_string())).or_else(|| since().map(Reversal::Since))
 }
 
 /// Returns the idempotency key of the request behind a commit, and the digest of the request.

@@ -49,7 +49,8 @@ fn git_trailers(message: &str) -> String {
 #[test]
 fn an_update_is_told_as_the_design_shows_it() {
     let event = updated(&posts(), &[("name", "All posts".into()), ("recursive", true.into())]);
-    let about = About { reason: Some("Mara asked"), request_id: Some("7f1c"), ..About::default() };
+    let about =
+        MessageDetails { reason: Some("Mara asked"), request_id: Some("7f1c"), ..MessageDetails::default() };
     let message = compose(&[(id(), &event)], &about);
     assert_eq!(
         message,
@@ -85,8 +86,8 @@ fn an_update_is_told_as_the_design_shows_it() {
 #[test]
 fn what_a_commit_takes_back_is_told_to_people_and_to_machines() {
     let event = updated(&posts(), &[("name", "All posts".into())]);
-    let undoes = Reverses::Event("0197a6c2".into());
-    let about = About { reason: Some("Oh"), reverses: Some(&undoes), ..About::default() };
+    let undoes = Reversal::Event("0197a6c2".into());
+    let about = MessageDetails { reason: Some("Oh"), reverses: Some(&undoes), ..MessageDetails::default() };
     let message = compose(&[(id(), &event)], &about);
     assert!(message.starts_with("Update posts: name\n\nOh\n\nUndoes 0197a6c2\nname: "), "{message}");
     assert!(
@@ -96,8 +97,8 @@ fn what_a_commit_takes_back_is_told_to_people_and_to_machines() {
     assert_eq!(parse(&message).reason.as_deref(), Some("Oh"));
 
     let same = Event::Updated { before: posts(), after: posts() };
-    let since = Reverses::Since(crate::domain::Revision::new([0x9f; 20]));
-    let about = About { reason: Some("Oh"), reverses: Some(&since), ..About::default() };
+    let since = Reversal::Since(crate::domain::Revision::new([0x9f; 20]));
+    let about = MessageDetails { reason: Some("Oh"), reverses: Some(&since), ..MessageDetails::default() };
     let message = compose(&[(id(), &same)], &about);
     assert!(message.starts_with("Restore posts to 9f9f9f9\n\nOh\n\nAs it was at 9f9f9f9f9f"), "{message}");
     assert!(message.contains("\nCollectory-Restores: 9f9f9f9f9f"), "{message}");
@@ -107,27 +108,32 @@ fn what_a_commit_takes_back_is_told_to_people_and_to_machines() {
 #[test]
 fn a_reason_is_read_back_where_there_are_no_changes_to_tell() {
     let unread = [(id(), key("posts"))];
-    let about = About { reason: Some("It was broken"), unread: &unread, ..About::default() };
+    let about = MessageDetails {
+        reason: Some("It was broken"),
+        unreadable_deletions: &unread,
+        ..MessageDetails::default()
+    };
     let message = compose(&[], &about);
     let start = "Delete posts\n\nIt was broken\n\n(no attributes)\n\nCollectory-Action: ";
     assert!(message.starts_with(start), "{message}");
     assert_eq!(parse(&message).reason.as_deref(), Some("It was broken"));
 
-    let without = compose(&[], &About { unread: &unread, ..About::default() });
+    let without =
+        compose(&[], &MessageDetails { unreadable_deletions: &unread, ..MessageDetails::default() });
     assert!(without.starts_with("Delete posts\n\nCollectory-Action: "), "{without}");
     assert_eq!(parse(&without).reason, None);
 }
 
 #[test]
 fn what_was_created_or_deleted_is_listed() {
-    let created = compose(&[(id(), &Event::Created(posts()))], &About::default());
+    let created = compose(&[(id(), &Event::Created(posts()))], &MessageDetails::default());
     assert!(
         created.starts_with(
             "Create posts\n\ntype: \"document\"\nname: \"Posts\"\n\nCollectory-Action: collection.created\n"
         ),
         "{created}"
     );
-    let deleted = compose(&[(id(), &Event::Deleted(posts()))], &About::default());
+    let deleted = compose(&[(id(), &Event::Deleted(posts()))], &MessageDetails::default());
     assert!(
         deleted.starts_with(
             "Delete posts\n\ntype: \"document\"\nname: \"Posts\"\n\nCollectory-Action: collection.deleted\n"
@@ -140,7 +146,7 @@ fn what_was_created_or_deleted_is_listed() {
 fn a_batch_tells_each_event_in_the_order_of_the_keys() {
     let renamed = updated(&posts(), &[("name", "All".into())]);
     let created = Event::Created(collection("docs", &[]));
-    let message = compose(&[(id(), &renamed), (id(), &created)], &About::default());
+    let message = compose(&[(id(), &renamed), (id(), &created)], &MessageDetails::default());
     assert_eq!(
         message,
         format!(
@@ -159,7 +165,7 @@ fn a_long_subject_says_how_much_is_left_out() {
     let events: Vec<_> =
         (0..40).map(|n| Event::Created(collection(&format!("collection-{n:02}"), &[]))).collect();
     let events: Vec<_> = events.iter().map(|event| (id(), event)).collect();
-    let message = compose(&events, &About::default());
+    let message = compose(&events, &MessageDetails::default());
     assert_eq!(
         message.lines().next(),
         Some("Change 40 collections: collection-00, collection-01, and 38 more")
@@ -167,7 +173,7 @@ fn a_long_subject_says_how_much_is_left_out() {
     let long = "k".repeat(Key::BYTES_MAX);
     let event = updated(&collection(&long, &[]), &[("name", "x".into())]);
     assert_eq!(
-        compose(&[(id(), &event)], &About::default()).lines().next(),
+        compose(&[(id(), &event)], &MessageDetails::default()).lines().next(),
         Some(&*format!("Update {long}"))
     );
 }
@@ -175,19 +181,22 @@ fn a_long_subject_says_how_much_is_left_out() {
 #[test]
 fn long_values_and_long_lists_of_changes_are_shortened() {
     let event = updated(&posts(), &[("name", "ä".repeat(500).as_str().into())]);
-    let message = compose(&[(id(), &event)], &About::default());
+    let message = compose(&[(id(), &event)], &MessageDetails::default());
     let line = message.lines().nth(2).unwrap();
     assert!(line.ends_with('…') && line.chars().count() < 2 * VALUE_CHARS_MAX, "{line}");
     let many: Vec<_> = (0..LINES_MAX + 10).map(|n| (format!("x-{n:03}"), Value::Null)).collect();
     let many = Collection::new(key("many"), Kind::Media, many).unwrap();
-    let message = compose(&[(id(), &Event::Created(Arc::new(many)))], &About::default());
+    let message = compose(&[(id(), &Event::Created(Arc::new(many)))], &MessageDetails::default());
     assert!(message.contains("\n(and 11 more lines)\n\n"), "{message}");
 }
 
 #[test]
 fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let posts = key("posts");
-    let about = About { by_hand: Some((&posts, ByHand::Edit, Some(id()))), ..About::default() };
+    let about = MessageDetails {
+        hand_edit: Some((&posts, HandEditAction::Edit, Some(id()))),
+        ..MessageDetails::default()
+    };
     let broken = compose(&[], &about);
     let told = |action: &str| {
         format!(
@@ -199,8 +208,13 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let event = EventTrailers { key: posts.clone(), action: Some(UPDATED.to_owned()), id: Some(id()) };
     assert_eq!(parse(&broken).events, [event]);
     assert_eq!(parse(&broken).origin, Some(OriginTrailer::WorkTree));
-    let gone =
-        compose(&[], &About { by_hand: Some((&posts, ByHand::Delete, Some(id()))), ..About::default() });
+    let gone = compose(
+        &[],
+        &MessageDetails {
+            hand_edit: Some((&posts, HandEditAction::Delete, Some(id()))),
+            ..MessageDetails::default()
+        },
+    );
     assert_eq!(gone, format!("Delete posts by hand{}", told("deleted")));
     let event = updated(&self::posts(), &[("name", "All".into())]);
     let message = compose(&[(id(), &event)], &about);
@@ -218,7 +232,10 @@ fn an_edit_of_comments_alone_has_the_trailers_of_an_update_and_tells_no_change()
     let event = Event::Updated { before: Arc::clone(&posts), after: Arc::clone(&posts) };
     let message = compose(
         &[(id(), &event)],
-        &About { by_hand: Some((posts.key(), ByHand::Edit, Some(id()))), ..About::default() },
+        &MessageDetails {
+            hand_edit: Some((posts.key(), HandEditAction::Edit, Some(id()))),
+            ..MessageDetails::default()
+        },
     );
     let trailers = format!(
         "Collectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: {}\nCollectory-Origin: work-tree\n",
@@ -268,8 +285,11 @@ fn no_reason_is_taken_for_more_than_a_reason_by_git() {
         ">From x",
         "Collectory-Key : other",
     ] {
-        let about =
-            About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), ..About::default() };
+        let about = MessageDetails {
+            reason: Some(reason),
+            request_id: Some("a\nSigned-off-by: q"),
+            ..MessageDetails::default()
+        };
         let message = compose(&[(id(), &Event::Created(posts()))], &about);
         let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
         assert_eq!(git_trailers(&message).trim_end(), trailers, "{message}");
@@ -314,7 +334,7 @@ proptest! {
         let value = Value::Map([(member, name.as_str().into())].into());
         let before = posts();
         let event = updated(&before, &[("name", name.chars().take(900).collect::<String>().as_str().into()), ("x-\u{2028}a", value)]);
-        let about = About { reason: Some(&reason), request_id: Some(&request), ..About::default() };
+        let about = MessageDetails { reason: Some(&reason), request_id: Some(&request), ..MessageDetails::default() };
         let message = compose(&[(id(), &event)], &about);
         let told = parse(&message);
         prop_assert_eq!(told.reason.unwrap_or_default(), one_line(&reason));

@@ -96,7 +96,7 @@ fn in_braces(grant: &Grant) -> String {
 }
 
 fn rights(grant: &Grant) -> String {
-    let rights: Vec<_> = grant.may.iter().map(|right| right.as_str()).collect();
+    let rights: Vec<_> = grant.rights.iter().map(|right| right.as_str()).collect();
     format!("[{}]", rights.join(", "))
 }
 

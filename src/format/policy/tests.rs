@@ -22,11 +22,11 @@ fn a_policy_grants_what_it_says() {
     let [mara, build] = &tokens[..] else { panic!("{tokens:?}") };
     assert_eq!(mara.actor, Actor::new("Mara", "mara@example.org"));
     assert!(mara.secret_hash.digits().starts_with("9f86d0"));
-    assert!(mara.may_to_all(Right::Write) && !mara.may(Right::Audit));
+    assert!(mara.has_right_for_all(Right::Write) && !mara.has_right(Right::Audit));
     assert_eq!(build.actor, Actor::new("The build", "The-build@localhost"));
-    let covers = |text: &str| build.may_to(Right::Read, &Key::parse(text).unwrap());
+    let covers = |text: &str| build.has_right_for(Right::Read, &Key::parse(text).unwrap());
     assert_eq!(
-        (covers("a"), covers("b-x"), covers("c"), build.may(Right::Write)),
+        (covers("a"), covers("b-x"), covers("c"), build.has_right(Right::Write)),
         (true, true, false, false)
     );
     assert_eq!(read(b"tokens: []"), Ok(Vec::new()));
@@ -44,17 +44,20 @@ fn further_grants_have_keys_of_their_own() {
         "    may: [read, audit]\n    keys: [\"*\"]\n    grants:\n      - {may: [write], keys: [\"blog-*\"]}\n    expires: 2027-03-01\n",
     );
     let key = |text| Key::parse(text).unwrap();
-    assert!(token.may_to_all(Right::Audit) && token.may_to(Right::Write, &key("blog-a")));
-    assert!(!token.may_to(Right::Write, &key("posts")));
+    assert!(token.has_right_for_all(Right::Audit) && token.has_right_for(Right::Write, &key("blog-a")));
+    assert!(!token.has_right_for(Right::Write, &key("posts")));
     assert_eq!(token.expires, Some(Expiry::parse("2027-03-01").unwrap()));
-    assert!(one("    grants: [{may: [write], keys: [a]}]\n").may(Right::Write), "`may` need not be there");
+    assert!(
+        one("    grants: [{may: [write], keys: [a]}]\n").has_right(Right::Write),
+        "`may` need not be there"
+    );
 }
 
 /// A reader may see a file that is only partly written.
 #[test]
 fn a_file_that_is_cut_short_between_two_lines_never_grants_more() {
     let grants = ["write", "audit"].map(|right| Grant {
-        may: vec![Right::parse(right).unwrap()],
+        rights: vec![Right::parse(right).unwrap()],
         keys: vec![KeyPattern::parse("blog-*").unwrap()],
     });
     let altered = NewToken { grants: [vec![Grant::everything()], grants.to_vec()].concat(), ..token("B") };
@@ -75,7 +78,7 @@ fn a_file_that_is_cut_short_between_two_lines_never_grants_more() {
 #[test]
 fn rights_without_keys_are_for_none() {
     let token = one("    may: [read, write]\n");
-    assert!(!token.may(Right::Read) && token.grants[0].is_empty());
+    assert!(!token.has_right(Right::Read) && token.grants[0].is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Positions of violations of the domain's rules in a file, and messages that fit what is written there.
 
-use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, shown};
-use crate::format::lookalike::{first_line, glued, suspect};
+use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, excerpt};
+use crate::format::lookalike::{first_line, missing_colon, suspect};
 use crate::format::scalar::Style;
 use crate::format::tree::{FaultAt, Node};
 use crate::format::{scalar, tree};
@@ -71,7 +71,7 @@ pub(crate) fn commented(text: &str, node: &Node) -> Option<(usize, String)> {
         if is_text && sign.ends_with([':', '-']) {
             let message = format!(
                 "a text that begins with `#` needs quotes: {}; without them it is a comment",
-                Value::from(shown(value))
+                Value::from(excerpt(value))
             );
             return Some((at + line.find('#')?, message));
         }
@@ -90,21 +90,21 @@ fn dashed(violation: &Violation, node: &Node) -> Option<String> {
     violation
         .message
         .starts_with("expected a list")
-        .then(|| format!("write a blank after the dash: `- {}`", shown(item)))
+        .then(|| format!("write a blank after the dash: `- {}`", excerpt(item)))
 }
 
 /// The offset and message for a text that was meant as a map but has no blank after a colon.
 fn glued_text(violation: &Violation, node: &Node) -> Option<(usize, String)> {
     let (text, style) = node.as_scalar()?;
     let is_map = style == Style::Plain && violation.message.starts_with("expected a map");
-    is_map.then(|| glued(first_line(text))).flatten()
+    is_map.then(|| missing_colon(first_line(text))).flatten()
 }
 
 /// The fault of `{name:value}`: without a blank after the colon, all of it is a name without a value.
 fn glued_name(entry: &tree::MapEntry) -> Option<FaultAt> {
     let (text, style) = entry.key.as_scalar()?;
     let has_none = style == Style::Plain && entry.value.span.is_empty();
-    let (at, message) = has_none.then(|| glued(text)).flatten()?;
+    let (at, message) = has_none.then(|| missing_colon(text)).flatten()?;
     Some(FaultAt { at: entry.key.span.start + at, message })
 }
 

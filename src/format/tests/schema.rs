@@ -151,7 +151,7 @@ fn the_schema_and_the_reader_of_files_agree() {
 /// All that `collectory check` reports of a file: what can't be read, and what it lacks although it is served.
 fn problems(text: &str) -> Vec<Fault> {
     let read = format::read(&key(), text.as_bytes());
-    read.map_or_else(|faults| faults, |collection| format::lacking(&collection, text.as_bytes()))
+    read.map_or_else(|faults| faults, |collection| format::missing_status_names(&collection, text.as_bytes()))
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, ScalarStyle, Span};
 
-use crate::domain::{VALUE_DEPTH_MAX, shown};
+use crate::domain::{VALUE_DEPTH_MAX, excerpt};
 use crate::format::lookalike::{MERGE_KEY, braces};
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent};
@@ -32,7 +32,7 @@ pub(crate) struct TreeBuilder<'t> {
     pub(crate) root: Option<Node>,
     documents: usize,
     /// The end of the last scalar, bracket or brace.
-    behind: usize,
+    last_end: usize,
     /// The end of the text that was parsed beyond doubt.
     understood: usize,
     pub(crate) faults: Vec<FaultAt>,
@@ -47,7 +47,7 @@ impl<'t> TreeBuilder<'t> {
             stack: Vec::new(),
             root: None,
             documents: 0,
-            behind: 0,
+            last_end: 0,
             understood: 0,
             faults: Vec::new(),
         }
@@ -66,7 +66,7 @@ impl<'t> TreeBuilder<'t> {
     pub(crate) fn failure(&self, character: usize) -> Failure {
         let mut open = self.stack.iter().rev().map(|open| &open.node);
         let open = open.find(|node| node.layout() == Some(Layout::Flow)).map(|node| node.span.start);
-        Failure { at: self.byte(character), behind: self.understood, open }
+        Failure { at: self.byte(character), understood_end: self.understood, open }
     }
 
     fn note(&mut self, at: usize, message: impl Into<String>) {
@@ -80,7 +80,7 @@ impl<'t> TreeBuilder<'t> {
     }
 
     /// Handles the next event; returns false if reading can't continue.
-    pub(crate) fn take(&mut self, event: Event<'_>, span: Span) -> bool {
+    pub(crate) fn on_event(&mut self, event: Event<'_>, span: Span) -> bool {
         let at = self.byte(span.start.index());
         match event {
             Event::DocumentStart(_) => {
@@ -90,7 +90,7 @@ impl<'t> TreeBuilder<'t> {
             Event::Alias(_) => {
                 self.note(at, ALIAS);
                 let end = self.byte(span.end.index()).max(at);
-                self.behind = end;
+                self.last_end = end;
                 self.place(Node {
                     span: at..end,
                     content: NodeContent::Scalar(String::new(), Style::Double),
@@ -106,7 +106,7 @@ impl<'t> TreeBuilder<'t> {
                     );
                 }
                 let scalar = self.scalar(at, self.byte(span.end.index()), text.into_owned(), style);
-                self.behind = scalar.span.end;
+                self.last_end = scalar.span.end;
                 // An unquoted text may have continued over lines that were not meant to belong to it.
                 self.understood = match style {
                     ScalarStyle::Plain => scalar.span.start,
@@ -157,7 +157,7 @@ impl<'t> TreeBuilder<'t> {
             false => Layout::Block,
         };
         if layout == Layout::Flow {
-            self.behind = at + 1;
+            self.last_end = at + 1;
         }
         self.stack.push(Open { node: Node { span: at..at, content: content(layout) }, key: None });
         true
@@ -169,9 +169,9 @@ impl<'t> TreeBuilder<'t> {
         };
         if node.layout() == Some(Layout::Flow) {
             let at = self.next();
-            self.behind = at + usize::from(self.text[at..].starts_with(['}', ']']));
+            self.last_end = at + usize::from(self.text[at..].starts_with(['}', ']']));
         }
-        node.span.end = self.behind.max(node.span.start);
+        node.span.end = self.last_end.max(node.span.start);
         let twice = repeated(node.entries());
         self.faults.extend(twice);
         self.place(node);
@@ -230,7 +230,8 @@ impl<'t> TreeBuilder<'t> {
         let (span, style) = match style {
             ScalarStyle::Plain if text.is_empty() => {
                 // A missing name is reported at its colon.
-                let at = if self.wants_name() && self.text[at..].starts_with(':') { at } else { self.behind };
+                let at =
+                    if self.wants_name() && self.text[at..].starts_with(':') { at } else { self.last_end };
                 (at..at, Style::Plain)
             }
             ScalarStyle::Plain => (at..at + self.text[at..end.max(at)].trim_end().len(), Style::Plain),
@@ -305,7 +306,7 @@ impl<'t> TreeBuilder<'t> {
     /// The position of what follows the last scalar or bracket, after any indicators and comments: a
     /// closing bracket, or the `|` or `>` of a block scalar.
     fn next(&self) -> usize {
-        let mut at = self.behind;
+        let mut at = self.last_end;
         loop {
             let rest = &self.text[at..];
             let skipped =
@@ -349,7 +350,7 @@ fn repeated(entries: &[MapEntry]) -> Vec<FaultAt> {
     twice
         .map(|pair| FaultAt {
             at: pair[1].key.span.start,
-            message: format!("`{}` stands here twice; keep one", shown(pair[1].name()).escape_debug()),
+            message: format!("`{}` stands here twice; keep one", excerpt(pair[1].name()).escape_debug()),
         })
         .collect()
 }

@@ -83,7 +83,7 @@ pub(crate) struct Failure {
     /// The byte at which the parser noticed the error.
     pub(crate) at: usize,
     /// The end of the text that was parsed beyond doubt.
-    pub(crate) behind: usize,
+    pub(crate) understood_end: usize,
     /// The innermost bracket that is open at that byte.
     pub(crate) open: Option<usize>,
 }
@@ -153,7 +153,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         let (more, failure) = match event {
-            Ok((event, span)) => (builder.take(event, span), None),
+            Ok((event, span)) => (builder.on_event(event, span), None),
             Err(error) => (false, Some(builder.failure(error.marker().index()))),
         };
         if !more {

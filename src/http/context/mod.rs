@@ -17,7 +17,7 @@ use crate::http::context::webhooks::Webhooks;
 use crate::http::metrics::Metrics;
 use crate::http::notice_secret::NoticeSecret;
 use crate::shutdown::Shutdown;
-use crate::telemetry::{AccessLog, Reached};
+use crate::telemetry::{AccessLog, LimitCounters};
 
 /// Everything that answers are made from; see [`Routes`](crate::http::Routes).
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub struct AnswerOptions {
 #[derive(Debug, Default)]
 pub struct Telemetry {
     /// How often a limit was reached.
-    pub reached: Reached,
+    pub reached: LimitCounters,
     /// Counts requests, if metrics are collected.
     pub metrics: Option<Arc<Metrics>>,
     /// Logs a line for each request, if there is an access log.

@@ -170,18 +170,18 @@ impl Policy {
             return Err(denial(right, of));
         }
         let allowed = Allowed::by(token.actor.clone());
-        if rights.iter().all(|&right| token.may_to_all(right)) {
+        if rights.iter().all(|&right| token.has_right_for_all(right)) {
             return Ok(allowed);
         }
         // This also applies to an action on one key, because its answer may name other keys.
-        Ok(allowed.with_visibility(move |key| rights.iter().all(|&right| token.may_to(right, key))))
+        Ok(allowed.with_visibility(move |key| rights.iter().all(|&right| token.has_right_for(right, key))))
     }
 }
 
 impl Authorizer for Policy {
     fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
         let identity = self.entry(head).map(|Entry { token, since }| Identity {
-            may_write: token.may(Right::Write),
+            may_write: token.has_right(Right::Write),
             policy_generation: since,
             ..Identity::new(token.actor.clone(), Arc::clone(&token.grants))
         });

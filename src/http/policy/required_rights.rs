@@ -51,9 +51,9 @@ pub(crate) fn required_rights(action: Action<'_>) -> (&'static [Right], Required
 /// Returns the first required right that the token lacks.
 pub(crate) fn missing_right(token: &Token, rights: &[Right], of: RequiredKeys<'_>) -> Option<Right> {
     let has = |right| match of {
-        RequiredKeys::Any => token.may(right),
-        RequiredKeys::Key(key) | RequiredKeys::Hidden(key) => token.may_to(right, key),
-        RequiredKeys::Nothing => token.may_to_all(right),
+        RequiredKeys::Any => token.has_right(right),
+        RequiredKeys::Key(key) | RequiredKeys::Hidden(key) => token.has_right_for(right, key),
+        RequiredKeys::Nothing => token.has_right_for_all(right),
     };
     rights.iter().copied().find(|&right| !has(right))
 }

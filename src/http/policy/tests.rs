@@ -36,7 +36,7 @@ fn token(line: &str) -> Option<Token> {
 fn grant(text: &str) -> Option<Grant> {
     let (rights, keys) = text.split_once(':')?;
     Some(Grant {
-        may: rights.split(',').map(Right::parse).collect::<Option<_>>()?,
+        rights: rights.split(',').map(Right::parse).collect::<Option<_>>()?,
         keys: keys.split_terminator(',').map(|pattern| KeyPattern::parse(pattern).unwrap()).collect(),
     })
 }

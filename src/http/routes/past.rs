@@ -210,7 +210,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 fn granted(grant: &Grant) -> Value {
-    let may: Vec<_> = grant.may.iter().map(|right| right.as_str()).collect();
+    let may: Vec<_> = grant.rights.iter().map(|right| right.as_str()).collect();
     let keys: Vec<_> = grant.keys.iter().map(KeyPattern::as_str).collect();
     json!({"may": may, "keys": keys})
 }

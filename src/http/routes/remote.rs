@@ -42,7 +42,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         }
     };
     let Some(remote) = shared.map(|shared| &shared.remote) else { return Err(no_remote()) };
-    remote.look();
+    remote.request_poll();
     if let Some(revision) = revision_in(&sent) {
         let (remote, projection) = (remote.clone(), call.context.projection.clone());
         call.context.shutdown.spawn(async move { look_for(&remote, &projection, revision).await });
@@ -75,8 +75,8 @@ async fn decide(call: &Call<'_>, decision: Decision) -> Result<Reply, ApiError> 
         | RemoteError::Lagging
         | RemoteError::Pending => SubmitError::RemoteUnreachable.into(),
         RemoteError::Refused(why) => SubmitError::RemoteRefused { why }.into(),
-        RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() }.into(),
-        RemoteError::KeepsMoving => ApiError::lost_races(error.to_string()),
+        RemoteError::OutcomeUnknown => SubmitError::OutcomeUnknown { events: Vec::new() }.into(),
+        RemoteError::LostRaces => ApiError::lost_races(error.to_string()),
         RemoteError::Stopped(_) | RemoteError::FarAhead { .. } => {
             ApiError::new(Code::CONFLICT, error.to_string())
         }

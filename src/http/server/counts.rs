@@ -8,19 +8,19 @@ use hyper::header::{HeaderMap, HeaderValue};
 
 use crate::http::server::Answers;
 use crate::http::server::refusal::Refusal;
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 
 /// Counts limits that were reached, and requests that the routes never saw.
 #[derive(Clone)]
 pub(crate) struct Counts {
-    reached: Reached,
+    reached: LimitCounters,
     refused: Arc<Refused>,
 }
 
 type Refused = dyn Fn(Option<(&Method, &HeaderMap)>, &Refusal) -> Option<HeaderValue> + Send + Sync;
 
 impl Counts {
-    pub(crate) fn new(reached: Reached, answers: &impl Answers) -> Self {
+    pub(crate) fn new(reached: LimitCounters, answers: &impl Answers) -> Self {
         let answers = answers.clone();
         let refused = move |head: Option<(&Method, &HeaderMap)>, refusal: &Refusal| {
             answers.refused(head, refusal.status(), refusal.body().len())

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::config::Listen;
+use crate::config::ListenAddress;
 
 /// The mode of a Unix socket: its owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
@@ -81,12 +81,12 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    pub(crate) async fn bind(listen: &Listen) -> io::Result<Self> {
+    pub(crate) async fn bind(listen: &ListenAddress) -> io::Result<Self> {
         let tcp = match listen {
-            Listen::Address(address) => TcpListener::bind(address).await?,
-            Listen::Name(host, port) => TcpListener::bind((host.as_str(), *port)).await?,
-            Listen::Port(port) => every_address(*port).await?,
-            Listen::Unix(path) => return socket(path).await,
+            ListenAddress::Address(address) => TcpListener::bind(address).await?,
+            ListenAddress::Name(host, port) => TcpListener::bind((host.as_str(), *port)).await?,
+            ListenAddress::Port(port) => every_address(*port).await?,
+            ListenAddress::Unix(path) => return socket(path).await,
         };
         Ok(Self::Tcp(tcp))
     }

@@ -45,7 +45,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use warp::reply::Response;
 
-use crate::config::{Limits, Listen};
+use crate::config::{Limits, ListenAddress};
 use crate::http::header::is_host;
 pub use crate::http::server::connection::ClientConnection;
 pub(crate) use crate::http::server::connection::network;
@@ -57,7 +57,7 @@ use crate::http::server::refusal::Refusal;
 pub use crate::http::server::tls::{Tls, TlsError};
 use crate::http::server::wire::{Stream, Wire};
 use crate::shutdown::Shutdown;
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 
 /// Maximum connections that receive a 503 at one time, further limited to half the number of connections served.
 /// Any more are closed unanswered, so that refusing costs less than serving, in open files too.
@@ -85,7 +85,7 @@ pub struct Server {
 #[error("cannot listen on {listen}{}", hint(source))]
 pub struct BindError {
     /// The requested address.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// The operating system's error.
     pub source: io::Error,
 }
@@ -106,7 +106,7 @@ impl Server {
     /// # Errors
     ///
     /// Fails if the address cannot be bound. The error names the address and the reason.
-    pub async fn bind(listen: &Listen) -> Result<Self, BindError> {
+    pub async fn bind(listen: &ListenAddress) -> Result<Self, BindError> {
         let listener = Listener::bind(listen).await;
         Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
     }
@@ -116,7 +116,7 @@ impl Server {
     /// # Errors
     ///
     /// Fails if the socket cannot be listened on.
-    pub fn on(socket: Socket, listen: &Listen) -> Result<Self, BindError> {
+    pub fn on(socket: Socket, listen: &ListenAddress) -> Result<Self, BindError> {
         let listener = Listener::passed_on(socket);
         Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
     }
@@ -148,7 +148,7 @@ impl Server {
         self,
         answers: A,
         limits: &Limits,
-        reached: &Reached,
+        reached: &LimitCounters,
         shutdown: &Shutdown,
     ) {
         let tls = self.tls.clone();
@@ -221,7 +221,7 @@ struct Connections<A> {
 }
 
 impl<A: Answers> Connections<A> {
-    fn new(answers: A, limits: Limits, reached: Reached, shutdown: Shutdown) -> Self {
+    fn new(answers: A, limits: Limits, reached: LimitCounters, shutdown: Shutdown) -> Self {
         let counts = Counts::new(reached, &answers);
         let connections_max = limits.requests.connections_max;
         let mut http = http1::Builder::new();

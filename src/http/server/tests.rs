@@ -16,7 +16,7 @@ struct Running {
     shutdown: Shutdown,
     held: mpsc::UnboundedReceiver<()>,
     release: Arc<Semaphore>,
-    reached: Reached,
+    reached: LimitCounters,
 }
 
 impl Answers for BoxedFilter<(Response,)> {
@@ -56,7 +56,7 @@ async fn start_with(change: impl FnOnce(&mut Limits)) -> Running {
     let (server, address) = local().await;
     let shutdown = Shutdown::new();
     let inside = shutdown.clone();
-    let reached = Reached::default();
+    let reached = LimitCounters::default();
     let counts = reached.clone();
     shutdown.spawn(async move { server.serve(routes, &limits, &counts, &inside).await });
     Running { address, shutdown, held, release, reached }
@@ -278,7 +278,7 @@ async fn whoever_looks_something_up_hears_that_the_client_has_ended_the_connecti
     let shutdown = Shutdown::new();
     let inside = shutdown.clone();
     shutdown.spawn(async move {
-        server.serve(AtTheEnd(ends), &Limits::DEFAULT, &Reached::default(), &inside).await;
+        server.serve(AtTheEnd(ends), &Limits::DEFAULT, &LimitCounters::default(), &inside).await;
     });
     let mut half = TcpStream::connect(address).await.unwrap();
     half.write_all(LAST_GET).await.unwrap();
@@ -365,7 +365,7 @@ async fn a_socket_is_for_its_owner_and_group_and_takes_the_place_of_a_dead_one()
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    let listen = Listen::Unix(path.clone());
+    let listen = ListenAddress::Unix(path.clone());
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = Server::bind(&listen).await.unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);

@@ -16,7 +16,7 @@ use crate::engine::{BranchRewrite, RemovedEvent};
 use crate::http::browser::cors::Cors;
 use crate::http::testing::{Hook, TestService, entry, problem, snapshot};
 use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 
 #[tokio::test]
 async fn whoever_asks_whether_the_process_lives_asks_for_no_revision() {
@@ -137,7 +137,7 @@ async fn readiness_says_that_writes_wait() {
     let served = TestService::with(|context| context.settings.limits.writes.writer_busy_ms_max = 60_000);
     served.projection.note_busy(Some(std::time::Instant::now()));
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null());
-    let reached = Reached::default();
+    let reached = LimitCounters::default();
     let counts = reached.clone();
     let served = TestService::with(|context| {
         context.telemetry.reached = counts;

@@ -1,7 +1,7 @@
 //! Invalid input gets a clear answer and changes nothing.
 
 use crate::http::testing::TestService;
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::{Limit, LimitCounters};
 
 const JSON_API: &str = "application/vnd.api+json";
 const MEDIA: &str = r#"{"data":{"type":"media-collection","id":"new"}}"#;
@@ -232,7 +232,7 @@ async fn headers_that_can_not_be_understood_are_refused() {
 
 #[tokio::test]
 async fn what_is_too_much_is_refused_by_name() {
-    let reached = Reached::default();
+    let reached = LimitCounters::default();
     let counts = reached.clone();
     let served = TestService::with(|context| {
         context.telemetry.reached = counts;

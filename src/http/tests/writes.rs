@@ -141,7 +141,7 @@ async fn the_hook_is_told_what_is_about_to_happen() {
                 format!("create {key:?} {:?}", content.map(|it| it.attributes().len()))
             }
             Action::Update { key, content } => {
-                format!("update {key} {:?}", content.map(|it| it.written().len()))
+                format!("update {key} {:?}", content.map(|it| it.attributes().len()))
             }
             Action::Delete { key } => format!("delete {key}"),
             Action::ReadOpenApi => "read openapi".to_owned(),

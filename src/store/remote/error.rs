@@ -17,13 +17,13 @@ pub enum RemoteError {
     Refused(String),
     /// The remote received some or all of the commits and has not reported the outcome.
     #[error("the remote has not said whether it took the commits")]
-    Unknown,
+    OutcomeUnknown,
     /// Nothing was sent, because the outcome of an earlier push is still unknown.
     #[error("what became of an earlier write is not known yet")]
     Pending,
     /// Other instances won the race on every attempt.
     #[error("the branch keeps moving, try again")]
-    KeepsMoving,
+    LostRaces,
     /// An operator must first decide what becomes of the branch.
     #[error("{0}")]
     Stopped(String),

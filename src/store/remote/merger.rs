@@ -35,7 +35,7 @@ pub struct Sides {
     /// The paths of other files that both sides have changed in different ways.
     pub conflicts: Vec<String>,
     /// The local head.
-    pub joined: Revision,
+    pub ours: Revision,
     /// The number of commits that `joined` brings.
     pub commits: usize,
     /// Whether the remote once had these commits and lost them.
@@ -57,7 +57,7 @@ pub enum Resolution {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeDecision {
     /// The resolution of each file, in the order of [`Sides::files`].
-    pub takes: Vec<Resolution>,
+    pub resolutions: Vec<Resolution>,
     /// The message of the merge commit.
     pub message: String,
     /// The number of conflicts that the message lists.

@@ -129,7 +129,7 @@ impl Histogram {
 
     /// Returns the number of recorded values.
     #[must_use]
-    pub fn times(&self) -> u64 {
+    pub fn sample_count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
@@ -157,7 +157,7 @@ mod tests {
         [1, 2, 3, 1_000].into_iter().for_each(|value| histogram.count(value));
         let counted: Vec<_> = histogram.buckets().into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counted, [(1.0, 1), (2.0, 1), (4.0, 1), (f64::INFINITY, 1)]);
-        assert_eq!((histogram.times(), histogram.sum()), (4, 1_006.0));
+        assert_eq!((histogram.sample_count(), histogram.sum()), (4, 1_006.0));
     }
 
     #[test]

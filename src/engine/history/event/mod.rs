@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Actor, Change, Key, Reverses, Revision};
+use crate::domain::{Actor, Change, Key, Reversal, Revision};
 use crate::engine::memo::Memo;
 use crate::format::Fault;
 
@@ -138,7 +138,7 @@ pub struct EventMessage {
     /// The id of the request that asked for it.
     pub request_id: Option<String>,
     /// What it undoes or restores.
-    pub reverses: Option<Reverses>,
+    pub reverses: Option<Reversal>,
 }
 
 /// What an event did to the attributes.

@@ -24,7 +24,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::projection::PublishedHead;
 use crate::store::signature::SignatureChecker;
 use crate::store::{Archive, StoreError};
-use crate::telemetry::{Reached, chain};
+use crate::telemetry::{LimitCounters, error_chain};
 
 /// The note beside the repository that stores the index.
 const NOTE: &str = "history-index";
@@ -64,7 +64,7 @@ pub struct Options {
     /// The metrics that count new commits.
     pub metrics: Arc<Metrics>,
     /// Counts how often a limit is reached.
-    pub reached: Reached,
+    pub reached: LimitCounters,
     /// Called by the follower thread after it has read the history for the first time; does nothing by default.
     pub give_back: fn(),
 }
@@ -91,7 +91,7 @@ impl Options {
             known_key: Arc::new(|_| None),
             checker: SignatureChecker::default(),
             metrics: Arc::default(),
-            reached: Reached::default(),
+            reached: LimitCounters::default(),
             give_back: || {},
         }
     }
@@ -293,7 +293,7 @@ impl Follower {
         let index = builder.as_ref().map(|builder| Arc::new(builder.index.clone()));
         let cut_off = builder.as_ref().and_then(|builder| builder.cut_off.clone());
         let trouble = outcome.err().map(|error| -> Arc<str> {
-            let error = chain(&error);
+            let error = error_chain(&error);
             tracing::error!(error, "the history can't be read; what was read last is shown");
             error.into()
         });
@@ -389,7 +389,7 @@ fn open(shared: &Arc<SharedHistory>, kept: &mut u32) -> Result<IndexBuilder, Sto
         Ok(None) => Index::default(),
         Err(error) => {
             tracing::warn!(
-                error = chain(&error),
+                error = error_chain(&error),
                 "the kept index of the history can't be read, it is made anew"
             );
             Index::default()
@@ -422,7 +422,7 @@ fn keep(shared: &SharedHistory, index: &Index, kept: &mut u32) {
     *kept = index.len();
     if let Err(error) = shared.archive.write_cached(NOTE, &persist::write(index, &fingerprint)) {
         tracing::warn!(
-            error = chain(&error),
+            error = error_chain(&error),
             "the index of the history can't be kept; the next start reads it again"
         );
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use crate::domain::file_name::{self, Ending};
+use crate::domain::file_name::{self, FileExtension};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::message::{self, OriginTrailer};
 use crate::store::{CommitChanges, FileChange, StoreError, TreeEntry};
@@ -277,14 +277,14 @@ impl IndexBuilder {
     /// Returns the effective file of a key, given the effective file before and the changes since.
     fn follow(&mut self, key: &Key, before: Option<Version>, named: Named) -> Option<Version> {
         let at = |ending| before.filter(|it| it.ending == ending).map(|it| it.entry);
-        let old = [at(Ending::Yaml), at(Ending::Yml).or_else(|| self.twins.get(key).copied())];
+        let old = [at(FileExtension::Yaml), at(FileExtension::Yml).or_else(|| self.twins.get(key).copied())];
         let [yaml, yml] = [named[0].unwrap_or(old[0]), named[1].unwrap_or(old[1])];
         match (yaml, yml) {
             (Some(_), Some(twin)) => self.twins.insert(key.clone(), twin),
             (Some(_), None) | (None, _) => self.twins.remove(key),
         };
-        let yaml = yaml.map(|entry| Version { ending: Ending::Yaml, entry });
-        yaml.or_else(|| yml.map(|entry| Version { ending: Ending::Yml, entry }))
+        let yaml = yaml.map(|entry| Version { ending: FileExtension::Yaml, entry });
+        yaml.or_else(|| yml.map(|entry| Version { ending: FileExtension::Yml, entry }))
     }
 }
 
@@ -336,7 +336,7 @@ impl SharedHistory {
         let of_key = |FileChange { name, after, .. }: FileChange| {
             let (stem, ending) = file_name::split(&name)?;
             let mut named = Named::default();
-            named[usize::from(ending == Ending::Yml)] = Some(after);
+            named[usize::from(ending == FileExtension::Yml)] = Some(after);
             Some((self.key(stem)?, named))
         };
         let mut found: Vec<(Key, Named)> = changes.into_iter().filter_map(of_key).collect();

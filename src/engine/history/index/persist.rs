@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::file_name::Ending;
+use crate::domain::file_name::FileExtension;
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin};
 use crate::engine::history::index::forks::Fork;
@@ -146,8 +146,8 @@ fn origin(tag: u8) -> Option<Origin> {
 fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
     let Some(Version { ending, entry }) = version else { return out.push(0) };
     let ending = match ending {
-        Ending::Yaml => 1,
-        Ending::Yml => 2,
+        FileExtension::Yaml => 1,
+        FileExtension::Yml => 2,
     };
     match entry {
         TreeEntry::File(blob) => {
@@ -167,7 +167,7 @@ fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
 )]
 fn version(from: &mut Reader<'_>) -> Option<Option<Version>> {
     let tag = from.byte()?;
-    let ending = if tag % 2 == 1 { Ending::Yaml } else { Ending::Yml };
+    let ending = if tag % 2 == 1 { FileExtension::Yaml } else { FileExtension::Yml };
     let entry = match tag {
         0 => return Some(None),
         1 | 2 => TreeEntry::File(BlobId::new(from.array()?)),

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::domain::file_name::Ending;
+use crate::domain::file_name::FileExtension;
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, Origin};
 use crate::store::TreeEntry;
@@ -45,7 +45,7 @@ pub(crate) struct EventRow {
 /// The effective file of a key in a commit: `.yaml`, or `.yml` where there is no `.yaml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
-    pub(crate) ending: Ending,
+    pub(crate) ending: FileExtension,
     /// The tree entry with this name.
     pub(crate) entry: TreeEntry,
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::file_name::{self, Ending};
+use crate::domain::file_name::{self, FileExtension};
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
 use crate::engine::history::past::as_of::AsOf;
@@ -86,7 +86,7 @@ impl View {
         if let Some(past) = self.known_as_of(revision) {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
-        let is_wanted = |name: &str| file_name::is_of(name, key);
+        let is_wanted = |name: &str| file_name::belongs_to_key(name, key);
         let files = self.shared.counting(revision, &is_wanted)?;
         let moment = (revision, self.time_of(revision)?);
         let mut entries = BTreeMap::new();
@@ -144,7 +144,7 @@ impl View {
         let file = committed(version.name(key), content);
         let beside = twin.map(|_| {
             // It is not read, because it is not effective.
-            committed(Ending::Yml.file_of(key), Err(Vec::new()))
+            committed(FileExtension::Yml.file_of(key), Err(Vec::new()))
         });
         let last_good = last_good.map(|Standing { version, good }| LastGood {
             name: version.name(key),
@@ -215,7 +215,8 @@ impl View {
         // These commits are not indexed: examine each.
         for at in 0..line.revisions.len() {
             let older = line.revisions.get(at + 1).copied().or(line.stopped_at);
-            let had = older.map(|older| self.shared.counting(older, &|name| file_name::is_of(name, key)));
+            let had =
+                older.map(|older| self.shared.counting(older, &|name| file_name::belongs_to_key(name, key)));
             if !had.transpose()?.unwrap_or_default().iter().any(|file| file.key == *key) {
                 return Ok((true, -i64::try_from(at).unwrap_or(i64::MAX)));
             }
@@ -245,7 +246,7 @@ impl View {
             })?;
             for (touched, parent) in slots.into_iter().filter_map(OnceLock::into_inner) {
                 let Some(parent) = parent.filter(|_| touched) else { continue };
-                let files = self.shared.counting(parent, &|name| file_name::is_of(name, key))?;
+                let files = self.shared.counting(parent, &|name| file_name::belongs_to_key(name, key))?;
                 let file = files.into_iter().find(|file| file.key == *key);
                 let Some(Counting { version, .. }) = file else { return Ok(None) };
                 if let PastReading::Good(good) = self.shared.read(key, version)? {

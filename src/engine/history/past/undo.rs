@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::{
-    Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value, Violation,
+    Change, Collection, Command, ExactFile, Key, Kind, Patch, Restore, Reversal, Revision, Value, Violation,
     changes,
 };
 use crate::engine::history::event::{Action, Effect, PastFault};
@@ -88,7 +88,7 @@ impl View {
         let is_one_of_two = join.is_some() && row.action == Action::Updated && !touched.is_empty();
         self.refuse_lost(event)?;
         self.refuse_touched(event, &touched, served.map(AsRef::as_ref))?;
-        let reverses = Reverses::Event(id.to_string());
+        let reverses = Reversal::Event(id.to_string());
         let present = self.index.present(key);
         // Any hand edit since counts, also an unreadable or deleted file.
         let untouched = present == row.after && !snapshot.hand_edits.keys.contains(key);
@@ -97,9 +97,9 @@ impl View {
         }
         let restore = |to: Option<Arc<Collection>>, exact| Restore {
             key: key.clone(),
-            seen: served.map(|entry| Arc::clone(&entry.collection)),
+            expected: served.map(|entry| Arc::clone(&entry.collection)),
             to,
-            exact,
+            exact_file: exact,
             reverses: reverses.clone(),
         };
         let restore = match (before, served) {
@@ -143,20 +143,29 @@ impl View {
             (None, None) => past.file(),
         };
         let bytes = self.shared.archive.content(past.blob)?;
-        let exact = Exact { file, bytes: bytes.into(), over: blob_of(present) };
+        let exact = ExactFile { file, bytes: bytes.into(), expected_blob: blob_of(present) };
         let restore = Restore {
             key: key.clone(),
-            seen: served.map(|entry| Arc::clone(&entry.collection)),
+            expected: served.map(|entry| Arc::clone(&entry.collection)),
             to: Some(Arc::clone(&past.collection)),
-            exact: Some(exact),
-            reverses: Reverses::Since(revision),
+            exact_file: Some(exact),
+            reverses: Reversal::Since(revision),
         };
         Ok(Command::Restore(Box::new(restore)))
     }
 
-    fn exact(&self, key: &Key, standing: &Standing, present: Option<Version>) -> Result<Exact, HistoryError> {
+    fn exact(
+        &self,
+        key: &Key,
+        standing: &Standing,
+        present: Option<Version>,
+    ) -> Result<ExactFile, HistoryError> {
         let bytes = self.shared.archive.content(standing.good.blob)?;
-        Ok(Exact { file: standing.version.name(key), bytes: bytes.into(), over: blob_of(present) })
+        Ok(ExactFile {
+            file: standing.version.name(key),
+            bytes: bytes.into(),
+            expected_blob: blob_of(present),
+        })
     }
 
     /// Refuses if a later change touched what the event touched; for a creation, if it touched any attribute.
@@ -231,7 +240,7 @@ fn reverted(present: &Collection, touched: &[Change]) -> Result<Collection, Undo
     let kind = kind.and_then(Value::as_text).and_then(Kind::parse);
     let Some(kind) = kind.filter(|kind| *kind != present.kind()) else {
         let patch = Patch::new(touched.iter().map(|it| (it.attribute.clone(), old(it))));
-        return present.reverted(&patch).map_err(UndoRefusal::Unfit);
+        return present.patched_leniently(&patch).map_err(UndoRefusal::Unfit);
     };
     let kept = present.attributes().iter().map(|(name, value)| (name.as_str().to_owned(), value.clone()));
     let kept = kept.filter(|(name, _)| !touched.iter().any(|it| it.attribute == *name));

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
 
-use crate::domain::day;
+use crate::domain::parse_date;
 
 /// The side of a span that a time bounds; it matters for a day, which has a beginning and an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str, side: TimeBound) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.with_timezone(&Utc));
     }
-    let day = day(text)?;
+    let day = parse_date(text)?;
     let start = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
     match side {
         TimeBound::Since => Some(start(day)),

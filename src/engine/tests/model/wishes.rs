@@ -222,7 +222,7 @@ impl Story {
             return Fate::Refused;
         }
         let is_so = matches!(&wish.command, Command::Update { patch, .. }
-            if served.is_some_and(|served| patch.written()[0].1.as_text() == Some(&served.name)));
+            if served.is_some_and(|served| patch.attributes()[0].1.as_text() == Some(&served.name)));
         if is_so { Fate::Unchanged } else { Fate::Granted }
     }
 
@@ -257,7 +257,7 @@ fn submission(id: &str, changes: Vec<ConditionalCommand>) -> Submission {
 fn shown(command: &Command) -> String {
     match command {
         Command::Create(collection) => format!("create {} ({})", collection.key(), name_of(collection)),
-        Command::Update { key, patch, .. } => format!("update {key} ({})", patch.written()[0].1),
+        Command::Update { key, patch, .. } => format!("update {key} ({})", patch.attributes()[0].1),
         Command::Delete { key, .. } => format!("delete {key}"),
         Command::Restore(_) => unreachable!("no story restores"),
     }

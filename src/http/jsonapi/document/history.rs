@@ -14,7 +14,7 @@ use bytes::Bytes;
 use chrono::SecondsFormat;
 use serde_json::json;
 
-use crate::domain::{Actor, Change, Key, Reverses};
+use crate::domain::{Actor, Change, Key, Reversal};
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, PastFault};
 use crate::engine::{self, Fault};
 use crate::http::authorize::Allowed;
@@ -91,8 +91,8 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Fieldset>) -> 
             attributes.text("reason", reason);
         }
         match &record.commit.message.reverses {
-            Some(Reverses::Event(id)) => attributes.text("undoes", id),
-            Some(Reverses::Since(revision)) => attributes.text("restores", &revision.to_string()),
+            Some(Reversal::Event(id)) => attributes.text("undoes", id),
+            Some(Reversal::Since(revision)) => attributes.text("restores", &revision.to_string()),
             None => {}
         }
         if let Some(other) = seen.moved {
@@ -242,7 +242,7 @@ mod tests {
                     subject: "Update posts".into(),
                     reason: Some("\"Why\"".into()),
                     request_id: Some("1".into()),
-                    reverses: Some(Reverses::Since(revision)),
+                    reverses: Some(Reversal::Since(revision)),
                 },
             },
             position: revision.into(),

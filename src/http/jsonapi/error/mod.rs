@@ -20,7 +20,7 @@ use crate::engine::{Clash, Entry, SubmitError};
 use crate::http::authorize::Denied;
 pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorExtras, ErrorObject, ErrorSource};
 use crate::telemetry::Limit;
-use crate::telemetry::chain;
+use crate::telemetry::error_chain;
 
 /// The maximum number of errors in one answer.
 const ERRORS_LEN_MAX: usize = 100;
@@ -341,7 +341,7 @@ impl From<HistoryError> for ApiError {
                 )
             }
             HistoryError::Store(_) | HistoryError::Unreadable(_) => {
-                tracing::warn!(error = chain(&error), "a question about the history has no answer");
+                tracing::warn!(error = error_chain(&error), "a question about the history has no answer");
                 Self::unavailable("The history can't be read at the moment.")
             }
         }

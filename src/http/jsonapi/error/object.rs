@@ -213,7 +213,7 @@ impl From<&Violation> for ErrorObject {
             }
         }
         let error = Self::invalid(pointer, violation.message.clone());
-        match violation.is_of_too_many() {
+        match violation.is_too_many_attributes() {
             true => error.with(ErrorExtras { limit: Some(Limit::Attributes), ..ErrorExtras::default() }),
             false => error,
         }

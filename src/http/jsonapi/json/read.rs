@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::domain::{Number, Unfit, Value};
+use crate::domain::{FloatRangeError, Number, Value};
 
 /// Why a text can't be read as JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -295,9 +295,9 @@ fn integer(text: &str) -> Result<Number, &'static str> {
 }
 
 fn float(text: &str) -> Result<Number, &'static str> {
-    Number::float(text).map_err(|why| match why {
-        Unfit::TooLarge => "the number is too large",
-        Unfit::TooSmall => "the number is too small; write 0, or a string",
+    Number::parse_float(text).map_err(|why| match why {
+        FloatRangeError::TooLarge => "the number is too large",
+        FloatRangeError::TooSmall => "the number is too small; write 0, or a string",
     })
 }
 

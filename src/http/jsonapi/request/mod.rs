@@ -95,7 +95,7 @@ pub(crate) fn type_with_article(value: &Value) -> &'static str {
     match value {
         Value::Map(_) => "an object",
         Value::List(_) => "an array",
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => value.described(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => value.describe_type(),
     }
 }
 

@@ -22,7 +22,10 @@ fn resource(body: &str) -> Resource {
 
 /// Bodies with faults that do not depend on the request, and those faults.
 const WRONG: &[(&str, &str)] = &[
-    ("", "None: The body can't be read as JSON: line 1, column 1: expected a value, found the end of the text."),
+    (
+        "",
+        "None: The body can't be read as JSON: line 1, column 1: expected a value, found the end of the text.",
+    ),
     (
         "{",
         "None: The body can't be read as JSON: line 1, column 2: expected the name of a member in quotes, found the end of the text.",

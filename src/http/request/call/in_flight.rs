@@ -9,7 +9,7 @@ use crate::http::metrics::{RequestSeries, UNKNOWN_ROUTE};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::request::id;
-use crate::telemetry::{AccessLog, Answered};
+use crate::telemetry::{AccessLog, AccessLogEntry};
 
 impl<'a> Call<'a> {
     /// Marks the call as a client's request, and records its start if metrics or the access log need it.
@@ -48,7 +48,7 @@ impl InFlightRequest<'_, '_> {
         let call = self.0;
         let revision = reply.revision().or_else(|| call.shown.page.get());
         let revision = revision.map(|revision| hex(revision.as_bytes()));
-        log.note(&Answered {
+        log.note(&AccessLogEntry {
             at: call.context.clock.now(),
             method: call.method().as_str(),
             route: call.route().unwrap_or(UNKNOWN_ROUTE),

@@ -119,7 +119,10 @@ impl EventSource {
             Ok(followed) => followed.map(Some),
             Err(error) => {
                 // The client reconnects and resumes after its last event.
-                tracing::warn!(error = crate::telemetry::chain(&error), "a stream of events ends early");
+                tracing::warn!(
+                    error = crate::telemetry::error_chain(&error),
+                    "a stream of events ends early"
+                );
                 None
             }
         }

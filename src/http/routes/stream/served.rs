@@ -172,7 +172,7 @@ impl ServedSource {
         match self.changes_since(id, history).await {
             Ok(changes) => self.tell(changes.into_iter().filter(ServedChange::differs)),
             Err(error) => {
-                tracing::debug!(error = crate::telemetry::chain(&error), "a stream begins anew");
+                tracing::debug!(error = crate::telemetry::error_chain(&error), "a stream begins anew");
                 self.queue.push_back((News::Reset, None));
                 self.list();
             }

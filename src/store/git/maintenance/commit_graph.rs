@@ -88,8 +88,8 @@ impl CommitGraph {
         let (noted, len) = (self.noted()?, Cell::new(0));
         let is_far_enough =
             |revision: &Revision| Some(*revision) == noted || len.replace(len.get() + 1) == self.commits_min;
-        let lacking = self.archive.first_parents(head, &is_far_enough)?;
-        if lacking.revisions.len() < self.commits_min { Ok(false) } else { self.write(head) }
+        let unwritten = self.archive.first_parents(head, &is_far_enough)?;
+        if unwritten.revisions.len() < self.commits_min { Ok(false) } else { self.write(head) }
     }
 
     fn info(&self) -> PathBuf {

@@ -4,8 +4,8 @@ use crate::domain::Revision;
 use crate::store::remote::decision::Decision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::journal::merge::Join;
-use crate::store::remote::transport::notes::Note;
+use crate::store::remote::journal::merge::MergeRequest;
+use crate::store::remote::transport::private_refs::PrivateRef;
 use crate::store::{KeptHead, StoreError, TwoPhase};
 
 impl<J: TwoPhase> RemoteJournal<J> {
@@ -23,11 +23,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 decided => return decided,
             }
         }
-        Err(RemoteError::KeepsMoving.into())
+        Err(RemoteError::LostRaces.into())
     }
 
     fn decide_on_head(&mut self, decision: Decision) -> Result<Revision, StoreError> {
-        let head = self.link.fetch(Note::Judged, self.link.deadline())?;
+        let head = self.link.fetch(PrivateRef::Judged, self.link.deadline())?;
         let local = self.inner.head()?;
         let decided = match decision {
             Decision::Accept => self.accept(local, head)?,
@@ -55,7 +55,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let head = head.ok_or_else(|| RemoteError::Stopped(why.to_owned()))?;
         let is_left = self.is_rewritten(local, head.into())? || self.is_follower_apart(local, head)?;
         if is_left {
-            match self.is_ahead(local)? {
+            match self.unpushed_head(local)? {
                 // The remote has not lost what it never had. But these commits build on what it lost: a merge with
                 // them as a parent would push that again, and recreated without it they would have other ids than
                 // those that were answered. So they are kept, and reported in `/problems`; `restore` merges both.
@@ -90,7 +90,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let kept = self.inner.kept(self.link.now())?;
         let lost = self.what_was_lost(local, &kept, head)?;
         let tip = match head {
-            Some(head) if !force => self.merge(Join { theirs: head, ours: lost, is_restored: true })?,
+            Some(head) if !force => {
+                self.merge(MergeRequest { theirs: head, ours: lost, is_restored: true })?
+            }
             Some(_) | None => lost,
         };
         let replaced = match head {
@@ -167,7 +169,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn note_at(&mut self, head: Revision) {
         self.inner.note_served(head);
         self.note_base(head);
-        self.link.post(None);
-        self.link.note_well();
+        self.link.set_queued_push(None);
+        self.link.note_up();
     }
 }

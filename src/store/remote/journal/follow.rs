@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::journal::merge::Join;
-use crate::store::remote::link::behind::Outbox;
+use crate::store::remote::journal::merge::MergeRequest;
+use crate::store::remote::link::push_queue::QueuedPush;
 use crate::store::remote::link::{LinkState, SeenHead};
 use crate::store::{Journal as _, StoreError, TwoPhase};
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Brings the branch to where the remote was last seen, and returns the branch's head.
     pub(super) fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
-        self.settle()?;
+        self.resolve_unknown_push()?;
         let Some(seen_head) = self.seen_head(local.is_some()) else {
             let local = local.ok_or_else(|| self.link.last_error())?;
             self.post_what_waits(local)?;
@@ -29,7 +29,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             (None, None) => self.begin(),
             (local, head) if local == head => {
                 self.note_base(local.expect("they are not both absent"));
-                self.link.post(None);
+                self.link.set_queued_push(None);
                 self.link.note_followable();
                 Ok(local)
             }
@@ -127,7 +127,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         {
             return Ok(Some(local));
         }
-        let merge = self.merge(Join { theirs: head, ours: local, is_restored: false })?;
+        let merge = self.merge(MergeRequest { theirs: head, ours: local, is_restored: false })?;
         let why = "merged with what the remote has";
         if self.link.is_local() {
             let found = self.advance_onto(Some(local), merge, head, why)?;
@@ -159,12 +159,12 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Schedules a background push of the local commits.
     fn post(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
-        let known = self.link.known().posted.outbox;
+        let known = self.link.known().push_queue.outbox;
         if known.is_some_and(|known| known.lease == lease && known.tip == tip) {
             return Ok(());
         }
         let commits = self.count_beyond(tip, lease)?;
-        self.link.post(Some(Outbox { lease, tip, commits }));
+        self.link.set_queued_push(Some(QueuedPush { lease, tip, commits }));
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 
     /// Returns the local head, if the remote never had all of it.
-    pub(crate) fn is_ahead(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+    pub(crate) fn unpushed_head(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         match (local, self.base) {
             (Some(local), Some(base)) => Ok((!self.inner.commits().descends(base, local)?).then_some(local)),
             (local, _) => Ok(local),
@@ -251,7 +251,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         self.link.counters.rewrites.add_one();
         tracing::warn!(from = %local, to = %head, "the remote was rewritten, and the branch here follows it");
-        if let Some(ahead) = self.is_ahead(Some(local))? {
+        if let Some(ahead) = self.unpushed_head(Some(local))? {
             // The remote never had these commits, so it has not rewritten them.
             let kept = self.inner.keep(ahead, self.link.now())?;
             tracing::warn!(
@@ -259,7 +259,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 "commits that were not pushed yet are kept; `collectory remote restore` merges them"
             );
         }
-        self.link.post(None);
+        self.link.set_queued_push(None);
         self.advance(Some(local), head, "followed the rewritten remote")
     }
 
@@ -283,9 +283,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Returns the head that was seen last. If nothing can be served yet, this first waits for the first look.
     fn seen_head(&self, is_served: bool) -> Option<SeenHead> {
         if !is_served {
-            self.link.wait_for_first_look();
+            self.link.wait_for_first_poll();
         }
-        self.link.known().sightings.newest()
+        self.link.known().seen_heads.newest()
     }
 
     pub(super) fn advance(

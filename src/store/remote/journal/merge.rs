@@ -15,7 +15,7 @@ use crate::store::{Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
 /// The two sides of a merge.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Join {
+pub(crate) struct MergeRequest {
     /// The remote's head.
     pub(crate) theirs: Revision,
     /// The commit to be merged into it.
@@ -32,8 +32,8 @@ type NewFiles = Vec<(String, Option<Vec<u8>>)>;
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Creates a merge commit; no branch moves to it.
-    pub(crate) fn merge(&mut self, join: Join) -> Result<Revision, StoreError> {
-        let Join { theirs, ours, is_restored } = join;
+    pub(crate) fn merge(&mut self, join: MergeRequest) -> Result<Revision, StoreError> {
+        let MergeRequest { theirs, ours, is_restored } = join;
         let (link, until) = (Arc::clone(&self.link), self.link.deadline());
         let base = link.git.merge_base(theirs, ours, until)?;
         let here = link.git.diff(base, ours, until)?;
@@ -54,14 +54,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
             files: sides.collect::<Result<_, _>>()?,
             created: there.iter().filter_map(is_created).collect(),
             conflicts: others.conflicts,
-            joined: ours,
+            ours,
             commits: self.inner.commits().commits_beyond(ours, theirs)?.len(),
             is_restored,
         };
         let decision = link.settings.merger.merge(&sides);
 
         let theirs_now = there.iter().filter(|(path, _)| is_collection(path));
-        let takes = decision.takes.into_iter().zip(sides.files);
+        let takes = decision.resolutions.into_iter().zip(sides.files);
         let (mut entries, drafted) = entries_of(&files, theirs_now, takes);
         entries.extend(others.taken);
         let start = others.tree.map_or_else(|| theirs.to_string(), |tree| tree.to_string());
@@ -119,7 +119,7 @@ fn entries_of<'a>(
 /// Returns the remote's changes to the twins (`.yml` for `.yaml` and the reverse) of files that were changed here.
 fn twins(files: &Changes, there: &Changes) -> Vec<(Vec<u8>, RawChange)> {
     let twin_of = |path: &Vec<u8>| {
-        let twin = file_name::twin(std::str::from_utf8(path).ok()?)?.into_bytes();
+        let twin = file_name::with_other_extension(std::str::from_utf8(path).ok()?)?.into_bytes();
         let change = *there.get(&twin)?;
         Some((twin, change))
     };

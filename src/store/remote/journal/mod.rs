@@ -4,7 +4,7 @@ pub(crate) mod decision;
 mod follow;
 pub(crate) mod merge;
 mod push;
-mod turn;
+mod push_turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::remote::error::RemoteError;
-use crate::store::remote::journal::turn::Turn;
-use crate::store::remote::link::{Ack, Decided, Link};
-use crate::store::remote::transport::notes::Note;
+use crate::store::remote::journal::push_turns::PushTurns;
+use crate::store::remote::link::{Ack, DecisionCallback, Link};
+use crate::store::remote::transport::private_refs::PrivateRef;
 use crate::store::{
     BlobId, Commits, Committed, Draft, GitLocks, Journal, KeptHead, Paths, StoreError, TwoPhase, WorkTree,
 };
@@ -27,7 +27,7 @@ pub struct RemoteJournal<J> {
     pub(crate) link: Arc<Link>,
     /// The head of the remote that the local branch contains.
     base: Option<Revision>,
-    turn: Turn,
+    turn: PushTurns,
     /// How often an operator's decision is retried when others were faster.
     races_max: usize,
     /// The former head that an operator has let go, until the engine finds it missing.
@@ -35,7 +35,7 @@ pub struct RemoteJournal<J> {
     /// The heads, local and remote, whose distance was recorded last.
     distance_of: (Option<Revision>, Option<Revision>),
     /// Callbacks of decisions that were carried out, for when the result can be read.
-    decided: Vec<Decided>,
+    decided: Vec<DecisionCallback>,
     /// The lock of another git process that, at the last look, kept the branch from advancing to what the remote has.
     held_by: Option<PathBuf>,
 }
@@ -43,8 +43,8 @@ pub struct RemoteJournal<J> {
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Creates a journal that shares its branch through a link.
     pub fn new(inner: J, link: Arc<Link>, races_max: usize) -> Self {
-        let base = link.git.noted(Note::Base);
-        let (turn, distance_of) = (Turn::default(), (None, None));
+        let base = link.git.noted(PrivateRef::Base);
+        let (turn, distance_of) = (PushTurns::default(), (None, None));
         let (accepted, decided, held_by) = (None, Vec::new(), None);
         let mut journal =
             Self { inner, link, base, turn, races_max, accepted, distance_of, decided, held_by };
@@ -54,7 +54,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Catches up on the base, if the service ended after the branch had advanced and before that was recorded.
     fn take_up_base(&mut self) {
-        let Some(coming) = self.link.git.noted(Note::Coming) else { return };
+        let Some(coming) = self.link.git.noted(PrivateRef::Coming) else { return };
         // An unreadable head is reported by the first look.
         let Ok(Some(local)) = self.inner.head() else { return };
         if self.inner.commits().descends(local, coming).unwrap_or(false) {
@@ -75,7 +75,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Records how many commits only the remote has and, except in mode `local`, how many only this repository has.
     fn note_distance(&mut self, here: Option<Revision>) -> Result<(), StoreError> {
         // Until the remote is seen, it is assumed to be at the base.
-        let there = self.link.known().sightings.head().or(self.base);
+        let there = self.link.known().seen_heads.head().or(self.base);
         if self.distance_of == (here, there) {
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         let committed = self.inner.append(expected, drafts)?;
         if let Some(tip) = committed.last() {
-            self.link.post_more(self.base, tip.revision, committed.len());
+            self.link.extend_queued_push(self.base, tip.revision, committed.len());
         }
         Ok(committed)
     }
@@ -170,7 +170,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.turn.pushed(Instant::now(), began.elapsed());
         if let Err(error) = self.inner.advance(expected, tip, "pushed to the remote", self.link.now()) {
             tracing::warn!(%error, %tip, "the remote has a write that the branch here could not go on to yet");
-            return Err(RemoteError::Unknown.into());
+            return Err(RemoteError::OutcomeUnknown.into());
         }
         self.note_base(tip);
         if let Err(error) = self.inner.catch_up() {

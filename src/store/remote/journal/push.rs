@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::link::behind::REFUSALS_MAX;
+use crate::store::remote::link::push_queue::REFUSALS_MAX;
 use crate::store::remote::link::{LinkState, Pauses};
-use crate::store::remote::transport::notes::Note;
-use crate::store::remote::transport::pushed::Pushed;
+use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::pushed::PushOutcome;
 use crate::store::{StoreError, TwoPhase};
 
 /// The number of attempts to push commits that were not sent, or after which the remote could not be fetched from.
@@ -30,23 +30,31 @@ struct Tries {
 }
 
 impl Tries {
-    fn add(&mut self, pushed: &Pushed) {
+    fn add(&mut self, pushed: &PushOutcome) {
         self.count += 1;
-        self.is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
+        self.is_unanswered |= matches!(pushed, PushOutcome::NoAnswer(_));
     }
 
     /// Returns why there is no further attempt, or `None` to try again. The remote was seen at the same head as before
     /// the last attempt, or could not be seen (`unseen`).
-    fn verdict(&mut self, pushed: Pushed, unseen: Option<RemoteError>, is_over: bool) -> Option<RemoteError> {
+    fn verdict(
+        &mut self,
+        pushed: PushOutcome,
+        unseen: Option<RemoteError>,
+        is_over: bool,
+    ) -> Option<RemoteError> {
         match (unseen, pushed) {
-            (None, Pushed::Answered(why)) => {
+            (None, PushOutcome::Answered(why)) => {
                 self.refusals += 1;
                 // A push without an answer may still be held up there, and land.
-                let why = if self.is_unanswered { RemoteError::Unknown } else { RemoteError::Refused(why) };
+                let why =
+                    if self.is_unanswered { RemoteError::OutcomeUnknown } else { RemoteError::Refused(why) };
                 (self.refusals >= REFUSALS_MAX).then_some(why)
             }
             _ if self.is_unanswered => None,
-            (None, Pushed::NotSent(why)) if self.count >= TRIES_MAX => Some(RemoteError::Unreachable(why)),
+            (None, PushOutcome::NotSent(why)) if self.count >= TRIES_MAX => {
+                Some(RemoteError::Unreachable(why))
+            }
             (Some(error), _) if self.count >= TRIES_MAX || is_over => Some(error),
             _ => None,
         }
@@ -59,20 +67,20 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// only answers that do not rest on the remote continue in the meantime.
     pub(super) fn peek(&mut self) {
         let have_had_turn = self.turn.is_over(Instant::now()) && self.link.git.url().folder().is_none();
-        if !have_had_turn && !self.link.is_elsewhere() {
+        if !have_had_turn && !self.link.has_folder_remote_moved() {
             return;
         }
         if self.link.is_local() || !self.link.is_up() {
-            return self.link.look();
+            return self.link.request_poll();
         }
         if let Err(error) = self.fetch(self.link.deadline()) {
-            self.link.missed(&error);
+            self.link.note_unreachable(&error);
         }
     }
 
     fn fetch(&mut self, until: Instant) -> Result<Option<Revision>, RemoteError> {
         let began = Instant::now();
-        let head = self.link.fetch(Note::Judged, until);
+        let head = self.link.fetch(PrivateRef::Judged, until);
         self.turn.fetched(began.elapsed());
         head
     }
@@ -80,7 +88,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Records a race that is lost before any commit is made: a folder remote has left the head that a write was
     /// decided on.
     pub(super) fn note_late(&mut self) {
-        if self.link.is_local() || !self.link.is_elsewhere() {
+        if self.link.is_local() || !self.link.has_folder_remote_moved() {
             return;
         }
         self.pause_after_races(self.link.deadline());
@@ -98,7 +106,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     pub(super) fn push(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
         let pushed = self.push_and_judge(lease, tip);
         if let Err(StoreError::Remote(RemoteError::Refused(why))) = &pushed {
-            self.link.refused(why);
+            self.link.note_refused(why);
         }
         pushed
     }
@@ -115,7 +123,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let mut tries = Tries { refusals, ..Tries::default() };
         loop {
             let pushed = self.link.push(tip, lease, until);
-            if pushed == Pushed::Accepted {
+            if pushed == PushOutcome::Accepted {
                 self.note_landed();
                 return Ok(());
             }
@@ -123,14 +131,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
             tries.add(&pushed);
             let is_over = Instant::now() >= until || self.link.is_ended();
             if tries.is_unanswered && is_over {
-                return Err(self.gave_up(lease, tip, RemoteError::Unknown));
+                return Err(self.gave_up(lease, tip, RemoteError::OutcomeUnknown));
             }
             self.pause_after_races(until);
             let fetched = self.fetch(until);
             match fetched {
                 Ok(Some(head)) if self.inner.commits().descends(head, tip)? => {
                     self.note_landed();
-                    self.link.tell(tip);
+                    self.link.notify_siblings(tip);
                     return Ok(());
                 }
                 Ok(head) if head != lease => {
@@ -149,36 +157,36 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     fn note_landed(&mut self) {
         self.turn.lost = 0;
-        self.link.note_well();
+        self.link.note_up();
     }
 
     /// Records why a push is not tried again.
     fn gave_up(&self, lease: Option<Revision>, tip: Revision, why: RemoteError) -> StoreError {
         match &why {
-            RemoteError::Unknown => self.link.pend(lease, tip),
+            RemoteError::OutcomeUnknown => self.link.note_outcome_unknown(lease, tip),
             RemoteError::Refused(_) => {}
-            why => self.link.missed(why),
+            why => self.link.note_unreachable(why),
         }
         why.into()
     }
 
     /// Determines the outcome of commits whose push had no answer.
-    pub(super) fn settle(&mut self) -> Result<(), StoreError> {
+    pub(super) fn resolve_unknown_push(&mut self) -> Result<(), StoreError> {
         let (pending, seen_head) = {
             let known = self.link.known();
-            (known.pending.clone(), known.sightings.newest())
+            (known.pending.clone(), known.seen_heads.newest())
         };
         let (Some(pending), Some(seen_head)) = (pending, seen_head) else { return Ok(()) };
         let is_seen_since = self.link.is_current(seen_head);
         let head = seen_head.head.filter(|_| is_seen_since);
         let has_landed = match (&pending.pushed, head) {
-            (Some(Pushed::Accepted), _) => true,
+            (Some(PushOutcome::Accepted), _) => true,
             (_, Some(head)) => self.inner.commits().descends(head, pending.tip)?,
             (_, None) => false,
         };
         if has_landed {
             tracing::info!(tip = %pending.tip, "the remote has taken the push that it did not answer");
-            self.link.settled();
+            self.link.note_outcome_known();
             let local = self.inner.head()?;
             if local == pending.lease {
                 self.advance(local, pending.tip, "pushed to the remote")?;
@@ -189,14 +197,14 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Ok(());
         }
         match (&pending.pushed, seen_head.head == pending.lease) {
-            (Some(Pushed::Answered(why)), true) => {
-                self.link.settled();
-                self.link.refused(why);
+            (Some(PushOutcome::Answered(why)), true) => {
+                self.link.note_outcome_known();
+                self.link.note_refused(why);
             }
             // The push may still be under way.
             (_, true) => {}
             // Its lease names the former head, so it can't land any more.
-            (_, false) => self.link.settled(),
+            (_, false) => self.link.note_outcome_known(),
         }
         Ok(())
     }
@@ -205,7 +213,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
     pub(super) fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.link.check_reachable()?;
         let until = self.link.deadline();
-        let found = self.link.git.ask(until).inspect_err(|error| self.link.missed(error))?;
+        let found =
+            self.link.git.remote_head(until).inspect_err(|error| self.link.note_unreachable(error))?;
         if found == head || found == self.base && self.base.is_some() {
             return Ok(());
         }
@@ -227,9 +236,9 @@ mod tests {
     use super::*;
 
     /// Returns the verdict after each of several attempts that leave the remote unchanged.
-    fn verdicts(pushed: &[Pushed]) -> Vec<Option<RemoteError>> {
+    fn verdicts(pushed: &[PushOutcome]) -> Vec<Option<RemoteError>> {
         let mut tries = Tries::default();
-        let verdict = |pushed: &Pushed| {
+        let verdict = |pushed: &PushOutcome| {
             tries.add(pushed);
             tries.verdict(pushed.clone(), None, false)
         };
@@ -238,25 +247,25 @@ mod tests {
 
     #[test]
     fn a_refusal_is_believed_the_second_time_and_never_after_a_push_without_an_answer() {
-        let [answered, sent] = [Pushed::Answered("no".into()), Pushed::NoAnswer("gone".into())];
+        let [answered, sent] = [PushOutcome::Answered("no".into()), PushOutcome::NoAnswer("gone".into())];
         let refused = RemoteError::Refused("no".into());
         assert_eq!(verdicts(&[answered.clone(), answered.clone()]), [None, Some(refused)]);
         let unknown = verdicts(&[sent, answered.clone(), answered]);
-        assert_eq!(unknown, [None, None, Some(RemoteError::Unknown)]);
+        assert_eq!(unknown, [None, None, Some(RemoteError::OutcomeUnknown)]);
     }
 
     #[test]
     fn a_remote_is_away_when_three_tries_have_not_reached_it_and_none_may_have() {
-        let unsent = || Pushed::NotSent("no route".into());
+        let unsent = || PushOutcome::NotSent("no route".into());
         let away = RemoteError::Unreachable("no route".into());
         assert_eq!(verdicts(&[unsent(), unsent(), unsent()]), [None, None, Some(away)]);
-        assert_eq!(verdicts(&[Pushed::NoAnswer("gone".into()), unsent(), unsent()]), [None, None, None]);
+        assert_eq!(verdicts(&[PushOutcome::NoAnswer("gone".into()), unsent(), unsent()]), [None, None, None]);
     }
 
     #[test]
     fn a_remote_that_was_not_seen_after_a_push_is_asked_until_the_time_is_over() {
         let mut tries = Tries::default();
-        let pushed = Pushed::Answered("no".into());
+        let pushed = PushOutcome::Answered("no".into());
         tries.add(&pushed);
         assert_eq!(tries.verdict(pushed.clone(), Some(RemoteError::Lagging), false), None);
         assert_eq!(tries.verdict(pushed, Some(RemoteError::Lagging), true), Some(RemoteError::Lagging));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::remote::transport::pushed::Pushed;
+use crate::store::remote::transport::pushed::PushOutcome;
 use crate::telemetry::metrics::{Counter, Gauge, Histogram};
 
 /// Counters and timings, for metrics.
@@ -26,14 +26,14 @@ pub struct Counters {
 
 impl Counters {
     /// The labels of the push outcomes, in the order of `pushes`.
-    pub const PUSHED: [&str; 4] = ["ok", "lost", "refused", "unknown"];
+    pub const PUSH_OUTCOMES: [&str; 4] = ["ok", "lost", "refused", "unknown"];
 
-    pub(super) fn note_push(&self, pushed: &Pushed, took: Duration) {
+    pub(super) fn note_push(&self, pushed: &PushOutcome, took: Duration) {
         let outcome = match pushed {
-            Pushed::Accepted => 0,
-            Pushed::NotSent(why) if why.starts_with("[rejected]") => 1,
-            Pushed::Answered(_) => 2,
-            Pushed::NotSent(_) | Pushed::NoAnswer(_) => 3,
+            PushOutcome::Accepted => 0,
+            PushOutcome::NotSent(why) if why.starts_with("[rejected]") => 1,
+            PushOutcome::Answered(_) => 2,
+            PushOutcome::NotSent(_) | PushOutcome::NoAnswer(_) => 3,
         };
         self.pushes[outcome].observe(took);
     }

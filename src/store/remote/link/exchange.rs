@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
-use crate::store::remote::link::sightings::SeenHead;
+use crate::store::remote::link::seen_heads::SeenHead;
 use crate::store::remote::link::{KnownRemote, Link};
-use crate::store::remote::transport::notes::Note;
-use crate::store::remote::transport::pushed::Pushed;
+use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::pushed::PushOutcome;
 
 impl Link {
     /// Returns whether the head was requested after all of our pushes had ended.
     pub(crate) fn is_current(&self, seen: SeenHead) -> bool {
-        self.known().sightings.is_current(seen)
+        self.known().seen_heads.is_current(seen)
     }
 
     /// Returns when the next push may start, if it must wait.
@@ -24,29 +24,29 @@ impl Link {
 
     pub(super) fn push_at_of(&self, known: &KnownRemote) -> Option<Instant> {
         let at = known.pushed_at? + self.settings.push_interval;
-        (at > Instant::now() && !known.wishes.is_hurried).then_some(at)
+        (at > Instant::now() && !known.requests.is_hurried).then_some(at)
     }
 
     /// Pushes, once a push under way has been answered: the outcomes of concurrent pushes could not be told apart.
-    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
+    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> PushOutcome {
         let _alone = self.pushing.lock().unwrap_or_else(PoisonError::into_inner);
-        let push = self.known().sightings.begin_push();
+        let push = self.known().seen_heads.begin_push();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let pushed = self.git.push(tip, lease, until);
         self.counters.note_push(&pushed, began.elapsed());
-        let accepted = (pushed == Pushed::Accepted).then_some(tip);
+        let accepted = (pushed == PushOutcome::Accepted).then_some(tip);
         let mut known = self.known();
-        if !matches!(pushed, Pushed::NotSent(_)) {
+        if !matches!(pushed, PushOutcome::NotSent(_)) {
             known.pushed_at = Some(Instant::now());
         }
-        if !known.sightings.end_push(push, accepted) {
-            self.want_look(&mut known);
+        if !known.seen_heads.end_push(push, accepted) {
+            self.mark_poll_wanted(&mut known);
         }
         drop(known);
         if let Some(tip) = accepted {
             self.note_coming(tip);
-            self.tell(tip);
+            self.notify_siblings(tip);
         }
         pushed
     }
@@ -59,26 +59,26 @@ impl Link {
     }
 
     /// Notifies the siblings of a push.
-    pub(crate) fn tell(&self, tip: Revision) {
-        for sibling in &self.settings.told {
+    pub(crate) fn notify_siblings(&self, tip: Revision) {
+        for sibling in &self.settings.siblings {
             // There are no receivers during shutdown.
             let _told = sibling.send(tip);
         }
     }
 
     /// Fetches, and records the head that was seen.
-    pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
-        let look = self.known().sightings.begin_look();
+    pub(crate) fn fetch(&self, note: PrivateRef, until: Instant) -> Result<Option<Revision>, RemoteError> {
+        let look = self.known().seen_heads.begin_look();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let fetched = self.git.fetch(note, until);
         self.counters.fetches.observe(began.elapsed());
         let head = fetched?;
-        let before = self.known().sightings.newest();
+        let before = self.known().seen_heads.newest();
         if !self.goes_on(before, head) {
-            if self.known().sightings.is_overtaken(look) {
+            if self.known().seen_heads.is_overtaken(look) {
                 self.note_contact();
-                self.look();
+                self.request_poll();
                 return Ok(head);
             }
             if !self.is_on_writing_side(before, head, until)? {
@@ -89,8 +89,8 @@ impl Link {
         let others = if head.is_none() { self.git.branches(until)? } else { Vec::new() };
         let mut known = self.known();
         known.other_branches = others;
-        if !known.sightings.saw(look, head, before) {
-            self.want_look(&mut known);
+        if !known.seen_heads.saw(look, head, before) {
+            self.mark_poll_wanted(&mut known);
         }
         drop(known);
         self.note_contact();
@@ -105,7 +105,7 @@ impl Link {
     }
 
     fn known_head(&self, before: Option<SeenHead>) -> Option<Revision> {
-        before.and_then(|seen| seen.head).or_else(|| self.git.noted(Note::Base))
+        before.and_then(|seen| seen.head).or_else(|| self.git.noted(PrivateRef::Base))
     }
 
     /// Returns whether the side of the remote that takes pushes has the same head: a replica may lag behind.
@@ -118,17 +118,17 @@ impl Link {
         let Some(before) = self.known_head(before) else { return Ok(true) };
         match self.git.ask_writing_side(before, until) {
             // An instance without push rights asks the remote again instead.
-            Err(_) if self.settings.is_follower => Ok(self.git.ask(until)? == head),
+            Err(_) if self.settings.is_follower => Ok(self.git.remote_head(until)? == head),
             found => Ok(found? == head),
         }
     }
 
     /// Returns whether the branch of a folder remote has moved since it was last seen, which costs next to nothing to
     /// find out.
-    pub(crate) fn is_elsewhere(&self) -> bool {
+    pub(crate) fn has_folder_remote_moved(&self) -> bool {
         let Some(path) = self.branch_files().into_iter().next() else { return false };
         let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-        found.is_some() && found != self.known().sightings.head()
+        found.is_some() && found != self.known().seen_heads.head()
     }
 
     /// Returns the files that git writes when the branch of a folder remote moves, the branch's own ref first.

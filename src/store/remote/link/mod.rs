@@ -1,12 +1,12 @@
 //! The link to the remote: what is known of it, shared by all threads that talk to it.
 
-pub(crate) mod behind;
 mod counters;
 mod exchange;
+mod health;
 pub(crate) mod poll;
+pub(crate) mod push_queue;
+mod seen_heads;
 mod settings;
-mod sightings;
-mod standing;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use crate::domain::Revision;
 use crate::store::Archive;
 use crate::store::remote::decision::Decision;
 use crate::store::remote::error::RemoteError;
-use crate::store::remote::link::behind::Posted;
 pub use crate::store::remote::link::counters::Counters;
+use crate::store::remote::link::health::LinkHealth;
+pub use crate::store::remote::link::health::{LinkState, LinkStatus};
+use crate::store::remote::link::push_queue::PushQueue;
+pub use crate::store::remote::link::seen_heads::LogicalTime;
+pub(crate) use crate::store::remote::link::seen_heads::SeenHead;
+use crate::store::remote::link::seen_heads::SeenHeads;
 pub use crate::store::remote::link::settings::{Ack, RemoteSettings};
-pub(crate) use crate::store::remote::link::sightings::SeenHead;
-use crate::store::remote::link::sightings::Sightings;
-pub use crate::store::remote::link::sightings::Since;
-use crate::store::remote::link::standing::Standing;
-pub use crate::store::remote::link::standing::{LinkState, LinkStatus};
 use crate::store::remote::transport::git::Git;
-use crate::store::remote::transport::pushed::Pushed;
+use crate::store::remote::transport::pushed::PushOutcome;
 
 /// How long a service with nothing to serve waits for the remote before it reports that it is not ready.
 const FIRST_LOOK_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -38,22 +38,22 @@ pub(crate) struct Pending {
     pub(crate) lease: Option<Revision>,
     pub(crate) tip: Revision,
     /// The outcome of pushing them once more.
-    pub(crate) pushed: Option<Pushed>,
+    pub(crate) pushed: Option<PushOutcome>,
 }
 
 /// A caller waiting for a poll that starts after its request, and for that poll's result.
 pub type Waiter = Box<dyn FnOnce(Result<Option<Revision>, RemoteError>) + Send>;
 
 /// A callback for the outcome of a decision: where the branch is then.
-pub type Decided = Box<dyn FnOnce(Result<Revision, RemoteError>) + Send>;
+pub type DecisionCallback = Box<dyn FnOnce(Result<Revision, RemoteError>) + Send>;
 
 /// Requests to the polling thread and to the writer.
 #[derive(Default)]
-pub(crate) struct Wishes {
+pub(crate) struct LinkRequests {
     /// Callers waiting for a poll; the next one serves all of them.
     pub(crate) waiters: Vec<Waiter>,
     /// The operator's decision that the writer is to carry out, and the callback for its outcome.
-    pub(crate) decision: Option<(Decision, Decided)>,
+    pub(crate) decision: Option<(Decision, DecisionCallback)>,
     /// Whether a poll is wanted now, though no caller waits for it.
     pub(crate) is_wanted: bool,
     /// Whether the link is ending: nothing is waited for any more.
@@ -65,15 +65,15 @@ pub(crate) struct Wishes {
 /// What is known of the remote, all under one lock.
 #[derive(Default)]
 pub(crate) struct KnownRemote {
-    standing: Standing,
+    health: LinkHealth,
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
-    pub(crate) sightings: Sightings,
+    pub(crate) seen_heads: SeenHeads,
     /// The remote's other branches, if it does not have the shared one.
     pub(crate) other_branches: Vec<String>,
     pub(crate) pending: Option<Pending>,
-    pub(crate) posted: Posted,
-    pub(crate) wishes: Wishes,
+    pub(crate) push_queue: PushQueue,
+    pub(crate) requests: LinkRequests,
     pushed_at: Option<Instant>,
 }
 
@@ -122,64 +122,64 @@ impl Link {
         LinkStatus {
             url: self.git.url().to_string(),
             ack: self.settings.ack,
-            state: known.standing.state,
+            state: known.health.state,
             ahead: known.ahead,
             behind: known.behind,
-            last_contact: known.standing.last_contact,
-            last_error: known.standing.told(),
+            last_contact: known.health.last_contact,
+            last_error: known.health.told(),
         }
     }
 
     /// Requests a poll soon, because of a notice that the remote has changed.
-    pub fn look(&self) {
-        self.want_look(&mut self.known());
+    pub fn request_poll(&self) {
+        self.mark_poll_wanted(&mut self.known());
     }
 
-    fn want_look(&self, known: &mut KnownRemote) {
-        known.wishes.is_wanted = true;
+    fn mark_poll_wanted(&self, known: &mut KnownRemote) {
+        known.requests.is_wanted = true;
         self.changed.notify_all();
     }
 
     /// Requests a poll, and passes its result to `waiter`.
-    pub fn look_and_tell(&self, waiter: Waiter) {
+    pub fn request_poll_for(&self, waiter: Waiter) {
         let mut known = self.known();
-        if known.wishes.is_over {
+        if known.requests.is_over {
             drop(known);
             return waiter(Err(RemoteError::Unreachable("the service is shutting down".to_owned())));
         }
-        known.wishes.waiters.push(waiter);
+        known.requests.waiters.push(waiter);
         self.changed.notify_all();
     }
 
     /// Returns the current position in the order of the exchanges with the remote.
     #[must_use]
-    pub fn since_now(&self) -> Since {
-        self.known().sightings.now()
+    pub fn since_now(&self) -> LogicalTime {
+        self.known().seen_heads.now()
     }
 
     /// Returns whether an exchange that began after `since` has shown the remote at `revision`.
     #[must_use]
-    pub fn has_been_at(&self, revision: Revision, since: Since) -> bool {
-        self.known().sightings.has_been_at(revision, since)
+    pub fn has_been_at(&self, revision: Revision, since: LogicalTime) -> bool {
+        self.known().seen_heads.has_been_at(revision, since)
     }
 
     /// Returns whether the last head seen is another one, which may be newer: a fetch that one of our own pushes has
     /// overtaken says nothing about what is served now.
     #[must_use]
-    pub fn has_gone_on_from(&self, head: Revision) -> bool {
-        self.known().sightings.head() != Some(head)
+    pub fn has_moved_from(&self, head: Revision) -> bool {
+        self.known().seen_heads.head() != Some(head)
     }
 
     /// Hands an operator's decision to the writer, and its outcome to `tell`. A second one at the same time replaces
     /// it.
-    pub fn decide(&self, decision: Decision, tell: Decided) {
+    pub fn decide(&self, decision: Decision, tell: DecisionCallback) {
         let mut known = self.known();
-        known.wishes.decision = Some((decision, tell));
-        self.want_look(&mut known);
+        known.requests.decision = Some((decision, tell));
+        self.mark_poll_wanted(&mut known);
     }
 
-    pub(crate) fn take_decision(&self) -> Option<(Decision, Decided)> {
-        self.known().wishes.decision.take()
+    pub(crate) fn take_decision(&self) -> Option<(Decision, DecisionCallback)> {
+        self.known().requests.decision.take()
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, KnownRemote> {
@@ -191,31 +191,31 @@ impl Link {
     }
 
     /// Waits until the remote was seen or has failed for the first time, but only briefly: it may take long.
-    pub(crate) fn wait_for_first_look(&self) {
+    pub(crate) fn wait_for_first_poll(&self) {
         let known = self.known();
         let is_early = |known: &mut KnownRemote| {
-            known.sightings.newest().is_none() && known.standing.failures == 0 && !known.wishes.is_over
+            known.seen_heads.newest().is_none() && known.health.failures == 0 && !known.requests.is_over
         };
         let wait_max = self.settings.timeout.min(FIRST_LOOK_WAIT_MAX);
         drop(self.changed.wait_timeout_while(known, wait_max, is_early));
     }
 
     /// Waits until the next poll is due; returns `false` when the link ends.
-    pub(crate) fn wait_for_next_look(&self) -> bool {
+    pub(crate) fn wait_for_next_poll(&self) -> bool {
         let mut known = self.known();
         let poll = self.settings.poll.map(|poll| poll.mul_f64(0.8 + 0.4 * random()));
         let began = Instant::now();
         loop {
-            if known.wishes.is_over {
+            if known.requests.is_over {
                 return false;
             }
-            if known.wishes.is_wanted
-                || !known.wishes.waiters.is_empty()
-                || known.standing.last_contact.is_none() && known.standing.failures == 0
+            if known.requests.is_wanted
+                || !known.requests.waiters.is_empty()
+                || known.health.last_contact.is_none() && known.health.failures == 0
             {
                 return true;
             }
-            let wait = match known.standing.failures {
+            let wait = match known.health.failures {
                 0 if known.pending.is_none() => poll,
                 failures => Some(self.down_wait(failures)),
             };
@@ -232,21 +232,21 @@ impl Link {
 
     /// Lets pushes start now that only wait for the push interval.
     pub(crate) fn hurry(&self) {
-        self.known().wishes.is_hurried = true;
+        self.known().requests.is_hurried = true;
         self.changed.notify_all();
     }
 
     /// Returns whether pushes no longer wait for their turn.
     pub(crate) fn is_hurried(&self) -> bool {
-        self.known().wishes.is_hurried
+        self.known().requests.is_hurried
     }
 
     /// Ends all waiting.
     pub(crate) fn finish(&self) {
         let mut known = self.known();
-        known.wishes.is_over = true;
-        known.wishes.waiters.clear();
-        known.wishes.decision = None;
+        known.requests.is_over = true;
+        known.requests.waiters.clear();
+        known.requests.decision = None;
         self.changed.notify_all();
     }
 

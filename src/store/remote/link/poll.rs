@@ -7,18 +7,18 @@ use std::thread;
 use std::time::Instant;
 
 use crate::store::remote::link::Link;
-use crate::store::remote::link::behind;
-use crate::store::remote::transport::notes::Note;
+use crate::store::remote::link::push_queue;
+use crate::store::remote::transport::private_refs::PrivateRef;
 
 /// The polling thread and the background push thread. Dropping this ends both, and all processes they have started.
 #[derive(Debug)]
-pub struct Poll {
+pub struct Poller {
     link: Arc<Link>,
     /// Disconnected when the background push thread ends.
     pushes: Option<Receiver<()>>,
 }
 
-impl Poll {
+impl Poller {
     /// Starts polling; `changed` is called whenever something was seen that the writer may have to act on.
     ///
     /// # Errors
@@ -29,10 +29,10 @@ impl Poll {
         let mut pushes = None;
         if link.is_local() {
             let changed = Arc::clone(&changed);
-            pushes = Some(behind::start(Arc::clone(&link), move || changed())?);
+            pushes = Some(push_queue::start(Arc::clone(&link), move || changed())?);
         }
         thread::Builder::new().name("remote".into()).spawn(move || {
-            while polled.wait_for_next_look() {
+            while polled.wait_for_next_poll() {
                 look(&polled, &*changed);
             }
         })?;
@@ -60,7 +60,7 @@ impl Poll {
     }
 }
 
-impl Drop for Poll {
+impl Drop for Poller {
     fn drop(&mut self) {
         self.link.end();
     }
@@ -70,8 +70,8 @@ impl Drop for Poll {
 fn look(link: &Link, changed: &impl Fn()) {
     let (waiters, pending, before) = {
         let mut known = link.known();
-        known.wishes.is_wanted = false;
-        (std::mem::take(&mut known.wishes.waiters), known.pending.clone(), known.sightings.newest())
+        known.requests.is_wanted = false;
+        (std::mem::take(&mut known.requests.waiters), known.pending.clone(), known.seen_heads.newest())
     };
     if let Some(pending) = pending.as_ref().filter(|_| link.push_at().is_none()) {
         let pushed = link.push(pending.tip, pending.lease, link.deadline());
@@ -80,12 +80,12 @@ fn look(link: &Link, changed: &impl Fn()) {
             known.pushed = Some(pushed);
         }
     }
-    let seen = link.fetch(Note::Polled, link.deadline());
+    let seen = link.fetch(PrivateRef::Polled, link.deadline());
     if let Err(error) = &seen {
-        link.missed(error);
+        link.note_unreachable(error);
     }
-    let is_to_be_decided = link.known().wishes.decision.is_some();
-    let has_moved = link.known().sightings.newest().map(|it| it.head) != before.map(|it| it.head);
+    let is_to_be_decided = link.known().requests.decision.is_some();
+    let has_moved = link.known().seen_heads.newest().map(|it| it.head) != before.map(|it| it.head);
     if is_to_be_decided || pending.is_some() || has_moved {
         changed();
     }

@@ -51,7 +51,7 @@ pub struct RemoteSettings {
     /// Whether this instance is a follower, which never pushes.
     pub is_follower: bool,
     /// The siblings that are notified of each push.
-    pub told: Vec<Sender<Revision>>,
+    pub siblings: Vec<Sender<Revision>>,
 }
 
 impl RemoteSettings {

@@ -47,7 +47,7 @@ impl RemoteSecrets {
     }
 
     /// Configures how a git command authenticates. Connections are kept only if there is a `folder` of ours for them.
-    pub(crate) fn lend(&self, command: &mut Command, url: &RemoteUrl, folder: Option<&Path>) {
+    pub(crate) fn configure_auth(&self, command: &mut Command, url: &RemoteUrl, folder: Option<&Path>) {
         if url.transport() != Transport::Http {
             // No redirect leads from https to what can be read on the way (git-config(1), `protocol.allow`).
             command.args(["-c", "protocol.http.allow=user"]);

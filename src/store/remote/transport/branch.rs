@@ -12,7 +12,7 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::access::RemoteSecrets;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::Git;
-use crate::store::remote::transport::process::{Ended, Processes};
+use crate::store::remote::transport::process::{ProcessOutput, Processes};
 use crate::store::remote::transport::url::RemoteUrl;
 
 /// The file for the name that the remote reports; empty until it has.
@@ -97,15 +97,15 @@ pub fn default_branch(
     let mut command = git_command::git();
     command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_CEILING_DIRECTORIES", "/").current_dir("/");
     command.args(["-c", "core.askPass="]);
-    access.lend(&mut command, url, None);
+    access.configure_auth(&mut command, url, None);
     command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
     let away = |why: &str| RemoteError::Unreachable(why.to_owned());
     let ended = Processes::default().run(command, until).map_err(|_| away("cannot run git"))?;
-    if ended.is_well() { Ok(head_of(&ended)) } else { Err(away("it has not answered")) }
+    if ended.is_success() { Ok(head_of(&ended)) } else { Err(away("it has not answered")) }
 }
 
 /// Parses the branch that `HEAD` names from the output of `git ls-remote --symref`.
-fn head_of(ended: &Ended) -> Option<String> {
+fn head_of(ended: &ProcessOutput) -> Option<String> {
     let name = |line: &str| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD").map(str::to_owned);
     ended.output.lines().find_map(name).filter(|name| is_branch_name(name))
 }

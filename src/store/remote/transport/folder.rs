@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::store::remote::transport::branch::BRANCH;
-use crate::store::remote::transport::notes::{BEGUN, NOTES, Note};
+use crate::store::remote::transport::private_refs::{BEGUN, NOTES, PrivateRef};
 
 /// The `pre-push` hook, which git runs when it knows what the remote has and before it sends anything: it leaves a
 /// mark if there is something to send.
@@ -27,7 +27,8 @@ pub(crate) fn fill(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(&refs)?;
     keep_only(&refs, |name, kind| name == "collectory" && kind.is_dir())?;
     fs::create_dir_all(&notes)?;
-    let is_note = |name: &str| Note::ALL.iter().any(|note| note.name().strip_prefix(NOTES) == Some(name));
+    let is_note =
+        |name: &str| PrivateRef::ALL.iter().any(|note| note.name().strip_prefix(NOTES) == Some(name));
     keep_only(&notes, |name, kind| kind.is_file() && is_note(name))?;
     for inner in ["hooks", "objects"] {
         fs::create_dir_all(folder.join(inner))?;

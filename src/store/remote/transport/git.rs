@@ -18,9 +18,9 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::access::RemoteSecrets;
 use crate::store::remote::transport::branch::BranchName;
 use crate::store::remote::transport::folder::fill;
-use crate::store::remote::transport::notes::Note;
-use crate::store::remote::transport::process::{Ended, Processes};
-use crate::store::remote::transport::pushed::{Pushed, status_of};
+use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::process::{ProcessOutput, Processes};
+use crate::store::remote::transport::pushed::{PushOutcome, status_of};
 use crate::store::remote::transport::url::RemoteUrl;
 use crate::store::remote::transport::words::{advised, sentence, unsound};
 
@@ -46,11 +46,11 @@ const BRANCHES_TOLD_MAX: usize = 5;
 
 /// What names the branch of the remote.
 #[derive(Debug, Clone, Copy)]
-pub enum NamedBy<'a> {
+pub enum BranchSource<'a> {
     /// The operator.
-    BySomebody(&'a str),
+    Operator(&'a str),
     /// The remote, if it could not be asked when the repository was made; the local name is used until it is.
-    ByRemote(&'a str),
+    Remote(&'a str),
 }
 
 /// A branch of a remote, reached by the `git` command.
@@ -77,7 +77,7 @@ impl Git {
     pub fn open(
         common_dir: &Path,
         url: RemoteUrl,
-        branch: NamedBy<'_>,
+        branch: BranchSource<'_>,
         access: RemoteSecrets,
     ) -> Result<Self, RemoteError> {
         let folder = common_dir.join(REMOTE_FOLDER);
@@ -87,8 +87,8 @@ impl Git {
         fill(&folder).map_err(failed)?;
         let objects = common_dir.join("objects");
         let branch = match branch {
-            NamedBy::BySomebody(name) => BranchName::of(name),
-            NamedBy::ByRemote(name) => BranchName::asked_for(name, &folder),
+            BranchSource::Operator(name) => BranchName::of(name),
+            BranchSource::Remote(name) => BranchName::asked_for(name, &folder),
         };
         let unfit = match check_version() {
             Err(RemoteError::Unreachable(why)) => Some(why),
@@ -117,7 +117,7 @@ impl Git {
     }
 
     /// Asks for the head of the branch without fetching it; `None` if there is no such branch.
-    pub(crate) fn ask(&self, until: Instant) -> Result<Option<Revision>, RemoteError> {
+    pub(crate) fn remote_head(&self, until: Instant) -> Result<Option<Revision>, RemoteError> {
         let full = format!("refs/heads/{}", self.branch());
         let ended = self.talk(&["ls-remote", "--quiet", "--", &self.address(), &full], until)?;
         let line = |line: &str| {
@@ -132,7 +132,7 @@ impl Git {
     }
 
     /// Fetches the branch and returns its head; `None` if there is no such branch.
-    pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
+    pub(crate) fn fetch(&self, note: PrivateRef, until: Instant) -> Result<Option<Revision>, RemoteError> {
         self.learn_branch(until)?;
         let refspec = format!("+refs/heads/{}:{}", self.branch(), note.name());
         let arguments = [
@@ -147,8 +147,9 @@ impl Git {
             &self.address(),
             &refspec,
         ];
-        let is_first =
-            [Note::Base, Note::Polled, Note::Judged].iter().all(|note| self.noted(*note).is_none());
+        let is_first = [PrivateRef::Base, PrivateRef::Polled, PrivateRef::Judged]
+            .iter()
+            .all(|note| self.noted(*note).is_none());
         let told = if is_first { self.fetch_all(&arguments, until) } else { self.talk(&arguments, until) };
         match told {
             Ok(_) => Ok(self.noted(note)),
@@ -163,14 +164,14 @@ impl Git {
 
     /// Asks for the head after a failed fetch. Before that, removes what a killed git or a power cut leaves and would
     /// make every fetch fail: a stale lock (only one thread fetches each ref) and unreadable refs.
-    fn ask_after_failure(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
+    fn ask_after_failure(&self, note: PrivateRef, until: Instant) -> Result<Option<Revision>, RemoteError> {
         drop(fs::remove_file(self.folder.join(note.name()).with_extension("lock")));
         self.remove_unreadable_notes();
-        self.ask(until)
+        self.remote_head(until)
     }
 
     /// The first fetch, of the whole history: it may take as long as it makes progress.
-    fn fetch_all(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
+    fn fetch_all(&self, arguments: &[&str], until: Instant) -> Result<ProcessOutput, RemoteError> {
         let arguments: Vec<&str> =
             arguments.iter().map(|it| if *it == "--quiet" { "--progress" } else { it }).collect();
         let url = self.url.to_string();
@@ -198,7 +199,7 @@ impl Git {
     }
 
     /// Asks the remote to move its branch from `lease` to `tip`.
-    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
+    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> PushOutcome {
         let lease = lease.map_or_else(String::new, |lease| lease.to_string());
         let lease = format!("--force-with-lease=refs/heads/{}:{lease}", self.branch());
         let refspec = format!("{tip}:refs/heads/{}", self.branch());
@@ -218,19 +219,19 @@ impl Git {
         command.env("COLLECTORY_PUSH_MARK", &mark);
         let ended = match self.run(command, until) {
             Ok(ended) => ended,
-            Err(error) => return Pushed::NotSent(error.to_string()),
+            Err(error) => return PushOutcome::NotSent(error.to_string()),
         };
         let is_marked = mark.exists();
         if is_marked || !self.leaves_marks.load(Ordering::Relaxed) {
             self.leaves_marks.store(is_marked || self.can_leave_marks(&mark), Ordering::Relaxed);
         }
         let is_sent = is_marked || !self.leaves_marks.load(Ordering::Relaxed);
-        let said = self.discreet(&ended);
+        let said = self.redacted_stderr(&ended);
         if ended.status.is_none() {
             self.access.forget_connections(&self.folder);
         }
         let output = self.access.without_secrets(&ended.output, &self.url);
-        Pushed::of(&Ended { output, ..ended }, self.branch(), is_sent, said)
+        PushOutcome::of(&ProcessOutput { output, ..ended }, self.branch(), is_sent, said)
     }
 
     /// Returns whether our hook can be executed, if git has not run it yet.
@@ -265,11 +266,11 @@ impl Git {
     }
 
     /// Runs a command that changes nothing on the remote.
-    pub(super) fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
+    pub(super) fn talk(&self, arguments: &[&str], until: Instant) -> Result<ProcessOutput, RemoteError> {
         self.answer(self.run(self.command(arguments), until)?)
     }
 
-    fn run(&self, command: Command, until: Instant) -> Result<Ended, RemoteError> {
+    fn run(&self, command: Command, until: Instant) -> Result<ProcessOutput, RemoteError> {
         self.check_fit()?;
         not_run(self.processes.run(command, until))
     }
@@ -279,12 +280,12 @@ impl Git {
     }
 
     /// Returns the result of such a command, or why it failed.
-    fn answer(&self, ended: Ended) -> Result<Ended, RemoteError> {
+    fn answer(&self, ended: ProcessOutput) -> Result<ProcessOutput, RemoteError> {
         if ended.status.is_none() {
             self.access.forget_connections(&self.folder);
             return Err(RemoteError::Unreachable("it took longer than --remote-timeout-ms".to_owned()));
         }
-        match ended.is_well() {
+        match ended.is_success() {
             true => Ok(ended),
             false => {
                 let said = self.access.without_secrets(&ended.error, &self.url);
@@ -301,7 +302,7 @@ impl Git {
     }
 
     /// Returns the error output, fit to be shown.
-    pub(crate) fn discreet(&self, ended: &Ended) -> String {
+    pub(crate) fn redacted_stderr(&self, ended: &ProcessOutput) -> String {
         self.shown(&ended.error)
     }
 
@@ -322,7 +323,7 @@ impl Git {
             command.args(["-c", setting]);
         }
         command.arg("-c").arg(format!("core.hooksPath={}", self.folder.join("hooks").display()));
-        self.access.lend(&mut command, &self.url, Some(&self.folder));
+        self.access.configure_auth(&mut command, &self.url, Some(&self.folder));
         command.args(arguments);
         command
     }

@@ -10,7 +10,7 @@ use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::transport::folder::create;
 use crate::store::remote::transport::git::{Git, not_run};
-use crate::store::remote::transport::process::Ended;
+use crate::store::remote::transport::process::ProcessOutput;
 use crate::store::{BlobId, TreeId};
 
 /// The empty tree, which git knows without having the object.
@@ -177,7 +177,7 @@ impl Git {
 
     fn well(&self, arguments: &[&str], input: Option<&[u8]>, until: Instant) -> Result<Vec<u8>, RemoteError> {
         let (ended, bytes) = self.work(arguments, input, until)?;
-        if ended.is_well() { Ok(bytes) } else { Err(self.failure(&ended)) }
+        if ended.is_success() { Ok(bytes) } else { Err(self.failure(&ended)) }
     }
 
     /// Runs a command that uses no network, with a private index; returns its whole output.
@@ -186,7 +186,7 @@ impl Git {
         arguments: &[&str],
         input: Option<&[u8]>,
         until: Instant,
-    ) -> Result<(Ended, Vec<u8>), RemoteError> {
+    ) -> Result<(ProcessOutput, Vec<u8>), RemoteError> {
         self.check_fit()?;
         let [given, said] = ["merge-input", "merge-output"].map(|name| self.folder().join(name));
         let mut stdin = Stdio::null();
@@ -203,8 +203,8 @@ impl Git {
         Ok((ended, bytes))
     }
 
-    fn failure(&self, ended: &Ended) -> RemoteError {
-        RemoteError::Unreachable(format!("git could not merge: {}", self.discreet(ended)))
+    fn failure(&self, ended: &ProcessOutput) -> RemoteError {
+        RemoteError::Unreachable(format!("git could not merge: {}", self.redacted_stderr(ended)))
     }
 }
 

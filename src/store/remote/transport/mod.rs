@@ -7,7 +7,7 @@ pub(crate) mod branch;
 mod folder;
 pub(crate) mod git;
 pub(crate) mod git_merge;
-pub(crate) mod notes;
+pub(crate) mod private_refs;
 pub(crate) mod process;
 pub(crate) mod pushed;
 pub(crate) mod url;

@@ -27,15 +27,15 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// The exit status and output of a process.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessOutput {
     /// `None` if it was ended because its time was over.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) output: String,
     pub(crate) error: String,
 }
 
-impl Ended {
-    pub(crate) fn is_well(&self) -> bool {
+impl ProcessOutput {
+    pub(crate) fn is_success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
@@ -97,7 +97,7 @@ impl Processes {
     /// # Errors
     ///
     /// Fails when it can't be started.
-    pub(crate) fn run(&self, command: Command, until: Instant) -> io::Result<Ended> {
+    pub(crate) fn run(&self, command: Command, until: Instant) -> io::Result<ProcessOutput> {
         self.run_with(command, Stdio::null(), None, until)
     }
 
@@ -112,7 +112,7 @@ impl Processes {
         input: Stdio,
         output: Option<File>,
         until: Instant,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ProcessOutput> {
         command.stdin(input).stdout(output.map_or_else(Stdio::piped, Stdio::from));
         let (process, output, error) = self.start(command)?;
         let status = match process.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -122,7 +122,7 @@ impl Processes {
                 None
             }
         };
-        Ok(Ended { status, output: output.said(), error: error.said() })
+        Ok(ProcessOutput { status, output: output.said(), error: error.said() })
     }
 
     /// Runs a process that may take as long as it keeps writing to its error stream, whose last line is passed to
@@ -136,7 +136,7 @@ impl Processes {
         mut command: Command,
         quiet_max: Duration,
         tell: &dyn Fn(&str),
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ProcessOutput> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let (process, output, error) = self.start(command)?;
         let (mut heard, mut quiet) = (0, Duration::ZERO);
@@ -157,7 +157,7 @@ impl Processes {
                 }
             }
         };
-        Ok(Ended { status, output: output.said(), error: error.said() })
+        Ok(ProcessOutput { status, output: output.said(), error: error.said() })
     }
 
     /// Returns whether no more processes are started.
@@ -279,7 +279,7 @@ mod tests {
         let ended = Processes::default().run(shell("echo out; echo err >&2; exit 3"), until).unwrap();
         assert_eq!((ended.output.as_str(), ended.error.as_str()), ("out\n", "err\n"));
         assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
-        assert!(!ended.is_well());
+        assert!(!ended.is_success());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The outcome of a push, as far as git can tell.
 
-use crate::store::remote::transport::process::Ended;
+use crate::store::remote::transport::process::ProcessOutput;
 use crate::store::remote::transport::words::visible;
 
 /// The maximum number of characters shown of the short reason that a remote gives for refusing a push.
@@ -8,7 +8,7 @@ const WORD_CHARS_MAX: usize = 200;
 
 /// The outcome of a push. Except for `Accepted`, only the remote's head can tell what it means for the commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub(crate) enum PushOutcome {
     /// The remote accepted the push.
     Accepted,
     /// The remote refused the push, and why.
@@ -19,15 +19,15 @@ pub(crate) enum Pushed {
     NoAnswer(String),
 }
 
-impl Pushed {
+impl PushOutcome {
     /// Parses the output of `git push --porcelain`; `said` is its error output.
-    pub(crate) fn of(ended: &Ended, branch: &str, is_sent: bool, said: String) -> Self {
+    pub(crate) fn of(ended: &ProcessOutput, branch: &str, is_sent: bool, said: String) -> Self {
         match status_of(&ended.output, branch) {
             Some(('!', summary)) if summary.starts_with("[remote rejected]") => {
                 Self::Answered(said_or(said, &summary))
             }
             Some(('!', summary)) if summary.starts_with("[rejected]") => Self::NotSent(summary),
-            Some((' ' | '+' | '*' | '=', _)) if ended.is_well() => Self::Accepted,
+            Some((' ' | '+' | '*' | '=', _)) if ended.is_success() => Self::Accepted,
             Some(_) | None if is_sent => Self::NoAnswer(said),
             Some(_) | None => Self::NotSent(said),
         }
@@ -63,23 +63,27 @@ mod tests {
 
     use super::*;
 
-    fn pushed(code: i32, output: &str, is_sent: bool) -> Pushed {
+    fn pushed(code: i32, output: &str, is_sent: bool) -> PushOutcome {
         let output = format!("To /srv/x\n{output}Done\n");
-        let ended = Ended { status: Some(ExitStatus::from_raw(code << 8)), output, error: String::new() };
-        Pushed::of(&ended, "main", is_sent, "error: failed to push some refs".to_owned())
+        let ended =
+            ProcessOutput { status: Some(ExitStatus::from_raw(code << 8)), output, error: String::new() };
+        PushOutcome::of(&ended, "main", is_sent, "error: failed to push some refs".to_owned())
     }
 
     #[test]
     fn what_became_of_a_push_is_read_from_its_line() {
-        assert_eq!(pushed(0, " \tabc:refs/heads/main\ta..b\n", true), Pushed::Accepted);
-        assert_eq!(pushed(0, "*\tabc:refs/heads/main\t[new branch]\n", true), Pushed::Accepted);
+        assert_eq!(pushed(0, " \tabc:refs/heads/main\ta..b\n", true), PushOutcome::Accepted);
+        assert_eq!(pushed(0, "*\tabc:refs/heads/main\t[new branch]\n", true), PushOutcome::Accepted);
         let declined = "!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n";
-        assert_eq!(pushed(1, declined, true), Pushed::Answered("(pre-receive hook declined)".to_owned()));
+        assert_eq!(
+            pushed(1, declined, true),
+            PushOutcome::Answered("(pre-receive hook declined)".to_owned())
+        );
         let stale = "!\tabc:refs/heads/main\t[rejected] (stale info)\n";
-        assert_eq!(pushed(1, stale, false), Pushed::NotSent("[rejected] (stale info)".to_owned()));
+        assert_eq!(pushed(1, stale, false), PushOutcome::NotSent("[rejected] (stale info)".to_owned()));
         let failure = "!\tabc:refs/heads/main\t[remote failure] (remote failed to report status)\n";
-        assert!(matches!(pushed(1, failure, true), Pushed::NoAnswer(_)));
-        assert!(matches!(pushed(128, "", true), Pushed::NoAnswer(_)));
-        assert!(matches!(pushed(128, "", false), Pushed::NotSent(_)));
+        assert!(matches!(pushed(1, failure, true), PushOutcome::NoAnswer(_)));
+        assert!(matches!(pushed(128, "", true), PushOutcome::NoAnswer(_)));
+        assert!(matches!(pushed(128, "", false), PushOutcome::NotSent(_)));
     }
 }

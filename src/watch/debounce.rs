@@ -18,12 +18,12 @@ pub(crate) enum Touch {
 /// been left alone for `quiet`: short if the system does not report closing, long if it does, so that a writer that
 /// pauses between two pieces exposes no partial value. Whether the content is believed is up to the engine.
 #[derive(Debug)]
-pub(crate) struct Settle {
+pub(crate) struct Debouncer {
     quiet: Duration,
     due: HashMap<String, Instant>,
 }
 
-impl Settle {
+impl Debouncer {
     pub(crate) fn new(quiet: Duration) -> Self {
         Self { quiet, due: HashMap::new() }
     }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_renamed_file_is_read_at_once() {
         let now = Instant::now();
-        let mut settle = Settle::new(QUIET);
+        let mut settle = Debouncer::new(QUIET);
         settle.note("posts.yaml".into(), Touch::Done, now);
         assert_eq!(settle.take_due(now), ["posts.yaml"]);
         assert_eq!(settle.next_at(), None);
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_file_written_in_pieces_is_read_once_it_is_left_alone() {
         let start = Instant::now();
-        let mut settle = Settle::new(QUIET);
+        let mut settle = Debouncer::new(QUIET);
         for piece in 0..5 {
             let now = start + QUIET / 2 * piece;
             settle.note("posts.yaml".into(), Touch::Writing, now);
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn closing_ends_the_wait() {
         let now = Instant::now();
-        let mut settle = Settle::new(QUIET);
+        let mut settle = Debouncer::new(QUIET);
         settle.note("posts.yaml".into(), Touch::Writing, now);
         settle.note("posts.yaml".into(), Touch::Done, now);
         assert_eq!(settle.take_due(now), ["posts.yaml"]);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn files_wait_each_for_itself() {
         let now = Instant::now();
-        let mut settle = Settle::new(QUIET);
+        let mut settle = Debouncer::new(QUIET);
         settle.note("a.yaml".into(), Touch::Writing, now);
         settle.note("b.yaml".into(), Touch::Done, now);
         assert_eq!(settle.take_due(now), ["b.yaml"]);

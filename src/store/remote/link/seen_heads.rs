@@ -17,11 +17,11 @@ pub(crate) struct SeenHead {
 
 /// A logical time between two exchanges with the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Since(u64);
+pub struct LogicalTime(u64);
 
 /// The heads seen by fetches and pushes, which may overlap.
 #[derive(Debug, Default)]
-pub(crate) struct Sightings {
+pub(crate) struct SeenHeads {
     newest: Option<SeenHead>,
     /// The last heads seen, each with a logical time after which the remote had it at some point.
     recent: VecDeque<(u64, Revision)>,
@@ -31,7 +31,7 @@ pub(crate) struct Sightings {
     pushed_at: u64,
 }
 
-impl Sightings {
+impl SeenHeads {
     pub(crate) const fn newest(&self) -> Option<SeenHead> {
         self.newest
     }
@@ -46,12 +46,12 @@ impl Sightings {
         seen.at >= self.pushed_at
     }
 
-    pub(crate) const fn now(&self) -> Since {
-        Since(self.clock)
+    pub(crate) const fn now(&self) -> LogicalTime {
+        LogicalTime(self.clock)
     }
 
     /// Returns whether the remote was at `head` at some point after `since`.
-    pub(crate) fn has_been_at(&self, head: Revision, since: Since) -> bool {
+    pub(crate) fn has_been_at(&self, head: Revision, since: LogicalTime) -> bool {
         self.recent.iter().any(|(at, seen)| *at > since.0 && *seen == head)
     }
 
@@ -112,8 +112,8 @@ mod tests {
         Some(digit.to_string().repeat(40).parse().unwrap())
     }
 
-    fn at(digit: char) -> Sightings {
-        let mut seen = Sightings::default();
+    fn at(digit: char) -> SeenHeads {
+        let mut seen = SeenHeads::default();
         let look = seen.begin_look();
         assert!(seen.saw(look, revision(digit), None));
         seen

@@ -17,7 +17,7 @@ pub(crate) const NOTES: &str = "refs/collectory/";
 
 /// A private ref, which no remote has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Note {
+pub(crate) enum PrivateRef {
     /// The head of the remote that the local branch contains.
     Base,
     /// The head of the remote that the local branch is about to contain; once it does, the same as the base.
@@ -30,7 +30,7 @@ pub(crate) enum Note {
     Behind,
 }
 
-impl Note {
+impl PrivateRef {
     pub(crate) const ALL: [Self; 5] = [Self::Base, Self::Coming, Self::Polled, Self::Judged, Self::Behind];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -45,13 +45,13 @@ impl Note {
 }
 
 impl Git {
-    pub(crate) fn noted(&self, note: Note) -> Option<Revision> {
+    pub(crate) fn noted(&self, note: PrivateRef) -> Option<Revision> {
         fs::read_to_string(self.folder().join(note.name())).ok()?.trim().parse().ok()
     }
 
     /// Removes the refs that can't be read: a power cut leaves such files if they were being written.
     pub(super) fn remove_unreadable_notes(&self) {
-        for note in Note::ALL.into_iter().filter(|note| self.noted(*note).is_none()) {
+        for note in PrivateRef::ALL.into_iter().filter(|note| self.noted(*note).is_none()) {
             drop(fs::remove_file(self.folder().join(note.name())));
         }
     }
@@ -59,10 +59,10 @@ impl Git {
     /// Records durably that the remote has the head which the local branch is about to contain. Otherwise, after a
     /// kill or a power cut at that point, commits that the remote loses later would be taken for ones it never had.
     pub(crate) fn note_coming(&self, head: Revision) -> io::Result<()> {
-        if self.noted(Note::Coming) == Some(head) {
+        if self.noted(PrivateRef::Coming) == Some(head) {
             return Ok(());
         }
-        let (file, is_new) = self.write(Note::Coming, head)?;
+        let (file, is_new) = self.write(PrivateRef::Coming, head)?;
         file.sync_data()?;
         if is_new { File::open(self.folder().join(NOTES))?.sync_all() } else { Ok(()) }
     }
@@ -71,13 +71,13 @@ impl Git {
     pub(crate) fn note_base(&self, base: Revision) -> io::Result<()> {
         self.note_coming(base)?;
         // Not flushed, because `Note::Coming` has the same head and is durable.
-        self.write(Note::Base, base)?;
+        self.write(PrivateRef::Base, base)?;
         drop(fs::remove_file(self.folder().join(BEGUN)));
         Ok(())
     }
 
     /// Overwrites a ref; returns whether its length changed, as it does only the first time.
-    fn write(&self, note: Note, head: Revision) -> io::Result<(File, bool)> {
+    fn write(&self, note: PrivateRef, head: Revision) -> io::Result<(File, bool)> {
         let path = self.folder().join(note.name());
         let text = format!("{head}\n");
         let file = open_own(OpenOptions::new().write(true).create(true).truncate(false), &path)?;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind};
 
 use crate::domain::file_name::is_collection_file;
-use crate::watch::Places;
-use crate::watch::settle::Touch;
+use crate::watch::WatchedPaths;
+use crate::watch::debounce::Touch;
 
 /// The meaning of a notification.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ pub(crate) enum Meaning {
 
 /// Decides what a notification means.
 #[derive(Debug)]
-pub(crate) struct Meanings {
-    places: Places,
+pub(crate) struct EventClassifier {
+    places: WatchedPaths,
     folders: BTreeSet<PathBuf>,
 }
 
-impl Meanings {
-    pub(crate) fn new(places: Places) -> Self {
+impl EventClassifier {
+    pub(crate) fn new(places: WatchedPaths) -> Self {
         let mut folders: BTreeSet<PathBuf> =
             places.branch_files.iter().filter_map(|file| file.parent().map(Path::to_owned)).collect();
         if let Some((root, folder)) = &places.work_tree {
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
     use notify::event::{CreateKind, DataChange, Flag, RemoveKind, RenameMode};
 
-    fn meanings() -> Meanings {
-        Meanings::new(Places {
+    fn meanings() -> EventClassifier {
+        EventClassifier::new(WatchedPaths {
             work_tree: Some(("/r".into(), "/r/cms/collections".into())),
             branch_files: vec!["/r/.git/HEAD".into(), "/r/.git/refs/heads/main".into()],
         })

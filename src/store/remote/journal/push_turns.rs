@@ -17,7 +17,7 @@ const OFFERED_EVERY: Duration = Duration::from_secs(1);
 
 /// What is known of other instances that push.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct PushTurns {
     /// The number of races lost since a push succeeded.
     pub(super) lost: u32,
     /// Whether another instance has pushed since our last push.
@@ -37,7 +37,7 @@ struct Given {
     are_known: bool,
 }
 
-impl Turn {
+impl PushTurns {
     pub(super) const fn lost(&mut self) {
         self.lost += 1;
         self.is_raced = true;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn who_was_faster_lets_others_come_first_once() {
-        let (mut turn, now) = (Turn::default(), Instant::now());
+        let (mut turn, now) = (PushTurns::default(), Instant::now());
         turn.lost();
         turn.pushed(now, TOOK);
         assert_eq!(turn.comes_at(), Some(now + 2 * TOOK));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn others_have_the_time_to_fetch_before_they_push() {
-        let (mut turn, now) = (Turn::default(), Instant::now());
+        let (mut turn, now) = (PushTurns::default(), Instant::now());
         turn.lost();
         turn.fetched(FETCH);
         turn.pushed(now, TOOK);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn who_pushes_alone_offers_a_turn_now_and_then() {
-        let mut turn = Turn::default();
+        let mut turn = PushTurns::default();
         let began = Instant::now();
         for now in [began, began + OFFERED_EVERY] {
             turn.pushed(now, TOOK);

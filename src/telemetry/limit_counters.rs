@@ -105,15 +105,15 @@ limits! {
 
 /// Counts how often each limit was reached; clones share their counters.
 #[derive(Debug, Clone)]
-pub struct Reached(Arc<[Counter]>);
+pub struct LimitCounters(Arc<[Counter]>);
 
-impl Default for Reached {
+impl Default for LimitCounters {
     fn default() -> Self {
         Self(Limit::ALL.iter().map(|_| Counter::default()).collect())
     }
 }
 
-impl Reached {
+impl LimitCounters {
     /// Counts that a limit was reached.
     pub fn count(&self, limit: Limit) {
         self.0[limit as usize].add_one();
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_limit_is_counted_by_itself_under_a_name_of_its_own() {
-        let reached = Reached::default();
+        let reached = LimitCounters::default();
         reached.clone().count(Limit::QueueLen);
         reached.count(Limit::QueueLen);
         let counted: Vec<_> = reached.counts().filter(|(_, count)| *count > 0).collect();

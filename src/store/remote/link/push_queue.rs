@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
 use crate::store::remote::link::Link;
-use crate::store::remote::transport::notes::Note;
-use crate::store::remote::transport::pushed::Pushed;
+use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::pushed::PushOutcome;
 
 /// The number of refusals before one is believed: another push may have stood in the way of the first.
 pub(crate) const REFUSALS_MAX: u32 = 2;
 
 /// A pending background push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outbox {
+pub(crate) struct QueuedPush {
     /// The head that the remote must have.
     pub(crate) lease: Option<Revision>,
     /// The head that the remote is to get.
@@ -27,43 +27,44 @@ pub(crate) struct Outbox {
 
 /// The pending background push, if any, and when it is tried again.
 #[derive(Default)]
-pub(crate) struct Posted {
-    pub(crate) outbox: Option<Outbox>,
+pub(crate) struct PushQueue {
+    pub(crate) outbox: Option<QueuedPush>,
     again_at: Option<Instant>,
 }
 
 impl Link {
     /// Schedules a background push in place of the pending one; `None` cancels it.
-    pub(crate) fn post(&self, outbox: Option<Outbox>) {
+    pub(crate) fn set_queued_push(&self, outbox: Option<QueuedPush>) {
         let mut known = self.known();
         known.ahead = outbox.map_or(0, |outbox| outbox.commits);
-        known.posted.outbox = outbox;
+        known.push_queue.outbox = outbox;
         self.changed.notify_all();
     }
 
     /// Schedules a background push of commits on top of the pending ones, or of `base`, the remote's head.
-    pub(crate) fn post_more(&self, base: Option<Revision>, tip: Revision, commits: usize) {
+    pub(crate) fn extend_queued_push(&self, base: Option<Revision>, tip: Revision, commits: usize) {
         let mut known = self.known();
-        let (lease, waiting) = known.posted.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
-        known.posted.outbox = Some(Outbox { lease, tip, commits: waiting + commits });
+        let (lease, waiting) =
+            known.push_queue.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
+        known.push_queue.outbox = Some(QueuedPush { lease, tip, commits: waiting + commits });
         known.ahead = waiting + commits;
         self.changed.notify_all();
     }
 
     /// Waits until a background push may start; `None` when the link ends first. A push that may start at that moment
     /// is still returned.
-    pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
+    pub(crate) fn wait_for_queued_push(&self) -> Option<QueuedPush> {
         let mut known = self.known();
         loop {
-            let is_stopped = known.standing.is_stopped();
-            let at = known.posted.again_at.max(self.push_at_of(&known));
+            let is_stopped = known.health.is_stopped();
+            let at = known.push_queue.again_at.max(self.push_at_of(&known));
             let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
-            match known.posted.outbox.filter(|_| !is_stopped) {
+            match known.push_queue.outbox.filter(|_| !is_stopped) {
                 Some(outbox) if wait.is_zero() => {
-                    known.posted.again_at = None;
+                    known.push_queue.again_at = None;
                     return Some(outbox);
                 }
-                _ if known.wishes.is_over => return None,
+                _ if known.requests.is_over => return None,
                 Some(_) => {
                     known = self.changed.wait_timeout(known, wait).unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -73,31 +74,32 @@ impl Link {
     }
 
     /// Records that the remote has a background push; more commits may have been scheduled since.
-    pub(crate) fn landed(&self, landed: Outbox) {
+    pub(crate) fn landed(&self, landed: QueuedPush) {
         let mut known = self.known();
-        known.posted.outbox = known.posted.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
-            let commits = outbox.commits.saturating_sub(landed.commits);
-            if outbox.lease == landed.lease {
-                Outbox { lease: Some(landed.tip), commits, ..outbox }
-            } else {
-                outbox
-            }
-        });
+        known.push_queue.outbox =
+            known.push_queue.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
+                let commits = outbox.commits.saturating_sub(landed.commits);
+                if outbox.lease == landed.lease {
+                    QueuedPush { lease: Some(landed.tip), commits, ..outbox }
+                } else {
+                    outbox
+                }
+            });
         drop(known);
-        self.note_well();
+        self.note_up();
     }
 
     /// Records that another instance won the race against a background push: the writer has to merge first.
-    pub(crate) fn lost_behind(&self, lost: Outbox) {
+    pub(crate) fn lost_behind(&self, lost: QueuedPush) {
         let mut known = self.known();
-        known.posted.outbox = known.posted.outbox.filter(|outbox| outbox.lease != lost.lease);
+        known.push_queue.outbox = known.push_queue.outbox.filter(|outbox| outbox.lease != lost.lease);
         drop(known);
         self.lost_a_race();
     }
 
     /// Delays the next background push.
     fn push_later(&self, wait: Duration) {
-        self.known().posted.again_at = Some(Instant::now() + wait);
+        self.known().push_queue.again_at = Some(Instant::now() + wait);
     }
 }
 
@@ -109,7 +111,7 @@ pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io:
     thread.spawn(move || {
         let _until_the_end = until_the_end;
         let mut refusals = 0;
-        while let Some(outbox) = link.wait_for_outbox() {
+        while let Some(outbox) = link.wait_for_queued_push() {
             push(&link, outbox, &mut refusals);
             changed();
         }
@@ -118,33 +120,33 @@ pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io:
 }
 
 /// Pushes once and judges the outcome by commit ids.
-fn push(link: &Link, outbox: Outbox, refusals: &mut u32) {
+fn push(link: &Link, outbox: QueuedPush, refusals: &mut u32) {
     let until = link.deadline();
     let pushed = link.push(outbox.tip, outbox.lease, until);
-    if pushed == Pushed::Accepted {
+    if pushed == PushOutcome::Accepted {
         *refusals = 0;
         return link.landed(outbox);
     }
     tracing::debug!(?pushed, tip = %outbox.tip, "a push behind was not accepted");
-    let down_wait = || link.down_wait(link.known().standing.failures.max(1));
-    match (link.fetch(Note::Behind, until), pushed) {
+    let down_wait = || link.down_wait(link.known().health.failures.max(1));
+    match (link.fetch(PrivateRef::Behind, until), pushed) {
         (Ok(head), _) if head == Some(outbox.tip) => {
             link.landed(outbox);
-            link.tell(outbox.tip);
+            link.notify_siblings(outbox.tip);
         }
         // The writer merges and schedules a push of the result.
         (Ok(head), _) if head != outbox.lease => link.lost_behind(outbox),
-        (Ok(_), Pushed::Answered(why)) => {
+        (Ok(_), PushOutcome::Answered(why)) => {
             *refusals += 1;
             if *refusals >= REFUSALS_MAX {
                 *refusals = 0;
-                link.refused(&why);
+                link.note_refused(&why);
                 link.push_later(link.refused_wait());
             }
         }
         (Ok(_), _) => link.push_later(down_wait()),
         (Err(error), _) => {
-            link.missed(&error);
+            link.note_unreachable(&error);
             link.push_later(down_wait());
         }
     }

@@ -11,7 +11,7 @@ use crate::domain::{Key, Refusal};
 use crate::engine::plan::HandEdit;
 use crate::engine::plan::state::PlanState;
 use crate::engine::submission::error::SubmitError;
-use crate::format::message::{self, ByHand};
+use crate::format::message::{self, HandEditAction};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
 
 /// A key that differs in letter case only from a key concerned.
@@ -41,7 +41,8 @@ impl PlanState<'_> {
             return Ok(());
         };
         if !edit.committable {
-            let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
+            let name =
+                edit.files.first().map_or_else(|| file_name::default_name(key), |(name, _)| name.clone());
             return Err(SubmitError::EditedByHand { index, path: self.input.path(&name) });
         }
         if let Some(name) = &edit.filtered {
@@ -96,15 +97,18 @@ impl PlanState<'_> {
         let before = names.iter().find(|name| self.is_in_head(name));
         let after = names.iter().find(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(name)));
         let what = match (before, after) {
-            (_, None) => ByHand::Delete,
-            (None, Some(_)) => ByHand::Create,
-            (Some(_), Some(_)) => ByHand::Edit,
+            (_, None) => HandEditAction::Delete,
+            (None, Some(_)) => HandEditAction::Create,
+            (Some(_), Some(_)) => HandEditAction::Edit,
         };
         let counts = before != after || after.is_some_and(|name| edit.leaves(name).is_some());
         let id = counts.then(self.input.new_id);
         let events: Vec<_> =
             id.into_iter().flat_map(|id| edit.event.iter().map(move |event| (id, event))).collect();
-        let about = message::About { by_hand: Some((key, what, id)), ..message::About::default() };
+        let about = message::MessageDetails {
+            hand_edit: Some((key, what, id)),
+            ..message::MessageDetails::default()
+        };
         self.drafts.push(Draft {
             files: edit.files.clone(),
             message: message::compose(&events, &about),

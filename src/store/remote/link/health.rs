@@ -72,7 +72,7 @@ pub struct LinkStatus {
 
 /// The state of the link, since when, and why.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct LinkHealth {
     pub(super) state: LinkState,
     pub(super) last_contact: Option<DateTime<Utc>>,
     last_error: Option<RemoteError>,
@@ -82,7 +82,7 @@ pub(super) struct Standing {
     pub(super) failures: u32,
 }
 
-impl Standing {
+impl LinkHealth {
     fn set(&mut self, state: LinkState, error: Option<RemoteError>) {
         self.state = state;
         self.last_error = error;
@@ -121,30 +121,30 @@ impl Link {
     /// Checks whether the remote may be asked for its head, for an answer that needs no push. Such an answer can be
     /// given while pushes are refused, and says nothing about the next push.
     pub(crate) fn check_reachable(&self) -> Result<(), RemoteError> {
-        if self.known().standing.state == LinkState::Refused { Ok(()) } else { self.check_writable() }
+        if self.known().health.state == LinkState::Refused { Ok(()) } else { self.check_writable() }
     }
 
     pub(crate) fn last_error(&self) -> RemoteError {
-        self.known().standing.error()
+        self.known().health.error()
     }
 
     /// Checks whether a write may be tried now.
     pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
         let mut known = self.known();
-        let error = known.standing.error();
-        let elapsed = known.standing.since.map_or(Duration::MAX, |since| since.elapsed());
-        match known.standing.state {
+        let error = known.health.error();
+        let elapsed = known.health.since.map_or(Duration::MAX, |since| since.elapsed());
+        match known.health.state {
             LinkState::Starting | LinkState::Up => Ok(()),
             LinkState::Refused if elapsed < self.refused_wait() => Err(error),
             LinkState::Refused => {
                 // This write tests whether the refusal has ended; the others keep failing immediately.
-                known.standing.since = Some(Instant::now());
+                known.health.since = Some(Instant::now());
                 Ok(())
             }
             LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(error),
             LinkState::Down => {
-                known.standing.since = Some(Instant::now());
-                self.want_look(&mut known);
+                known.health.since = Some(Instant::now());
+                self.mark_poll_wanted(&mut known);
                 Err(error)
             }
             LinkState::Unknown => Err(RemoteError::Pending),
@@ -154,39 +154,39 @@ impl Link {
 
     pub(super) fn note_contact(&self) {
         let mut known = self.known();
-        known.standing.last_contact = Some(self.now());
-        known.standing.failures = 0;
-        if matches!(known.standing.state, LinkState::Starting | LinkState::Down) {
-            if known.standing.state == LinkState::Down {
+        known.health.last_contact = Some(self.now());
+        known.health.failures = 0;
+        if matches!(known.health.state, LinkState::Starting | LinkState::Down) {
+            if known.health.state == LinkState::Down {
                 tracing::info!(remote = %self.git.url(), "the remote is reached again");
             }
-            known.standing.set(LinkState::Up, None);
+            known.health.set(LinkState::Up, None);
         }
         self.changed.notify_all();
     }
 
     /// Records a failure to reach the remote.
-    pub(crate) fn missed(&self, error: &RemoteError) {
+    pub(crate) fn note_unreachable(&self, error: &RemoteError) {
         let mut known = self.known();
-        known.standing.failures = known.standing.failures.saturating_add(1);
+        known.health.failures = known.health.failures.saturating_add(1);
         // A lagging remote is reachable and takes pushes, and a failure during shutdown is our own doing.
-        let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
+        let is_away = *error != RemoteError::Lagging && !known.requests.is_over;
         let what = match error {
             RemoteError::Unsound(_) => "what the remote has is not taken",
             _ => "the remote cannot be reached",
         };
-        match known.standing.state {
+        match known.health.state {
             LinkState::Starting | LinkState::Up | LinkState::Refused if is_away => {
                 let writes = if self.is_local() { "writes wait here to be pushed" } else { "writes fail" };
                 tracing::warn!(
                     remote = %self.git.url(), %error,
                     "{what}: what is here is served, {writes}, and it is asked again by itself"
                 );
-                known.standing.set(LinkState::Down, Some(error.clone()));
+                known.health.set(LinkState::Down, Some(error.clone()));
             }
-            LinkState::Down if is_away && known.standing.last_error.as_ref() != Some(error) => {
+            LinkState::Down if is_away && known.health.last_error.as_ref() != Some(error) => {
                 tracing::info!(remote = %self.git.url(), %error, "{what}, still");
-                known.standing.last_error = Some(error.clone());
+                known.health.last_error = Some(error.clone());
             }
             _ => {}
         }
@@ -194,66 +194,66 @@ impl Link {
     }
 
     /// Records that the branch is in order.
-    pub(crate) fn note_well(&self) {
+    pub(crate) fn note_up(&self) {
         let mut known = self.known();
-        (known.standing.failures, known.behind) = (0, 0);
-        known.ahead = known.posted.outbox.map_or(0, |outbox| outbox.commits);
-        known.standing.last_contact = Some(self.now());
-        if known.standing.state != LinkState::Up {
-            if known.standing.state != LinkState::Starting {
+        (known.health.failures, known.behind) = (0, 0);
+        known.ahead = known.push_queue.outbox.map_or(0, |outbox| outbox.commits);
+        known.health.last_contact = Some(self.now());
+        if known.health.state != LinkState::Up {
+            if known.health.state != LinkState::Starting {
                 tracing::info!(remote = %self.git.url(), "the remote takes writes again");
             }
-            known.standing.set(LinkState::Up, None);
+            known.health.set(LinkState::Up, None);
         }
     }
 
     /// Records that the branch can be followed, if it could not be before.
     pub(crate) fn note_followable(&self) {
         if self.is_stopped() {
-            self.note_well();
+            self.note_up();
         }
     }
 
     /// Records that the remote refuses pushes.
-    pub(crate) fn refused(&self, why: &str) {
+    pub(crate) fn note_refused(&self, why: &str) {
         let mut known = self.known();
-        if known.standing.state != LinkState::Refused {
+        if known.health.state != LinkState::Refused {
             tracing::warn!(remote = %self.git.url(), why, "the remote refuses what is pushed; a write is tried now and then");
         }
-        known.standing.set(LinkState::Refused, Some(RemoteError::Refused(why.to_owned())));
+        known.health.set(LinkState::Refused, Some(RemoteError::Refused(why.to_owned())));
     }
 
     /// Records that the branch can't be followed.
     pub(crate) fn stop(&self, state: LinkState, why: String) {
         let mut known = self.known();
         let error = RemoteError::Stopped(why);
-        if known.standing.state != state || known.standing.last_error.as_ref() != Some(&error) {
+        if known.health.state != state || known.health.last_error.as_ref() != Some(&error) {
             tracing::error!(remote = %self.git.url(), "{error}");
-            known.standing.set(state, Some(error));
+            known.health.set(state, Some(error));
         }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.known().standing.is_stopped()
+        self.known().health.is_stopped()
     }
 
     /// Records commits whose push has an unknown outcome.
-    pub(crate) fn pend(&self, lease: Option<Revision>, tip: Revision) {
+    pub(crate) fn note_outcome_unknown(&self, lease: Option<Revision>, tip: Revision) {
         let mut known = self.known();
         tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
         known.pending = Some(Pending { lease, tip, pushed: None });
-        known.standing.set(LinkState::Unknown, Some(RemoteError::Unknown));
+        known.health.set(LinkState::Unknown, Some(RemoteError::OutcomeUnknown));
         self.changed.notify_all();
     }
 
     /// Records that the outcome of the pending push is known.
-    pub(crate) fn settled(&self) {
+    pub(crate) fn note_outcome_known(&self) {
         let mut known = self.known();
         known.pending = None;
-        known.standing.set(LinkState::Up, None);
+        known.health.set(LinkState::Up, None);
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        self.known().standing.state == LinkState::Up
+        self.known().health.state == LinkState::Up
     }
 }
