@@ -136,10 +136,10 @@ async fn a_value_that_is_no_json_hides_no_other_error() {
     let unreadable = [("x.name", "x-a"), ("x.value", "{")];
     let others = [("key", "a b"), ("a.directory", "../up"), ("do", "save")];
     let page = checked(send(&server, "/new", filled(&form, &[&others[..], &unreadable].concat())).await, 400);
-    page.has("href=\"#f-id\"").has("href=\"#f-directory\"").has("href=\"#f-x-a\"").has("This is not JSON");
+    page.has("href=\"#f-id\"").has("href=\"#f-directory\"").has("href=\"#f-x-a\"").has("be read as JSON");
     let good = [("key", "posts"), ("a.name", "Posts")];
     let page = checked(send(&server, "/new", filled(&form, &[&good[..], &unreadable].concat())).await, 400);
-    page.has("This is not JSON").lacks("The commit that this would make");
+    page.has("be read as JSON").lacks("The commit that this would make");
     server.read("posts").await.is(404);
 
     server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
@@ -155,7 +155,7 @@ async fn a_value_that_is_no_json_hides_no_other_error() {
     );
     server.delete("posts").await.is(204);
     let gone = checked(send(&server, "/collections/posts", filled(&form, &unreadable)).await, 404);
-    gone.has("makes the collection anew").has("This is not JSON");
+    gone.has("makes the collection anew").has("be read as JSON");
     sent(&server, "/new", filled(&gone, &[("j.x-a", "1")])).await;
     let attributes = server.read("posts").await.is(200).attributes();
     assert_eq!(attributes, json!({"type": "document", "name": "Posts", "x-a": 1}), "nothing typed is lost");
@@ -188,7 +188,7 @@ async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
         send(&server, "/new", filled(&form, &[("key", "a"), ("x.name", "x-a"), ("x.value", "{")])).await,
         400,
     );
-    page.has("This is not JSON").has("name=\"j.x-a\"");
+    page.has("be read as JSON").has("name=\"j.x-a\"");
     assert!(has_focus(&page, "f-x-a"));
     let rows = [("key", "a"), ("s.key.0", "old"), ("s.directory.0", "o"), ("s.name.0", "O")];
     let wrong = [("s.key.1", "new"), ("s.directory.1", "../x"), ("s.name.1", "N")];

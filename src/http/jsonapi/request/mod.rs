@@ -148,7 +148,7 @@ impl Resource {
                 ),
             },
             other => {
-                self.fault("/data/type", format!("expected a string, found {}", type_with_article(&other)))
+                self.fault("/data/type", format!("expected a string, found {}", type_with_article(&other)));
             }
         }
     }
@@ -157,7 +157,7 @@ impl Resource {
         match value {
             Value::Text(text) => self.id = Some(text.into()),
             other => {
-                self.fault("/data/id", format!("expected a string, found {}", type_with_article(&other)))
+                self.fault("/data/id", format!("expected a string, found {}", type_with_article(&other)));
             }
         }
     }

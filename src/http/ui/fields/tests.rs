@@ -132,7 +132,7 @@ fn what_can_not_be_read_is_told_at_its_field() {
         .flat_map(|it| it.errors.iter().map(|error| (error.at.as_str(), error.text.as_str())))
         .collect();
     assert_eq!(wrong[0], ("f-unpublishedStatuses-key-1", "There are two rows of the status `a`."));
-    assert!(wrong[1].0 == "f-x-owner" && wrong[1].1.starts_with("This is not JSON"), "{wrong:?}");
+    assert!(wrong[1].0 == "f-x-owner" && wrong[1].1.starts_with("This can't be read as JSON"), "{wrong:?}");
 }
 
 #[test]
