@@ -28,7 +28,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(45);
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let url = arguments.next().ok_or("name the service: follow http://HOST:PORT [TOKEN]")?;
-    let mut copy = Copy {
+    let mut copy = LocalCopy {
         http: Client::builder().read_timeout(SILENCE_MAX).build()?,
         url: url.trim_end_matches('/').to_owned(),
         bearer: arguments.next(),
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The local copy of the served collections.
-struct Copy {
+struct LocalCopy {
     http: Client,
     url: String,
     bearer: Option<String>,
@@ -56,7 +56,7 @@ struct Copy {
     token: Option<String>,
 }
 
-impl Copy {
+impl LocalCopy {
     /// Follows the stream until it ends. Without a stream, polls once for changes.
     async fn follow(&mut self) -> Result<(), Box<dyn Error>> {
         let request = self.get("/collections").header("Accept", "text/event-stream");
@@ -73,14 +73,14 @@ impl Copy {
             text.extend_from_slice(&bytes);
             while let Some(end) = text.windows(2).position(|two| two == b"\n\n") {
                 let event: Vec<u8> = text.drain(..end + 2).collect();
-                self.take(&String::from_utf8_lossy(&event))?;
+                self.apply_event(&String::from_utf8_lossy(&event))?;
             }
         }
         Ok(())
     }
 
     /// Applies one event.
-    fn take(&mut self, event: &str) -> Result<(), Box<dyn Error>> {
+    fn apply_event(&mut self, event: &str) -> Result<(), Box<dyn Error>> {
         let field = |name: &str| {
             event.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim_start()))
         };
@@ -115,7 +115,7 @@ impl Copy {
             match change["attributes"]["deleted"].as_bool() {
                 Some(true) => self.remove(&key),
                 Some(false) | None => {
-                    let one: Value = self.ask(&format!("/collections/{key}")).await?;
+                    let one: Value = self.get_json(&format!("/collections/{key}")).await?;
                     self.put(one["data"].clone());
                 }
             }
@@ -126,8 +126,8 @@ impl Copy {
 
     /// Reads everything. The token is read first, so that no change in between is missed.
     async fn read_all(&mut self) -> Result<(), Box<dyn Error>> {
-        let token = self.ask("/sync-token").await?;
-        let list = self.ask("/collections").await?;
+        let token = self.get_json("/sync-token").await?;
+        let list = self.get_json("/collections").await?;
         self.collections.clear();
         list["data"].as_array().into_iter().flatten().for_each(|it| self.put(it.clone()));
         self.token = token["data"]["attributes"]["syncToken"].as_str().map(str::to_owned);
@@ -145,7 +145,7 @@ impl Copy {
         self.listing.as_mut().unwrap_or(&mut self.collections).remove(key);
     }
 
-    async fn ask(&self, path: &str) -> Result<Value, reqwest::Error> {
+    async fn get_json(&self, path: &str) -> Result<Value, reqwest::Error> {
         self.get(path).send().await?.error_for_status()?.json().await
     }
 

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::driver::is_there;
-use crate::support::{Repo, program, run_to_end};
+use crate::support::{Repo, collectory_command, run_to_end};
 
 /// After this many seconds the server counts as hung and is ended.
 const SECONDS_MAX: &str = "60";
@@ -156,7 +156,7 @@ fn an_editor_completes_attributes_and_tells_what_is_wrong() {
     }
     // The server ignores folders whose name begins with a dot.
     let folder = tempfile::Builder::new().prefix("collectory-editor-").tempdir().unwrap();
-    run_to_end(program(folder.path()).args(["init", "mine"])).exits(0);
+    run_to_end(collectory_command(folder.path()).args(["init", "mine"])).assert_exit_code(0);
     let mut editor = Editor::open(&Repo::at(folder.path().join("mine")), &server);
     for (name, text, line, message) in [
         ("name.yaml", "type: document\nnmae: Posts\n", 2, "Property nmae is not allowed."),

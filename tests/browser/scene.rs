@@ -106,6 +106,6 @@ pub(crate) async fn lived_in() -> TestServer {
         (listed.contains("Our team") && mara.get("/problems").await.is(200).ids().len() == 1).then_some(())
     })
     .await;
-    server.leaves(" M collections/press-releases.yaml\n M collections/team.yaml");
+    server.expect_git_status(" M collections/press-releases.yaml\n M collections/team.yaml");
     server
 }

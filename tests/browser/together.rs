@@ -90,11 +90,13 @@ async fn what_happens_is_on_every_live_page_within_a_second() {
     // The page of problems shows a hand edit and a file that breaks.
     browser.goto("/problems").await;
     browser.find("body[data-following]").await;
-    server.repo().save("collections/photos.yaml", "type: media\nname: [Photos\n");
+    server.repo().write_by_rename("collections/photos.yaml", "type: media\nname: [Photos\n");
     let since = Instant::now();
     browser.shows("collections/photos.yaml:2:7").await;
     let until = since.elapsed();
-    server.leaves(" M collections/photos.yaml\n M collections/press-releases.yaml\n M collections/team.yaml");
+    server.expect_git_status(
+        " M collections/photos.yaml\n M collections/press-releases.yaml\n M collections/team.yaml",
+    );
     eventually("two problems are counted", async || {
         (browser.text("#problem-count").await == "2").then_some(())
     })

@@ -6,7 +6,7 @@ use crate::support::{Auth, JSON_API, RawRequest, TestServer, document};
 
 #[tokio::test]
 async fn without_authentication_there_are_no_openapi_routes() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for path in ["/openapi.json", "/openapi.yaml"] {
         server.get(path).await.is(404);
     }

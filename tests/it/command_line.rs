@@ -6,23 +6,25 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Auth, Finished, Repo, Signal, TestServer, document, eventually, program, run_to_end};
+use crate::support::{
+    Auth, ProgramOutput, Repo, Signal, TestServer, collectory_command, document, eventually, run_to_end,
+};
 
-fn run(folder: &Path, arguments: &[&str]) -> Finished {
-    run_to_end(program(folder).args(arguments))
+fn run(folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    run_to_end(collectory_command(folder).args(arguments))
 }
 
 #[test]
 fn help_and_version_go_to_standard_output() {
     let folder = tempfile::tempdir().unwrap();
-    let help = run(folder.path(), &["--help"]).exits(0);
+    let help = run(folder.path(), &["--help"]).assert_exit_code(0);
     for command in ["serve", "init", "check", "token"] {
         assert!(help.stdout.contains(command), "{}", help.stdout);
-        let own = run(folder.path(), &[command, "--help"]).exits(0);
+        let own = run(folder.path(), &[command, "--help"]).assert_exit_code(0);
         assert!(own.stdout.contains("Usage: collectory "), "{}", own.stdout);
     }
-    assert!(run(folder.path(), &["--version"]).exits(0).stdout.starts_with("collectory "));
-    let serve = run(folder.path(), &["serve", "--help"]).exits(0).stdout;
+    assert!(run(folder.path(), &["--version"]).assert_exit_code(0).stdout.starts_with("collectory "));
+    let serve = run(folder.path(), &["serve", "--help"]).assert_exit_code(0).stdout;
     for flag in [
         "--auth",
         "--repo",
@@ -59,7 +61,7 @@ fn wrong_usage_is_2() {
         &["log", "--branch", "a..b"],
         &["token"],
     ] {
-        let finished = run(folder.path(), arguments).exits(2);
+        let finished = run(folder.path(), arguments).assert_exit_code(2);
         assert!(!finished.stderr.is_empty(), "{arguments:?}");
         assert_eq!(finished.stdout, "", "{arguments:?}");
     }
@@ -75,7 +77,7 @@ fn whoever_has_read_enough_is_no_failure() {
     {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let ended = program(repo.path()).args(arguments).stdout(writer).output().unwrap();
+        let ended = collectory_command(repo.path()).args(arguments).stdout(writer).output().unwrap();
         assert!(ended.status.success(), "{arguments:?}: {ended:?}");
     }
 }
@@ -83,8 +85,8 @@ fn whoever_has_read_enough_is_no_failure() {
 #[test]
 fn a_variable_that_is_none_of_ours_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let mut serve = program(folder.path());
-    let finished = run_to_end(serve.arg("serve").env("COLLECTORY_LISTN", "127.0.0.1:0")).exits(2);
+    let mut serve = collectory_command(folder.path());
+    let finished = run_to_end(serve.arg("serve").env("COLLECTORY_LISTN", "127.0.0.1:0")).assert_exit_code(2);
     assert!(finished.stderr.contains("there is no variable COLLECTORY_LISTN"), "{}", finished.stderr);
 }
 
@@ -93,14 +95,14 @@ fn an_address_that_is_taken_makes_no_repository() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).exits(1);
+    run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).assert_exit_code(1);
     assert!(!folder.path().join("settings").exists());
 }
 
 #[test]
 fn a_start_without_auth_names_the_three_choices() {
     let folder = tempfile::tempdir().unwrap();
-    let finished = run(folder.path(), &["serve"]).exits(2);
+    let finished = run(folder.path(), &["serve"]).assert_exit_code(2);
     for choice in ["none", "allow-all", "FILE"] {
         assert!(finished.stderr.contains(choice), "{choice} in: {}", finished.stderr);
     }
@@ -112,7 +114,7 @@ fn a_port_that_is_taken_is_said() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
-    let finished = run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).exits(1);
+    let finished = run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).assert_exit_code(1);
     assert!(finished.stderr.contains(&address), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
 }
@@ -124,7 +126,7 @@ async fn every_flag_has_a_variable() {
         .environment("COLLECTORY_BODY_BYTES_MAX", "100000")
         .environment("COLLECTORY_COMMITTER_NAME", "Environment")
         .environment("COLLECTORY_LOG_FORMAT", "json");
-    let server = setup.start_unchecked();
+    let server = setup.start_without_waiting();
     let client = server.client();
     eventually("the service is ready", async || {
         let answer = client.request("GET", "/from/environment/readyz").attempt().await?;
@@ -168,7 +170,7 @@ async fn json_logs_are_json_and_hold_no_secrets() {
 
 #[tokio::test]
 async fn health_tells_life_from_readiness() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.get("/livez").await.is(200);
     server.get("/readyz").await.is(200);
 }
@@ -176,16 +178,16 @@ async fn health_tells_life_from_readiness() {
 #[tokio::test]
 async fn both_signals_stop_the_service_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
-        let mut server = TestServer::on("small").await;
+        let mut server = TestServer::start("small").await;
         server.patch("posts", json!({"name": "Stopped"})).await.is(200);
         server.signal(signal);
-        server.ends(0);
+        server.wait_for_exit(0);
     }
 }
 
 #[tokio::test]
 async fn a_signal_that_comes_twice_at_once_is_one() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let mut stream = TcpStream::connect(server.address()).unwrap();
     let body = json!({"data": {"type": "document-collection", "id": "posts", "attributes": {"name": "x"}}});
     let body = body.to_string();
@@ -200,12 +202,12 @@ async fn a_signal_that_comes_twice_at_once_is_one() {
     // `timeout` also sends the signal twice without a pause.
     server.signal(Signal::TERM);
     server.signal(Signal::TERM);
-    server.logs("shutting down").await;
+    server.wait_for_log("shutting down").await;
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("HTTP/1.1 200"), "{answer}");
-    server.ends(0);
+    server.wait_for_exit(0);
 }
 
 #[test]
@@ -213,10 +215,10 @@ fn a_hook_is_installed_only_where_git_looks_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.bare_clone(folder.path().join("bare"));
-    let refused = run(folder.path(), &["init", "bare", "--hook"]).exits(1);
+    let refused = run(folder.path(), &["init", "bare", "--hook"]).assert_exit_code(1);
     assert!(refused.stderr.contains("has no work tree"), "{}", refused.stderr);
     repo.git(&["config", "core.hooksPath", ".hooks"]);
-    let refused = run(folder.path(), &["init", "r", "--hook"]).exits(1);
+    let refused = run(folder.path(), &["init", "r", "--hook"]).assert_exit_code(1);
     assert!(refused.stderr.contains("collectory check --staged ."), "{}", refused.stderr);
     assert!(refused.stderr.contains(".hooks (core.hooksPath)"), "{}", refused.stderr);
     assert!(!repo.has(".git/hooks/pre-commit"));
@@ -227,10 +229,10 @@ fn names_and_addresses_that_git_would_alter_are_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     let serve = ["serve", "--auth", "none", "--repo", "r", "--listen", "127.0.0.1:0"];
     for flag in [["--committer-email", "a<b"], ["--committer-name", "<"], ["--committer-name", "anonymous"]] {
-        run(folder.path(), &[&serve[..], &flag[..]].concat()).exits(2);
+        run(folder.path(), &[&serve[..], &flag[..]].concat()).assert_exit_code(2);
     }
     let token = ["token", "N", "--policy", "p.yaml", "--email", "not an email <"];
-    let refused = run(folder.path(), &token).exits(1);
+    let refused = run(folder.path(), &token).assert_exit_code(1);
     assert!(refused.stderr.contains("can't be an e-mail address in git"), "{}", refused.stderr);
     assert!(!folder.path().join("p.yaml").exists());
 }
@@ -238,7 +240,7 @@ fn names_and_addresses_that_git_would_alter_are_wrong_usage() {
 #[test]
 fn init_makes_a_repository_with_a_commented_example() {
     let folder = tempfile::tempdir().unwrap();
-    let finished = run(folder.path(), &["init", "mine"]).exits(0);
+    let finished = run(folder.path(), &["init", "mine"]).assert_exit_code(0);
     let repo = Repo::at(folder.path().join("mine"));
     repo.fsck();
     assert_eq!(repo.status(), "");
@@ -246,7 +248,7 @@ fn init_makes_a_repository_with_a_commented_example() {
     let files = repo.git(&["ls-tree", "-r", "--name-only", "HEAD", "collections/"]);
     let example = files.lines().next().unwrap_or_else(|| panic!("{finished:?}"));
     assert!(repo.read(example).contains("# "), "{}", repo.read(example));
-    run(folder.path(), &["check", "mine"]).exits(0);
+    run(folder.path(), &["check", "mine"]).assert_exit_code(0);
     let again = run(folder.path(), &["init", "mine"]);
     assert_ne!(again.status.code(), Some(0), "nothing is made twice");
     assert_eq!(repo.commit_count(), 1);
@@ -255,7 +257,7 @@ fn init_makes_a_repository_with_a_commented_example() {
 #[tokio::test]
 async fn what_init_made_can_be_served() {
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &["init", "mine"]).exits(0);
+    run(folder.path(), &["init", "mine"]).assert_exit_code(0);
     let server = TestServer::setup("").repository(&folder.path().join("mine")).start().await;
     assert!(!server.list().await.is(200).ids().is_empty());
     assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0]);
@@ -265,7 +267,7 @@ async fn what_init_made_can_be_served() {
 fn check_reports_each_problem_as_compilers_do() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "broken");
-    let finished = run(folder.path(), &["check", "r"]).exits(1);
+    let finished = run(folder.path(), &["check", "r"]).assert_exit_code(1);
     let lines: Vec<_> = finished.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{}", finished.stdout);
     for (line, path) in lines.iter().zip(["collections/broken.yaml", "collections/typo.yaml"]) {
@@ -277,7 +279,8 @@ fn check_reports_each_problem_as_compilers_do() {
     }
     assert!(lines[1].contains("nmae") || lines[1].contains("name"), "{}", lines[1]);
     let bare = repo.bare_clone(folder.path().join("bare"));
-    let of_the_branch = run_to_end(program(folder.path()).arg("check").arg(bare.path())).exits(1);
+    let of_the_branch =
+        run_to_end(collectory_command(folder.path()).arg("check").arg(bare.path())).assert_exit_code(1);
     assert_eq!(of_the_branch.stdout.lines().count(), 2, "{}", of_the_branch.stdout);
 }
 
@@ -285,12 +288,12 @@ fn check_reports_each_problem_as_compilers_do() {
 fn check_reads_the_work_tree_and_says_nothing_when_all_is_well() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
-    assert_eq!(run(repo.path(), &["check", "."]).exits(0).stdout, "");
+    assert_eq!(run(repo.path(), &["check", "."]).assert_exit_code(0).stdout, "");
     repo.write("collections/new.yaml", "type: nonsense\n");
-    let finished = run(folder.path(), &["check", "r"]).exits(1);
+    let finished = run(folder.path(), &["check", "r"]).assert_exit_code(1);
     assert!(finished.stdout.contains("collections/new.yaml:1:"), "{}", finished.stdout);
-    run(folder.path(), &["check", "nowhere"]).exits(1);
-    let unknown = run(folder.path(), &["check", "--rev", "no-branch", "r"]).exits(1);
+    run(folder.path(), &["check", "nowhere"]).assert_exit_code(1);
+    let unknown = run(folder.path(), &["check", "--rev", "no-branch", "r"]).assert_exit_code(1);
     assert!(unknown.stderr.contains("there is no commit `no-branch` in r"), "{}", unknown.stderr);
 }
 
@@ -300,16 +303,17 @@ fn check_reads_just_the_files_that_are_named() {
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.write("collections/bad.yaml", "type: document\nname:Posts\nnmae: x\n");
     repo.write("collections/worse.yaml", "type: nonsense\n");
-    let told = run(folder.path(), &["check", "r/collections/bad.yaml"]).exits(1).stdout;
+    let told = run(folder.path(), &["check", "r/collections/bad.yaml"]).assert_exit_code(1).stdout;
     let places: Vec<_> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(places, ["collections/bad.yaml:2:5", "collections/bad.yaml:3:1"], "{told}");
-    run(&repo.path().join("collections"), &["check", "posts.yaml"]).exits(0);
-    let other = run(repo.path(), &["check", "collections/posts.yaml", "collections/worse.yaml"]).exits(1);
+    run(&repo.path().join("collections"), &["check", "posts.yaml"]).assert_exit_code(0);
+    let other =
+        run(repo.path(), &["check", "collections/posts.yaml", "collections/worse.yaml"]).assert_exit_code(1);
     assert_eq!(other.stdout.lines().count(), 1, "{}", other.stdout);
     std::fs::write(folder.path().join("posts.yaml"), "type: document\n").unwrap();
-    let outside = run(folder.path(), &["check", "--repo", "r", "posts.yaml"]).exits(1);
+    let outside = run(folder.path(), &["check", "--repo", "r", "posts.yaml"]).assert_exit_code(1);
     assert!(outside.stderr.contains("posts.yaml is not in"), "{}", outside.stderr);
-    run(folder.path(), &["check", "r", "r/collections"]).exits(2);
+    run(folder.path(), &["check", "r", "r/collections"]).assert_exit_code(2);
 }
 
 #[test]
@@ -319,7 +323,7 @@ fn check_names_a_file_as_git_does_however_the_folder_is_named() {
     for (path, file) in [(".", "bad.yaml"), ("collections/", "collections/bad.yaml")] {
         repo.write(file, "type: document\nname:Posts\n");
         for arguments in [&["check", "--path", path][..], &["check", "--path", path, file]] {
-            let told = run(repo.path(), arguments).exits(1).stdout;
+            let told = run(repo.path(), arguments).assert_exit_code(1).stdout;
             assert!(told.starts_with(&format!("{file}:2:5: ")), "{told}");
         }
     }
@@ -334,11 +338,11 @@ fn check_finds_the_repository_from_within() {
     let repo = Repo::seeded(folder.path().join("r"), "broken");
     for inside in [repo.path().to_owned(), repo.path().join("collections")] {
         for arguments in [&["check"][..], &["check", "."]] {
-            let found = run(&inside, arguments).exits(1);
+            let found = run(&inside, arguments).assert_exit_code(1);
             assert_eq!(found.stdout.lines().count(), 2, "{}", found.stdout);
         }
     }
-    let nowhere = run(folder.path(), &["check"]).exits(1);
+    let nowhere = run(folder.path(), &["check"]).assert_exit_code(1);
     assert!(nowhere.stderr.contains("--repo"), "{}", nowhere.stderr);
 }
 
@@ -351,11 +355,11 @@ fn check_tells_of_a_folder_that_is_not_there() {
     for arguments in
         [&["check", "--path", "nope", "r"][..], &["check", "--path", "nope", "--rev", "HEAD", "r"], &of_bare]
     {
-        let missing = run(folder.path(), arguments).exits(1);
+        let missing = run(folder.path(), arguments).assert_exit_code(1);
         assert!(missing.stderr.contains("there is no folder `nope`"), "{}", missing.stderr);
     }
     repo.git(&["init", "--quiet", "../new"]);
-    run(folder.path(), &["check", "new"]).exits(0);
+    run(folder.path(), &["check", "new"]).assert_exit_code(0);
 }
 
 #[test]
@@ -363,7 +367,7 @@ fn check_tells_programs_each_problem_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.write("collections/posts.yaml", "type: document\nname: @x\n");
-    let told = run(folder.path(), &["check", "--json", "r"]).exits(1).stdout;
+    let told = run(folder.path(), &["check", "--json", "r"]).assert_exit_code(1).stdout;
     let expected = json!({
         "path": "collections/posts.yaml", "line": 2, "column": 7, "collection": "posts", "kind": "file",
         "message": "a text that begins with `@` needs quotes: \"@x\"", "serving": "last-good",
@@ -382,7 +386,7 @@ fn a_format_means_the_same_wherever_something_is_printed_for_programs() {
     for command in [&["check"][..], &["doctor"], &plan, &["export"], &["list"], &["log"]] {
         let code = i32::from(command == ["check"]);
         let printed = |flags: &[&str]| {
-            let printed = run(folder.path(), &[command, flags].concat()).exits(code).stdout;
+            let printed = run(folder.path(), &[command, flags].concat()).assert_exit_code(code).stdout;
             // `doctor` measures anew how long a flush takes.
             printed.split_inclusive('\n').filter(|line| !line.contains("a flush takes")).collect::<String>()
         };
@@ -391,7 +395,7 @@ fn a_format_means_the_same_wherever_something_is_printed_for_programs() {
         assert_eq!(printed(&["--format", "json"]), json, "{command:?}");
     }
     for command in [&["check"][..], &["doctor"], &plan, &["show", "HEAD"], &["verify"]] {
-        let refused = run(folder.path(), &[command, &["--format", "csv"]].concat()).exits(2);
+        let refused = run(folder.path(), &[command, &["--format", "csv"]].concat()).assert_exit_code(2);
         let told = "collectory: only list, get, log and export know --format csv\n";
         assert_eq!((refused.stdout.as_str(), refused.stderr.as_str()), ("", told), "{command:?}");
     }
@@ -406,13 +410,13 @@ fn check_hints_at_files_that_are_not_read() {
     for name in names {
         repo.write(&format!("collections/{name}"), "type: document\n");
     }
-    let checked = run(folder.path(), &["check", "r"]).exits(0);
+    let checked = run(folder.path(), &["check", "r"]).assert_exit_code(0);
     assert_eq!(checked.stdout, "");
     for name in names {
         let hint = format!("hint: collections/{name} is not read; ");
         assert!(checked.stderr.contains(&hint), "{}", checked.stderr);
     }
-    let named = run(folder.path(), &["check", "r/collections/NEWS.YAML"]).exits(0);
+    let named = run(folder.path(), &["check", "r/collections/NEWS.YAML"]).assert_exit_code(0);
     assert!(named.stderr.contains("hint: collections/NEWS.YAML is not read; "), "{}", named.stderr);
 }
 
@@ -420,19 +424,20 @@ fn check_hints_at_files_that_are_not_read() {
 fn check_needs_no_branch() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
-    run(folder.path(), &["init", "r", "--hook"]).exits(0);
+    run(folder.path(), &["init", "r", "--hook"]).assert_exit_code(0);
     repo.git(&["checkout", "--quiet", "--detach"]);
     for arguments in [&["check", "r"][..], &["check", "r", "--staged"], &["check", "r", "--rev", "HEAD"]] {
-        assert_eq!(run(folder.path(), arguments).exits(0).stdout, "", "{arguments:?}");
+        assert_eq!(run(folder.path(), arguments).assert_exit_code(0).stdout, "", "{arguments:?}");
     }
     repo.write("collections/new.yaml", "type: nonsense\n");
-    assert!(run(folder.path(), &["check", "r"]).exits(1).stdout.contains("new.yaml:1:"));
-    run(folder.path(), &["check", "r", "--staged"]).exits(0);
+    assert!(run(folder.path(), &["check", "r"]).assert_exit_code(1).stdout.contains("new.yaml:1:"));
+    run(folder.path(), &["check", "r", "--staged"]).assert_exit_code(0);
     repo.git(&["add", "--all"]);
-    run(folder.path(), &["check", "r", "--staged"]).exits(1);
-    let mistyped = run(folder.path(), &["check", "r", "--branch", "mian"]).exits(1);
+    run(folder.path(), &["check", "r", "--staged"]).assert_exit_code(1);
+    let mistyped = run(folder.path(), &["check", "r", "--branch", "mian"]).assert_exit_code(1);
     assert!(mistyped.stderr.contains("no branch `mian` but `main`"), "{}", mistyped.stderr);
-    run(folder.path(), &["serve", "--auth", "none", "--repo", "r", "--listen", "127.0.0.1:0"]).exits(1);
+    run(folder.path(), &["serve", "--auth", "none", "--repo", "r", "--listen", "127.0.0.1:0"])
+        .assert_exit_code(1);
 }
 
 #[test]
@@ -440,8 +445,9 @@ fn a_token_is_printed_once_and_only_its_hash_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let one =
         run(folder.path(), &["token", "Mara", "--policy", "policy.yaml", "--email", "mara@example.org"])
-            .exits(0);
-    let two = run(folder.path(), &["token", "Ben", "--policy", "policy.yaml", "--may", "read"]).exits(0);
+            .assert_exit_code(0);
+    let two =
+        run(folder.path(), &["token", "Ben", "--policy", "policy.yaml", "--may", "read"]).assert_exit_code(0);
     assert_ne!(one.stdout, two.stdout);
     let text = std::fs::read_to_string(folder.path().join("policy.yaml")).unwrap();
     let policy: Value = serde_yaml::from_str(&text).unwrap();
@@ -471,7 +477,7 @@ fn a_token_is_added_however_the_list_is_written() {
         "# all\n".to_owned(),
     ] {
         std::fs::write(&path, &old).unwrap();
-        let added = run(folder.path(), &["token", "Mara", "--policy", "policy.yaml"]).exits(0);
+        let added = run(folder.path(), &["token", "Mara", "--policy", "policy.yaml"]).assert_exit_code(0);
         assert_eq!(added.stdout.lines().count(), 1);
         let text = std::fs::read_to_string(&path).unwrap();
         let policy: Value = serde_yaml::from_str(&text).unwrap();
@@ -497,16 +503,18 @@ fn the_repository_is_settings_unless_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("settings")).unwrap();
     std::fs::write(folder.path().join("settings/letter.txt"), "Dear").unwrap();
-    let refused = run(folder.path(), &["serve", "--auth", "none", "--listen", "127.0.0.1:0"]).exits(1);
+    let refused =
+        run(folder.path(), &["serve", "--auth", "none", "--listen", "127.0.0.1:0"]).assert_exit_code(1);
     assert!(refused.stderr.contains("settings"), "{}", refused.stderr);
-    let elsewhere = run_to_end(program(folder.path()).env("COLLECTORY_REPO", "settings/letter.txt").args([
-        "serve",
-        "--auth",
-        "none",
-        "--listen",
-        "127.0.0.1:0",
-    ]));
-    assert!(elsewhere.exits(1).stderr.contains("letter.txt"));
+    let elsewhere =
+        run_to_end(collectory_command(folder.path()).env("COLLECTORY_REPO", "settings/letter.txt").args([
+            "serve",
+            "--auth",
+            "none",
+            "--listen",
+            "127.0.0.1:0",
+        ]));
+    assert!(elsewhere.assert_exit_code(1).stderr.contains("letter.txt"));
 }
 
 #[test]
@@ -516,7 +524,7 @@ fn a_service_listens_on_a_socket_for_its_owner_and_group() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    let mut command = program(folder.path());
+    let mut command = collectory_command(folder.path());
     command.args(["serve", "--auth", "none", "--listen"]).arg(format!("unix:{}", path.display()));
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut ready = String::new();
@@ -537,7 +545,7 @@ fn a_service_listens_on_a_socket_for_its_owner_and_group() {
 #[test]
 fn an_open_service_that_everybody_reaches_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = program(folder.path());
+    let mut command = collectory_command(folder.path());
     command.args(["serve", "--auth", "allow-all", "--listen", ":0"]);
     let mut child =
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();

@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
-use crate::support::{ATOMIC, Auth, TestServer, document, media, raw_exchange, restoring, update};
+use crate::support::{
+    ATOMIC, Auth, TestServer, document, media, raw_exchange, restore_document, update_operation,
+};
 
 #[tokio::test]
 async fn every_write_is_one_commit_with_a_subject_in_words() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.create(&document("blog", json!({"name": "Blog"}))).await.is(201);
     server.patch("blog", json!({"name": "Weblog", "recursive": true})).await.is(200);
     server.patch("blog", json!({"recursive": null})).await.is(200);
@@ -19,7 +21,7 @@ async fn every_write_is_one_commit_with_a_subject_in_words() {
 
 #[tokio::test]
 async fn an_update_lists_old_and_new_values() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.patch("posts", json!({"name": "All posts", "recursive": false})).await.is(200);
     let message = server.repo().field("HEAD", "%B");
     let (text, trailers) = message.rsplit_once("\n\n").unwrap();
@@ -35,7 +37,7 @@ async fn an_update_lists_old_and_new_values() {
 
 #[tokio::test]
 async fn trailers_name_action_key_and_an_event_of_its_own() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.create(&document("blog", json!({}))).await.is(201);
     server.patch("blog", json!({"name": "Blog"})).await.is(200);
     server.delete("blog").await.is(204);
@@ -56,7 +58,7 @@ async fn trailers_name_action_key_and_an_event_of_its_own() {
 
 #[tokio::test]
 async fn without_a_named_actor_the_author_is_anonymous_and_the_committer_the_service() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.patch("posts", json!({"name": "x"})).await.is(200);
     assert_eq!(server.repo().field("HEAD", "%an <%ae>"), "anonymous <anonymous@localhost>");
     assert_eq!(server.repo().field("HEAD", "%cn <%ce>"), "Collectory <collectory@localhost>");
@@ -64,7 +66,7 @@ async fn without_a_named_actor_the_author_is_anonymous_and_the_committer_the_ser
 
 #[tokio::test]
 async fn times_are_utc_and_now() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let before = chrono_now(&server);
     server.patch("posts", json!({"name": "x"})).await.is(200);
     let raw = server.repo().git(&["cat-file", "commit", "HEAD"]);
@@ -88,7 +90,7 @@ fn chrono_now(server: &TestServer) -> i64 {
 
 #[tokio::test]
 async fn a_refused_or_empty_write_makes_no_commit() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.create(&document("posts", json!({}))).await.is(409);
     server.patch("posts", json!({"name": "Posts"})).await.is(200);
     server.patch("posts", json!({"nmae": "x"})).await.is(400);
@@ -98,7 +100,7 @@ async fn a_refused_or_empty_write_makes_no_commit() {
 
 #[tokio::test]
 async fn a_commit_changes_exactly_one_file_and_has_one_parent() {
-    let server = TestServer::on("mixed").await;
+    let server = TestServer::start("mixed").await;
     let before = server.repo().head();
     server.create(&media("pics", json!({}))).await.is(201);
     assert_eq!(server.repo().git(&["rev-parse", "HEAD^@"]), before);
@@ -112,7 +114,7 @@ async fn a_commit_changes_exactly_one_file_and_has_one_parent() {
 
 #[tokio::test]
 async fn a_reason_stands_in_the_body() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for (reason, kept) in [
         ("Spring clean-up", "Spring clean-up"),
         ("Frühjahrsputz 🧹", "Frühjahrsputz 🧹"),
@@ -133,7 +135,7 @@ async fn a_reason_stands_in_the_body() {
 async fn every_write_takes_a_reason_from_any_client() {
     const WHY: &str = "Größe – 日本語";
     const ENCODED: &str = "Gr%C3%B6%C3%9Fe%20%E2%80%93%20%E6%97%A5%E6%9C%AC%E8%AA%9E";
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let said = |why: &str| {
         let message = server.repo().field("HEAD", "%B");
         assert!(message.contains(why), "{message}");
@@ -151,10 +153,10 @@ async fn every_write_takes_a_reason_from_any_client() {
     server.request("POST", &undo).document(&meta(json!({}))).send().await.is(201);
     said(WHY);
     let revision = server.repo().git(&["rev-parse", "HEAD~1"]);
-    let restore = meta(restoring(&revision));
+    let restore = meta(restore_document(&revision));
     server.request("POST", "/collections/new/restore").document(&restore).send().await.is(200);
     said(WHY);
-    let operation = update("new", json!({"name": "B"}));
+    let operation = update_operation("new", json!({"name": "B"}));
     let batch = meta(json!({"atomic:operations": [operation]}));
     server.request("POST", "/operations").body(ATOMIC, &batch).send().await.is(200);
     said(WHY);
@@ -170,7 +172,7 @@ async fn every_write_takes_a_reason_from_any_client() {
 
 #[tokio::test]
 async fn reasons_that_differ_or_are_none_are_refused() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let with = |reason: serde_json::Value| json!({"meta": {"reason": reason}});
     let request = || server.request("DELETE", "/collections/posts").header("Commit-Message", "One");
@@ -191,7 +193,7 @@ async fn reasons_that_differ_or_are_none_are_refused() {
 
 #[tokio::test]
 async fn a_reason_that_is_too_long_is_refused() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let request = server.request("DELETE", "/collections/posts").header("Commit-Message", &"r".repeat(1025));
     assert_eq!(
         request.send().await.is(400).error(),
@@ -201,7 +203,7 @@ async fn a_reason_that_is_too_long_is_refused() {
 
 #[tokio::test]
 async fn no_text_from_a_caller_can_forge_a_trailer_or_a_line() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let separators = [
         "\n", "\r", "\r\n", "\n\n", "\u{b}", "\u{c}", "\u{1c}", "\u{1d}", "\u{1e}", "\u{85}", "\u{2028}",
         "\u{2029}", "\0",
@@ -216,7 +218,7 @@ async fn no_text_from_a_caller_can_forge_a_trailer_or_a_line() {
 
 #[tokio::test]
 async fn headers_can_not_forge_a_trailer_either() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let texts = [
         "Collectory-Key: forged",
         "x\tCollectory-Key: forged",
@@ -260,7 +262,7 @@ fn is_line_end(c: char) -> bool {
 
 #[tokio::test]
 async fn the_request_id_of_the_caller_is_a_trailer() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let body = document("posts", json!({"name": "x"}));
     let request = server.request("PATCH", "/collections/posts").document(&body);
     request.header("Request-Id", "order-66").header("X-Request-Id", "order-66").send().await.is(200);
@@ -293,7 +295,7 @@ async fn the_branch_has_a_reflog_of_the_writes() {
 
 #[tokio::test]
 async fn hooks_and_filters_of_the_repository_never_run() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let proof = server.folder().join("ran");
     let script = format!("#!/bin/sh\necho ran >> '{}'\nexit 1\n", proof.display());
     let git_folder = server.repo().git_folder();

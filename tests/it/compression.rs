@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::support::{Good, TestServer, add, document};
+use crate::support::{CheckedAnswer, TestServer, add_operation, document};
 
 async fn filled(flags: &[&str]) -> TestServer {
     let server = TestServer::setup("small").flag(flags).start().await;
-    let made = |index| add(&document(&format!("c-{index}"), json!({})));
+    let made = |index| add_operation(&document(&format!("c-{index}"), json!({})));
     server.operations((0..100).map(made).collect()).await.is(200);
     server
 }
 
-async fn list(server: &TestServer, encoding: &str) -> Good {
+async fn list(server: &TestServer, encoding: &str) -> CheckedAnswer {
     server.request("GET", "/collections").header("Accept-Encoding", encoding).send().await.checked()
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Client, TestServer, document, update};
+use crate::support::{Client, TestServer, document, update_operation};
 
 /// Runs one task per client and collects the results.
 async fn all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
@@ -23,7 +23,7 @@ async fn all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 
 #[tokio::test]
 async fn of_many_parallel_creates_of_one_key_exactly_one_succeeds() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let statuses = all(&server, 32, |client, number| async move {
         let body = document("posts", json!({"name": format!("Number {number}")}));
         client.create(&body).await.checked().status()
@@ -36,7 +36,7 @@ async fn of_many_parallel_creates_of_one_key_exactly_one_succeeds() {
 
 #[tokio::test]
 async fn parallel_writes_of_different_keys_all_stand_and_each_has_its_commit() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let done = all(&server, 64, |client, number| async move {
         client.create(&document(&format!("k{number:02}"), json!({"name": number.to_string()}))).await.is(201);
     })
@@ -50,7 +50,7 @@ async fn parallel_writes_of_different_keys_all_stand_and_each_has_its_commit() {
 
 #[tokio::test]
 async fn parallel_updates_of_different_attributes_all_stand() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     all(&server, 16, |client, number| async move {
         client.patch("posts", json!({format!("x-{number:02}"): number})).await.is(200);
     })
@@ -64,7 +64,7 @@ async fn parallel_updates_of_different_attributes_all_stand() {
 
 #[tokio::test]
 async fn of_parallel_writes_each_answer_names_the_commit_that_shows_it() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let answers = all(&server, 16, |client, number| async move {
         client.patch("posts", json!({format!("x-{number:02}"): number})).await.is(200)
     })
@@ -78,7 +78,7 @@ async fn of_parallel_writes_each_answer_names_the_commit_that_shows_it() {
 
 #[tokio::test]
 async fn whoever_has_an_answer_can_read_the_write() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     all(&server, 8, |client, number| async move {
         let key = format!("k{number}");
         client.create(&document(&key, json!({"name": "0"}))).await.is(201);
@@ -96,7 +96,7 @@ async fn whoever_has_an_answer_can_read_the_write() {
 
 #[tokio::test]
 async fn what_is_not_found_was_not_there_at_the_revision_that_the_answer_names() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let (writer, is_written) = (server.client().clone(), Cell::new(false));
     let writing = async {
         for _ in 0..100 {
@@ -125,9 +125,10 @@ async fn what_is_not_found_was_not_there_at_the_revision_that_the_answer_names()
 
 #[tokio::test]
 async fn readers_never_see_half_a_batch() {
-    let server = TestServer::on("empty").await;
-    let both =
-        |name: String| json!([update("a", json!({"name": name})), update("b", json!({"name": name})),]);
+    let server = TestServer::start("empty").await;
+    let both = |name: String| {
+        json!([update_operation("a", json!({"name": name})), update_operation("b", json!({"name": name})),])
+    };
     server.create(&document("a", json!({"name": "0"}))).await.is(201);
     server.create(&document("b", json!({"name": "0"}))).await.is(201);
     let writer = server.client().clone();
@@ -147,7 +148,7 @@ async fn readers_never_see_half_a_batch() {
 
 #[tokio::test]
 async fn ordinary_commits_beside_api_writes_lose_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let repo = server.repo().clone();
     let committing = tokio::task::spawn_blocking(move || {
         let mut done = 0;
@@ -184,7 +185,7 @@ async fn ordinary_commits_beside_api_writes_lose_nothing() {
     }
     let last = server.repo().read("notes.txt");
     if server.repo().status().is_empty() {
-        assert_eq!(server.repo().committed("notes.txt"), last);
+        assert_eq!(server.repo().read_at_head("notes.txt"), last);
     } else {
         server.repo().commit("The last note");
     }

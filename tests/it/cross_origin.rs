@@ -1,22 +1,22 @@
 //! What web pages of other origins may do: nothing, unless a flag allows it.
 
-use crate::support::{Auth, Good, JSON_API, TestServer};
+use crate::support::{Auth, CheckedAnswer, JSON_API, TestServer};
 
 const CMS: &str = "https://cms.example.org";
 
-async fn preflight(server: &TestServer, origin: &str) -> Good {
+async fn preflight(server: &TestServer, origin: &str) -> CheckedAnswer {
     let request = server.request("OPTIONS", "/collections/posts").header("Origin", origin);
     let request = request.header("Access-Control-Request-Method", "PATCH");
     request.header("Access-Control-Request-Headers", "if-match, content-type").send().await.is(204)
 }
 
-fn granted(answer: &Good) -> Option<String> {
+fn granted(answer: &CheckedAnswer) -> Option<String> {
     answer.header_if_any("access-control-allow-origin")
 }
 
 #[tokio::test]
 async fn without_the_flag_no_page_of_another_origin_is_told_anything() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     assert_eq!(granted(&preflight(&server, CMS).await), None);
     let read = server.request("GET", "/collections").header("Origin", CMS).send().await.is(200);
     assert_eq!(granted(&read), None);
@@ -71,7 +71,7 @@ async fn where_every_page_is_welcome_none_brings_credentials() {
 #[test]
 fn what_is_no_origin_is_wrong_usage() {
     for text in ["cms.example.org", "https://cms.example.org/", "https://*.example.org"] {
-        let refused = TestServer::setup("small").flag(&["--cors-origin", text]).refused();
-        assert!(refused.exits(2).stderr.contains("is no origin"), "{text}");
+        let refused = TestServer::setup("small").flag(&["--cors-origin", text]).expect_start_failure();
+        assert!(refused.assert_exit_code(2).stderr.contains("is no origin"), "{text}");
     }
 }

@@ -2,9 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, Good, TestServer, document, remove, restoring};
+use crate::support::{ATOMIC, CheckedAnswer, TestServer, document, remove_operation, restore_document};
 
-async fn rehearse(server: &TestServer, method: &str, path: &str, body: Option<&Value>, status: u16) -> Good {
+async fn rehearse(
+    server: &TestServer,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+    status: u16,
+) -> CheckedAnswer {
     let request = server.request(method, path).header("Prefer", "dry-run");
     let request = match body {
         Some(body) if path == "/operations" => request.body(ATOMIC, body),
@@ -20,7 +26,7 @@ async fn rehearse(server: &TestServer, method: &str, path: &str, body: Option<&V
     answer
 }
 
-fn commits(answer: &Good) -> Vec<Value> {
+fn commits(answer: &CheckedAnswer) -> Vec<Value> {
     answer.json()["meta"]["commits"].as_array().cloned().unwrap_or_default()
 }
 
@@ -36,12 +42,12 @@ fn without_ids(message: &str) -> String {
 
 #[tokio::test]
 async fn every_write_is_told_as_it_would_be_and_nothing_changes() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let all = server.list().await.is(200).json();
     let operations = json!({"atomic:operations": [
         {"op": "add", "data": {"type": "document-collection", "id": "new", "attributes": {"name": "New"}}},
-        remove("posts")
+        remove_operation("posts")
     ]});
     let new = document("new", json!({"name": "New"}));
     let changed = document("posts", json!({"name": "Articles"}));
@@ -63,7 +69,7 @@ async fn every_write_is_told_as_it_would_be_and_nothing_changes() {
 
 #[tokio::test]
 async fn a_rehearsal_and_its_write_agree() {
-    let server = TestServer::on("commented").await;
+    let server = TestServer::start("commented").await;
     let key = server.list().await.is(200).ids()[0].clone();
     let kind = server.read(&key).await.is(200).data()["type"].clone();
     let change = json!({"data": {"type": kind, "id": key, "attributes": {"name": "Quite another name"}}});
@@ -86,10 +92,10 @@ async fn a_rehearsal_and_its_write_agree() {
 
 #[tokio::test]
 async fn a_hand_edit_that_would_be_committed_first_stays_a_hand_edit() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let saved = "type: document\nname: By hand\ndirectory: content/posts\n";
-    server.repo().save("collections/posts.yaml", saved);
-    server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename("collections/posts.yaml", saved);
+    server.wait_for_attribute("posts", "name", "By hand").await;
     let head = server.repo().head();
     let change = document("posts", json!({"directory": "content/articles"}));
     let told = rehearse(&server, "PATCH", "/collections/posts", Some(&change), 200).await;
@@ -102,19 +108,19 @@ async fn a_hand_edit_that_would_be_committed_first_stays_a_hand_edit() {
     assert_eq!(server.repo().head(), head);
     assert_eq!(server.repo().read("collections/posts.yaml"), saved);
     assert_eq!(server.read("posts").await.is(200).data()["meta"]["uncommitted"], true);
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn taking_back_is_told_as_it_would_be_and_nothing_changes() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let first = server.repo().head();
     server.patch("posts", json!({"name": "Articles"})).await.is(200);
     server.create(&document("new", json!({}))).await.is(201);
     server.delete("pages").await.is(204);
     let events = server.get("/events").await.is(200).json();
     let undo = |index: usize| format!("/events/{}/undo", text(&events["data"][index]["id"]));
-    let back = restoring(&first);
+    let back = restore_document(&first);
     let head = server.repo().head();
     let restored = format!("Restore posts to {}", &first[..7]);
     for (path, body, subject, name) in [
@@ -146,7 +152,7 @@ async fn taking_back_is_told_as_it_would_be_and_nothing_changes() {
 
 #[tokio::test]
 async fn what_would_be_refused_is_refused() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     rehearse(&server, "POST", "/collections", Some(&document("posts", json!({}))), 409).await;
     rehearse(&server, "PATCH", "/collections/posts", Some(&document("posts", json!({"name": 7}))), 400).await;
     rehearse(&server, "DELETE", "/collections/nothing", None, 404).await;
@@ -159,7 +165,7 @@ async fn what_would_be_refused_is_refused() {
 
 #[tokio::test]
 async fn a_write_that_would_change_nothing_would_commit_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let told =
         rehearse(&server, "PATCH", "/collections/posts", Some(&document("posts", json!({}))), 200).await;
     assert_eq!(told.json()["meta"], json!({"commits": []}));

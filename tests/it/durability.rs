@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Client, Setup, TestServer, chosen, document, eventually};
+use crate::support::{Client, Setup, TestServer, document, env_or, eventually};
 
 /// How often the process is killed; `COLLECTORY_CRASH_ROUNDS` sets the long run.
 const ROUNDS_USUAL: u64 = 10;
@@ -45,7 +45,7 @@ async fn write_until_cut(
 const KILLS_OF_A_REPOSITORY: usize = 20;
 
 async fn crash_loop(setup: impl Fn() -> Setup) {
-    let rounds: Vec<u64> = (0..chosen("COLLECTORY_CRASH_ROUNDS", ROUNDS_USUAL)).collect();
+    let rounds: Vec<u64> = (0..env_or("COLLECTORY_CRASH_ROUNDS", ROUNDS_USUAL)).collect();
     for rounds in rounds.chunks(KILLS_OF_A_REPOSITORY) {
         crash_rounds(setup().start().await, rounds).await;
     }
@@ -105,7 +105,7 @@ async fn check(server: &TestServer, expected: &[String]) {
     if !server.repo().is_bare() {
         assert_eq!(server.repo().status(), "");
     }
-    assert_eq!(server.repo().strays(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(server.repo().leftover_files(), Vec::<std::path::PathBuf>::new());
     assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0]);
     let tree = server.repo().git(&["ls-tree", "--name-only", "HEAD", "collections/"]);
     let mut keys: Vec<_> = tree
@@ -130,21 +130,21 @@ async fn a_killed_service_on_a_bare_repository_loses_nothing_that_it_acknowledge
 
 #[tokio::test]
 async fn a_hand_edit_survives_a_kill_and_is_still_served() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let edited = "# mine\ntype: document\nname: By hand\n";
-    server.repo().save("collections/posts.yaml", edited);
-    server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename("collections/posts.yaml", edited);
+    server.wait_for_attribute("posts", "name", "By hand").await;
     server.patch("pages", json!({"name": "By API"})).await.is(200);
     server.kill();
     server.start_again().await;
-    server.shows("posts", "name", "By hand").await;
+    server.wait_for_attribute("posts", "name", "By hand").await;
     assert_eq!(server.repo().read("collections/posts.yaml"), edited);
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn a_stop_under_load_answers_what_it_has_begun() {
-    let mut server = TestServer::on("empty").await;
+    let mut server = TestServer::start("empty").await;
     server.create(&document("shared", json!({}))).await.is(201);
     let acknowledged = Arc::new(AtomicUsize::new(0));
     let mut writers = JoinSet::new();

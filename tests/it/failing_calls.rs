@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{TestServer, add, document, eventually, restoring};
+use crate::support::{TestServer, add_operation, document, eventually, restore_document};
 
 /// The call that fails, and its errno(3).
 const FAULTS: [(&str, &str, i32); 11] = [
@@ -55,9 +55,9 @@ async fn writes(server: &TestServer, what: &str, number: usize) -> bool {
     let posts = document("posts", json!({"name": format!("{name}, together")}))["data"].clone();
     let batch = json!([
         {"op": "update", "data": posts},
-        add(&document(&other, json!({"name": name}))),
+        add_operation(&document(&other, json!({"name": name}))),
     ]);
-    let restore = restoring(&first);
+    let restore = restore_document(&first);
     let mut is_refused = false;
     for answer in [
         server.patch("posts", json!({"name": name})).await,
@@ -118,12 +118,12 @@ async fn survives(setup: impl Fn(&Path) -> crate::support::Setup) {
 
 #[tokio::test]
 async fn calls_that_fail_for_a_while_leave_a_work_tree_and_its_service_well() {
-    survives(|folder| TestServer::setup("small").failing(folder)).await;
+    survives(|folder| TestServer::setup("small").with_injected_faults(folder)).await;
 }
 
 #[tokio::test]
 async fn calls_that_fail_for_a_while_leave_a_bare_repository_and_its_service_well() {
-    survives(|folder| TestServer::setup("small").bare().failing(folder)).await;
+    survives(|folder| TestServer::setup("small").bare().with_injected_faults(folder)).await;
 }
 
 /// Kills a write before its first system call, then before its second, and so on, until it completes. Alternates
@@ -135,10 +135,11 @@ async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup,
     for number in 1.. {
         let by_hand = format!("By hand {number}");
         if is_by_hand {
-            server
-                .repo()
-                .save("collections/posts.yaml", &format!("# mine\ntype: document\nname: {by_hand}\n"));
-            server.shows("posts", "name", &*by_hand).await;
+            server.repo().write_by_rename(
+                "collections/posts.yaml",
+                &format!("# mine\ntype: document\nname: {by_hand}\n"),
+            );
+            server.wait_for_attribute("posts", "name", &*by_hand).await;
         }
         let before = server.read("posts").await.is(200).attributes()["directory"].clone();
         let (wanted, commits) = (json!(format!("d{number}")), server.repo().commit_count());
@@ -164,7 +165,7 @@ async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup,
         let edits = if is_by_hand { 0..=1 } else { 0..=0 };
         assert!(edits.contains(&(made - usize::from(has_come))), "before call {number}: {made} commits");
         server.repo().fsck();
-        assert_eq!(server.repo().strays(), Vec::<PathBuf>::new(), "before call {number}");
+        assert_eq!(server.repo().leftover_files(), Vec::<PathBuf>::new(), "before call {number}");
         if !server.repo().is_bare() {
             let left = if is_by_hand && !has_come { " M collections/posts.yaml" } else { "" };
             assert_eq!(server.repo().status(), left, "before call {number}");
@@ -175,25 +176,33 @@ async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup,
 
 #[tokio::test]
 async fn a_kill_before_any_call_leaves_a_work_tree_as_it_was_or_as_it_was_to_be() {
-    assert!(killed_before_each_call(|folder| TestServer::setup("small").failing(folder), false).await > 10);
+    assert!(
+        killed_before_each_call(|folder| TestServer::setup("small").with_injected_faults(folder), false)
+            .await
+            > 10
+    );
 }
 
 #[tokio::test]
 async fn a_kill_before_any_call_leaves_a_bare_repository_as_it_was_or_as_it_was_to_be() {
-    let setup = |folder: &Path| TestServer::setup("small").bare().failing(folder);
+    let setup = |folder: &Path| TestServer::setup("small").bare().with_injected_faults(folder);
     assert!(killed_before_each_call(setup, false).await > 10);
 }
 
 #[tokio::test]
 async fn a_kill_before_any_call_loses_nothing_that_a_person_has_saved() {
-    assert!(killed_before_each_call(|folder| TestServer::setup("small").failing(folder), true).await > 10);
+    assert!(
+        killed_before_each_call(|folder| TestServer::setup("small").with_injected_faults(folder), true).await
+            > 10
+    );
 }
 
 #[tokio::test]
 async fn a_disk_that_hangs_holds_up_writes_and_no_reader_and_is_told_until_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let control = Fault(folder.path().join("fault"));
-    let setup = TestServer::setup("small").failing(folder.path()).flag(&["--writer-busy-ms-max", "100"]);
+    let setup =
+        TestServer::setup("small").with_injected_faults(folder.path()).flag(&["--writer-busy-ms-max", "100"]);
     let server = setup.start().await;
     let told =
         async || server.get("/readyz").await.is(200).json()["meta"]["writes"].as_str().map(str::to_owned);
@@ -204,12 +213,12 @@ async fn a_disk_that_hangs_holds_up_writes_and_no_reader_and_is_told_until_it_go
     let said = eventually("it is told that writes wait", &told).await;
     assert!(said.starts_with("writes wait"), "{said}");
     assert_ne!(server.read("posts").await.is(200).attributes()["name"], "Late", "it is not durable yet");
-    server.repo().save("collections/pages.yaml", "type: document\nname: Saved meanwhile\n");
+    server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: Saved meanwhile\n");
     assert!(writes.try_join_next().is_none(), "nothing is answered before it is on disk");
     control.end();
     let written = writes.join_next().await.unwrap().unwrap();
     assert_eq!(written.is(200).attributes()["name"], "Late");
-    server.shows("pages", "name", "Saved meanwhile").await;
+    server.wait_for_attribute("pages", "name", "Saved meanwhile").await;
     server.patch("pages", json!({"directory": "e"})).await.is(200);
     eventually("it is well again", async || told().await.is_none().then_some(())).await;
     assert!(committed(&server, "posts").unwrap().contains("Late"));
@@ -221,7 +230,7 @@ async fn a_clock_that_goes_back_by_a_day_takes_nothing_from_anybody() {
     const DAY_S: i32 = 86_400;
     let folder = tempfile::tempdir().unwrap();
     let control = Fault(folder.path().join("fault"));
-    let mut server = TestServer::setup("small").failing(folder.path()).start().await;
+    let mut server = TestServer::setup("small").with_injected_faults(folder.path()).start().await;
     let named = async |server: &TestServer, key: &str, name: &str| {
         let request = server.request("PATCH", "/collections/posts").header("Idempotency-Key", key);
         let answer = request.document(&document("posts", json!({"name": name}))).send().await.is(200);
@@ -232,12 +241,12 @@ async fn a_clock_that_goes_back_by_a_day_takes_nothing_from_anybody() {
     let yesterday = named(&server, "yesterday", "Yesterday").await;
     assert_eq!(named(&server, "yesterday", "Yesterday").await, yesterday, "it is done once");
     assert_eq!(named(&server, "before", "Today").await, before, "what was done before is known");
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
-    server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.wait_for_attribute("posts", "name", "By hand").await;
     server.patch("posts", json!({"directory": "d"})).await.is(200);
     server.restart().await;
-    server.repo().save("collections/pages.yaml", "type: document\nname: By hand, too\n");
-    server.shows("pages", "name", "By hand, too").await;
+    server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: By hand, too\n");
+    server.wait_for_attribute("pages", "name", "By hand, too").await;
     server.patch("pages", json!({"directory": "e"})).await.is(200);
     control.end();
     let after = named(&server, "after", "Today again").await;

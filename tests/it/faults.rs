@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{DEADLINE, RawRequest, TestServer, document, eventually, eventually_is};
+use crate::support::{DEADLINE, RawRequest, TestServer, document, eventually, eventually_status};
 
 /// Writes until the service notices that the cause of a fault is gone.
 async fn recovers(server: &TestServer) {
     let write = async || server.patch("posts", json!({"name": "After the fault"})).await;
-    eventually_is("writes succeed again", 200, write).await;
+    eventually_status("writes succeed again", 200, write).await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "After the fault");
 }
 
@@ -119,7 +119,7 @@ fn unblock(folder: &Path) {
 
 #[tokio::test]
 async fn objects_that_can_not_be_written_are_answered_without_details() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let objects = server.repo().git_folder().join("objects");
     let branch = server.repo().git_folder().join("refs/heads/main");
     let head = fs::read_to_string(&branch).unwrap();
@@ -132,12 +132,12 @@ async fn objects_that_can_not_be_written_are_answered_without_details() {
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "reads go on");
     unblock(&objects);
     recovers(&server).await;
-    server.logs("ERROR").await;
+    server.wait_for_log("ERROR").await;
 }
 
 #[tokio::test]
 async fn a_branch_folder_that_is_gone_is_survived() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let folder = server.repo().git_folder().join("refs/heads");
     block(&folder);
     let refused = server.patch("posts", json!({"name": "Never"})).await;
@@ -154,7 +154,7 @@ const MOVES: usize = 10;
 
 #[tokio::test]
 async fn a_repository_that_is_moved_away_and_back_under_load_is_written_again_and_nothing_was_made_up() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let (path, away) = (server.repo().path(), server.repo().path().with_extension("away"));
     let is_done = Arc::new(AtomicBool::new(false));
     let mut writers = JoinSet::new();
@@ -174,7 +174,7 @@ async fn a_repository_that_is_moved_away_and_back_under_load_is_written_again_an
     for _ in 0..MOVES {
         fs::rename(path, &away).unwrap();
         let write = async || server.patch("posts", json!({"name": "Never"})).await;
-        eventually_is("writes are refused", 503, write).await;
+        eventually_status("writes are refused", 503, write).await;
         assert_eq!(server.list().await.is(200).ids().len(), 5);
         assert!(!path.exists(), "nothing is made in its place");
         fs::rename(&away, path).unwrap();
@@ -188,7 +188,7 @@ async fn a_repository_that_is_moved_away_and_back_under_load_is_written_again_an
 
 #[tokio::test]
 async fn a_missing_object_never_turns_into_an_empty_list() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write("collections/posts.yaml", "type: document\nname: Lost\n");
     server.repo().git(&["add", "--all"]);
     let file = server.repo().object_file(":collections/posts.yaml");
@@ -202,19 +202,19 @@ async fn a_missing_object_never_turns_into_an_empty_list() {
         assert!(ids.contains(&"images".to_owned()) && ids.contains(&"pages".to_owned()), "{ids:?}");
     }
     fs::rename(&aside, &file).unwrap();
-    server.shows("posts", "name", "Lost").await;
-    server.serves(&commit).await;
+    server.wait_for_attribute("posts", "name", "Lost").await;
+    server.wait_for_revision(&commit).await;
 }
 
 #[tokio::test]
 async fn an_object_that_is_missing_at_a_start_harms_its_own_collection_only() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.stop();
     let file = server.repo().object_file("HEAD:collections/posts.yaml");
     let aside = file.with_extension("aside");
     fs::rename(&file, &aside).unwrap();
     server.start_again().await;
-    let problem = server.problem("collections/posts.yaml").await;
+    let problem = server.wait_for_problem("collections/posts.yaml").await;
     let said = problem["attributes"].to_string();
     assert!(said.contains("missing") && said.contains("git fsck"), "{said}");
     assert_eq!(server.list().await.is(200).ids().len(), 3, "the others are served, and the intact file");
@@ -222,7 +222,7 @@ async fn an_object_that_is_missing_at_a_start_harms_its_own_collection_only() {
     server.patch("posts", json!({"name": "Never"})).await.is(409);
     server.patch("pages", json!({"name": "Written"})).await.is(200);
     fs::rename(&aside, &file).unwrap();
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
     server.patch("posts", json!({"name": "After"})).await.is(200);
 }
 
@@ -235,12 +235,12 @@ async fn a_corrupt_object_without_an_intact_file_is_a_problem_and_nothing_is_ser
     fs::remove_file(&file).unwrap();
     fs::write(&file, b"x\x9cnot an object").unwrap();
     server.start_again().await;
-    let problem = server.problem("collections/posts.yaml").await;
+    let problem = server.wait_for_problem("collections/posts.yaml").await;
     assert!(problem["attributes"].to_string().contains("corrupt"), "{problem}");
     server.read("posts").await.is(404);
     server.read("pages").await.is(200);
     fs::write(&file, good).unwrap();
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
     server.read("posts").await.is(200);
 }
 
@@ -258,7 +258,7 @@ async fn a_folder_of_objects_that_can_not_be_read_is_told_as_the_reason_and_no_l
     assert!(!refused.contains(&*server.folder().to_string_lossy()), "no path of the machine: {refused}");
     server.get("/readyz").await.is(503);
     unblock(&folder);
-    server.answers().await;
+    server.wait_until_ready().await;
     assert_eq!(server.list().await.is(200).ids().len(), 3);
 }
 
@@ -270,17 +270,17 @@ async fn a_commit_that_puts_a_file_in_place_of_the_folder_is_refused_and_the_res
         "commit refs/heads/main\ncommitter Mara <mara@example.org> 1700000000 +0000\ndata 1\nx\nfrom {before}\n\
          D collections\nM 100644 inline collections\ndata 1\nx\n\n"
     ));
-    let detail = eventually_is("it is told", 503, async || server.get("/readyz").await).await.detail();
+    let detail = eventually_status("it is told", 503, async || server.get("/readyz").await).await.detail();
     assert!(detail.contains("`collections` is a file"), "{detail}");
     assert_eq!(server.list().await.is(200).ids().len(), 3);
-    server.logs("not a folder").await;
+    server.wait_for_log("not a folder").await;
     server.repo().git(&["update-ref", "refs/heads/main", &before]);
-    server.answers().await;
+    server.wait_until_ready().await;
 }
 
 #[tokio::test]
 async fn a_person_who_commits_a_file_in_place_of_the_folder_empties_no_list() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let folder = server.repo().path().join("collections");
     let before = server.repo().head();
     // A watcher sees this as one step: the folder is never merely absent.
@@ -291,18 +291,18 @@ async fn a_person_who_commits_a_file_in_place_of_the_folder_empties_no_list() {
         assert_eq!(server.list().await.is(200).ids().len(), 3);
         server.get("/readyz").await
     };
-    let detail = eventually_is("it is told", 503, ready).await.detail();
+    let detail = eventually_status("it is told", 503, ready).await.detail();
     assert!(detail.contains("`collections` is a file"), "{detail}");
     assert_eq!(server.list().await.is(200).ids().len(), 3);
-    server.logs("not a folder").await;
+    server.wait_for_log("not a folder").await;
     server.repo().git(&["reset", "--hard", &before]);
-    server.answers().await;
+    server.wait_until_ready().await;
     assert_eq!(server.list().await.is(200).ids().len(), 3);
 }
 
 #[tokio::test]
 async fn a_file_in_place_of_the_folder_leaves_what_is_committed_served_and_is_told() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let folder = server.repo().path().join("collections");
     block(&folder);
     let note = eventually("it is told", async || {
@@ -313,13 +313,13 @@ async fn a_file_in_place_of_the_folder_leaves_what_is_committed_served_and_is_to
     assert_eq!(note, "`collections` is no folder, and links are not followed");
     assert_eq!(server.list().await.is(200).ids().len(), 3);
     unblock(&folder);
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
 async fn what_is_written_while_a_link_stands_in_place_of_the_folder_is_no_edit_when_the_folder_is_back() {
     for is_restarted in [false, true] {
-        let mut server = TestServer::on("small").await;
+        let mut server = TestServer::start("small").await;
         let folder = server.repo().path().join("collections");
         let aside = folder.with_extension("aside");
         fs::rename(&folder, &aside).unwrap();
@@ -351,7 +351,7 @@ async fn what_is_written_while_a_link_stands_in_place_of_the_folder_is_no_edit_w
 
 #[tokio::test]
 async fn an_aborted_body_stores_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let body = document("half", json!({"name": "Half"})).to_string();
     for length in [0, 1, body.len() / 2, body.len() - 1] {

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Good, TestServer, document, media, request_fixture};
+use crate::support::{CheckedAnswer, TestServer, document, media, request_fixture};
 
 #[tokio::test]
 async fn comments_order_quotes_and_blank_lines_survive_an_update() {
-    let server = TestServer::on("commented").await;
+    let server = TestServer::start("commented").await;
     server.patch("posts", json!({"name": "All posts", "recursive": true})).await.is(200);
     let expected = "\
 # Shown first in the sidebar. Ask Mara before renaming.
@@ -20,12 +20,12 @@ recursive: true
 x-colour: \"red\"
 ";
     assert_eq!(server.repo().read("collections/posts.yaml"), expected);
-    assert_eq!(server.repo().committed("collections/posts.yaml"), expected);
+    assert_eq!(server.repo().read_at_head("collections/posts.yaml"), expected);
 }
 
 #[tokio::test]
 async fn quoted_values_stay_quoted_and_removed_ones_leave_no_hole() {
-    let server = TestServer::on("commented").await;
+    let server = TestServer::start("commented").await;
     server.patch("posts", json!({"directory": "blog/posts", "x-colour": "blue"})).await.is(200);
     let file = server.repo().read("collections/posts.yaml");
     assert!(file.contains("directory: 'blog/posts'   # moved in March\n"), "{file}");
@@ -37,7 +37,7 @@ async fn quoted_values_stay_quoted_and_removed_ones_leave_no_hole() {
 
 #[tokio::test]
 async fn the_order_of_a_map_is_that_of_its_file_before_and_after_a_restart() {
-    let mut server = TestServer::on("empty").await;
+    let mut server = TestServer::start("empty").await;
     let status = |name: &str| json!({"directory": name, "name": name});
     let first = json!({"x-m": {"b": 1}, "unpublishedStatuses": {"z": status("z")}});
     server.create(&document("posts", first)).await.is(201);
@@ -48,7 +48,7 @@ async fn the_order_of_a_map_is_that_of_its_file_before_and_after_a_restart() {
     let before = server.read("posts").await.is(200);
     server.restart().await;
     let after = server.read("posts").await.is(200);
-    let text = |answer: &Good| String::from_utf8(answer.bytes().to_vec()).unwrap();
+    let text = |answer: &CheckedAnswer| String::from_utf8(answer.bytes().to_vec()).unwrap();
     assert!(text(&after).contains(r#""x-m":{"b":1,"a":0}"#), "{}", text(&after));
     assert_eq!(before.header("etag"), after.header("etag"));
     assert_eq!([text(&answered), text(&before)], [text(&after), text(&after)], "one entity tag, one body");
@@ -56,7 +56,7 @@ async fn the_order_of_a_map_is_that_of_its_file_before_and_after_a_restart() {
 
 #[tokio::test]
 async fn the_ending_yml_is_read_and_kept() {
-    let server = TestServer::on("commented").await;
+    let server = TestServer::start("commented").await;
     let read = server.read("media").await.is(200).attributes();
     assert_eq!(read, json!({"type": "media", "directory": "media", "accept": ["image/png", ".pdf"]}));
     server.update("media", &media("media", json!({"directory": "media/all"}))).await.is(200);
@@ -76,17 +76,17 @@ accept: [image/png, .pdf]  # no films
 
 #[tokio::test]
 async fn both_endings_for_one_key_are_a_problem_and_yaml_is_served() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write("collections/posts.yml", "type: document\nname: The other\n");
     server.commit_by_hand("Add another posts").await;
-    let problem = server.problem("collections/posts.yml").await;
+    let problem = server.wait_for_problem("collections/posts.yml").await;
     assert_eq!(problem["attributes"]["collection"], "posts");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
 }
 
 #[tokio::test]
 async fn new_files_are_canonical() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let attributes = json!({
         "x-z": 1, "recursive": true, "directory": "content/posts", "name": "Posts", "format": "markdown",
         "unpublishedStatuses": {"draft": {"name": "Draft", "directory": "drafts"}},
@@ -108,7 +108,7 @@ async fn new_files_are_canonical() {
 
 #[tokio::test]
 async fn an_independent_reader_finds_what_was_stored() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     for name in ["document.json", "media.json"] {
         let body = request_fixture(name);
         server.create(&body).await.is(201);
@@ -120,7 +120,7 @@ async fn an_independent_reader_finds_what_was_stored() {
 
 #[tokio::test]
 async fn texts_that_look_like_something_else_are_quoted() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let texts: &[&str] = &[
         "yes",
         "no",
@@ -220,7 +220,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn yaml_is_read_strictly() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     for (index, (text, _)) in REFUSED.iter().enumerate() {
         server.repo().write(&format!("collections/f{index:02}.yaml"), text);
     }
@@ -249,7 +249,7 @@ async fn yaml_is_read_strictly() {
 
 #[tokio::test]
 async fn shorthands_are_understood_in_files_too() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     server.repo().write("collections/posts.yaml", "type: document\ndraftDirectory: drafts\n");
     server.commit_by_hand("Add posts").await;
     let expected = json!({"type": "document", "unpublishedStatuses": {"draft": {"directory": "drafts", "name": "Draft"}}});
@@ -258,7 +258,7 @@ async fn shorthands_are_understood_in_files_too() {
 
 #[tokio::test]
 async fn windows_line_ends_stay() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     server
         .repo()
         .write("collections/posts.yaml", "type: document\r\nname: Posts # note\r\nrecursive: true\r\n");

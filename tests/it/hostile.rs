@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
-use crate::support::{Finished, Repo, TestServer, document, program, run_to_end};
+use crate::support::{ProgramOutput, Repo, TestServer, collectory_command, document, run_to_end};
 
 /// A repository, and a file beside it that must not be touched.
 struct Prepared {
@@ -43,13 +43,13 @@ impl Prepared {
         path
     }
 
-    fn refused(&self) -> Finished {
-        TestServer::setup("").repository(self.repo.path()).refused()
+    fn refused(&self) -> ProgramOutput {
+        TestServer::setup("").repository(self.repo.path()).expect_start_failure()
     }
 
     /// Starts a service, which must serve what it can, and stops it. Returns the status of a write.
     async fn served(&self) -> u16 {
-        let mut server = TestServer::setup("").repository(self.repo.path()).start_unchecked();
+        let mut server = TestServer::setup("").repository(self.repo.path()).start_without_waiting();
         let answer = server.patch("posts", json!({"name": "Written"})).await.status();
         server.stop();
         // The harness's final checks would fail on what was prepared, so a fresh repository replaces it.
@@ -66,7 +66,7 @@ async fn a_link_in_the_place_of_a_file_that_the_service_writes_is_no_way_out() {
     for part in ["collectory/lock", "collectory/mark", "collectory/behind", "logs/HEAD"] {
         let prepared = Prepared::new();
         symlink(&prepared.victim, prepared.clear(part)).unwrap();
-        let refused = prepared.refused().exits(1);
+        let refused = prepared.refused().assert_exit_code(1);
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
         assert_eq!(fs::read_to_string(&prepared.victim).unwrap(), THEIRS, "{part}");
     }
@@ -96,7 +96,7 @@ fn a_link_in_the_place_of_a_folder_of_the_repository_is_refused() {
         }
         symlink(elsewhere.join("it"), &path).unwrap();
         let before = listed(&elsewhere);
-        let refused = prepared.refused().exits(1);
+        let refused = prepared.refused().assert_exit_code(1);
         assert!(refused.stderr.contains("symbolic link"), "{part}: {}", refused.stderr);
         assert_eq!(listed(&elsewhere), before, "{part}");
     }
@@ -147,7 +147,7 @@ async fn nothing_that_stands_where_git_speaks_to_the_remote_is_run_or_followed()
 
     fs::remove_dir_all(&own).unwrap();
     symlink(&folder, &own).unwrap();
-    setup.refused().exits(1);
+    setup.expect_start_failure().assert_exit_code(1);
     assert!(!folder.join("hooks").exists());
     fs::remove_file(own).unwrap();
 }
@@ -174,7 +174,7 @@ async fn a_pipe_in_the_place_of_a_file_of_git_s_stops_nobody() {
     for part in ["HEAD", "config", "refs/heads/main", "commondir", "shallow", "collectory/lock"] {
         let prepared = Prepared::new();
         make_pipe(&prepared.clear(part));
-        let refused = prepared.refused().exits(1);
+        let refused = prepared.refused().assert_exit_code(1);
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     for part in
@@ -207,7 +207,7 @@ fn branches_that_lead_in_a_circle_end_no_start() {
     symlink(".", heads.join("a")).unwrap();
     symlink(".", heads.join("b")).unwrap();
     prepared.repo.git(&["symbolic-ref", "HEAD", "refs/heads/unborn"]);
-    prepared.refused().exits(1);
+    prepared.refused().assert_exit_code(1);
 }
 
 fn chown(path: &Path, user: u32) {
@@ -226,21 +226,21 @@ async fn a_repository_of_another_user_is_refused_unless_it_is_said_to_be_safe() 
     let prepared = Prepared::new();
     let repo = prepared.repo.path();
     chown(repo, NOBODY);
-    let said = TestServer::setup("").repository(repo).refused().exits(1).stderr;
+    let said = TestServer::setup("").repository(repo).expect_start_failure().assert_exit_code(1).stderr;
     assert!(said.contains("belongs to another user (65534)") && said.contains("safe.directory"), "{said}");
     let log = |config: &Path| {
-        let mut command = program(repo.parent().unwrap());
+        let mut command = collectory_command(repo.parent().unwrap());
         command.args(["log", "--repo"]).arg(repo).env("GIT_CONFIG_GLOBAL", config);
         run_to_end(&mut command)
     };
-    log(Path::new("/dev/null")).exits(1);
+    log(Path::new("/dev/null")).assert_exit_code(1);
     let config = prepared.victim.with_file_name("gitconfig");
     fs::write(&config, format!("[safe]\n\tdirectory = {}\n", repo.display())).unwrap();
-    log(&config).exits(0);
+    log(&config).assert_exit_code(0);
     // A repository's own `safe.directory` does not count.
     fs::write(repo.join(".git/config"), "[core]\n\tbare = false\n[safe]\n\tdirectory = *\n").unwrap();
     chown(repo, NOBODY);
-    log(Path::new("/dev/null")).exits(1);
+    log(Path::new("/dev/null")).assert_exit_code(1);
 
     let setup = TestServer::setup("").repository(repo);
     let global = config.to_string_lossy().into_owned();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, Answer, Good, TestServer, document, restoring};
+use crate::support::{ATOMIC, Answer, CheckedAnswer, TestServer, document, restore_document};
 
 async fn ask(server: &TestServer, key: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
     let request = server.request(method, path).header("Idempotency-Key", key);
@@ -15,7 +15,7 @@ async fn ask(server: &TestServer, key: &str, method: &str, path: &str, body: Opt
 }
 
 /// Returns everything that must be the same in the repeated answer.
-fn told(answer: &Good) -> (u16, Vec<u8>, Vec<Option<String>>) {
+fn told(answer: &CheckedAnswer) -> (u16, Vec<u8>, Vec<Option<String>>) {
     let headers = ["etag", "location", "content-type", "collectory-revision"];
     let headers = headers.iter().map(|name| answer.header_if_any(name)).collect();
     (answer.status(), answer.bytes().to_vec(), headers)
@@ -50,7 +50,7 @@ fn writes() -> Vec<Write> {
 
 #[tokio::test]
 async fn a_write_that_is_sent_again_is_answered_as_the_first_time_also_after_a_restart() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let mut first = Vec::new();
     for Write { key, method, path, body, status } in &writes() {
         first.push(told(&ask(&server, key, method, path, body.as_ref()).await.is(*status)));
@@ -79,13 +79,13 @@ async fn taking_back(server: &TestServer, key: &str) -> (String, Value) {
     let event = events.json()["data"][0].clone();
     let revision =
         server.repo().git(&["rev-parse", &format!("{}^", event["attributes"]["revision"].as_str().unwrap())]);
-    let body = restoring(&revision);
+    let body = restore_document(&revision);
     (format!("/events/{}/undo", event["id"].as_str().unwrap()), body)
 }
 
 #[tokio::test]
 async fn what_was_taken_back_is_not_taken_back_again_also_after_a_restart() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.patch("posts", json!({"name": "Two"})).await.is(200);
     let (undo, to_the_first) = taking_back(&server, "posts").await;
     server.create(&document("new", json!({}))).await.is(201);
@@ -133,7 +133,7 @@ async fn what_was_taken_back_is_not_taken_back_again_also_after_a_restart() {
 
 #[tokio::test]
 async fn of_many_undos_at_once_one_is_carried_out_and_all_are_answered() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let tag = server.patch("posts", json!({"name": "Two"})).await.is(200).header("etag");
     let (undo, _) = taking_back(&server, "posts").await;
     let before = server.repo().commit_count();
@@ -152,7 +152,7 @@ async fn of_many_undos_at_once_one_is_carried_out_and_all_are_answered() {
 
 #[tokio::test]
 async fn an_update_with_a_precondition_may_be_sent_again_though_the_tag_is_old_by_then() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let tag = server.read("posts").await.is(200).header("etag");
     let body = document("posts", json!({"name": "Once"}));
     let send = || {
@@ -167,7 +167,7 @@ async fn an_update_with_a_precondition_may_be_sent_again_though_the_tag_is_old_b
 
 #[tokio::test]
 async fn a_key_stands_for_one_request() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let new = document("new", json!({}));
     ask(&server, "k", "POST", "/collections", Some(&new)).await.is(201);
     let head = server.repo().head();
@@ -186,7 +186,7 @@ async fn a_key_stands_for_one_request() {
 
 #[tokio::test]
 async fn what_was_refused_is_judged_again_and_a_dry_run_uses_no_key_up() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let body = document("new", json!({}));
     ask(&server, "k", "PATCH", "/collections/new", Some(&body)).await.is(404);
     let request = server.request("POST", "/collections").header("Prefer", "dry-run").document(&body);
@@ -196,7 +196,7 @@ async fn what_was_refused_is_judged_again_and_a_dry_run_uses_no_key_up() {
 
 #[tokio::test]
 async fn a_write_that_changes_nothing_is_remembered_while_the_service_runs() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let same = document("posts", json!({}));
     let first = ask(&server, "k", "PATCH", "/collections/posts", Some(&same)).await.is(200);
     server.patch("posts", json!({"name": "Another"})).await.is(200);
@@ -210,7 +210,7 @@ async fn a_write_that_changes_nothing_is_remembered_while_the_service_runs() {
 
 #[tokio::test]
 async fn of_many_at_once_one_is_carried_out_and_all_are_answered() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let before = server.repo().commit_count();
     let body = document("new", json!({"name": "New"}));
     let mut tasks = tokio::task::JoinSet::new();
@@ -238,18 +238,18 @@ async fn beyond_the_retention_and_the_count_a_key_is_new() {
 
 #[tokio::test]
 async fn a_commit_that_was_taken_back_from_the_branch_is_not_remembered() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let body = document("new", json!({}));
     ask(&server, "k", "POST", "/collections", Some(&body)).await.is(201);
     server.repo().git(&["reset", "--hard", "-q", "HEAD^"]);
-    server.loses("new").await;
+    server.wait_until_not_found("new").await;
     ask(&server, "k", "POST", "/collections", Some(&body)).await.is(201);
     server.read("new").await.is(200);
 }
 
 #[tokio::test]
 async fn what_is_no_key_is_refused_before_anything_happens() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     for key in ["", "\"\"", "a b", "\"a", &"x".repeat(256)] {
         let body = document("new", json!({}));

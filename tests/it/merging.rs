@@ -15,7 +15,7 @@ async fn tag(server: &TestServer) -> String {
 
 #[tokio::test]
 async fn attributes_that_nobody_else_touched_pass_over_restarts_and_hand_edits_too() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let old = tag(&server).await;
     server.patch("posts", json!({"directory": "content/articles"})).await.is(200);
     let merged = merge(&server, &old, json!({"name": "Articles"})).await.is(200);
@@ -25,9 +25,9 @@ async fn attributes_that_nobody_else_touched_pass_over_restarts_and_hand_edits_t
     assert_eq!(merged.attributes(), expected);
     server.restart().await;
     let saved = "type: document\nname: Articles\ndirectory: by-hand\nrecursive: true\n";
-    server.repo().save("collections/posts.yaml", saved);
+    server.repo().write_by_rename("collections/posts.yaml", saved);
     server.repo().commit("Move it");
-    server.shows("posts", "directory", "by-hand").await;
+    server.wait_for_attribute("posts", "directory", "by-hand").await;
     let merged = merge(&server, &old, json!({"format": "md"})).await.is(200);
     assert_eq!(merged.attributes()["format"], "md");
     assert_eq!(merged.attributes()["directory"], "by-hand");
@@ -35,7 +35,7 @@ async fn attributes_that_nobody_else_touched_pass_over_restarts_and_hand_edits_t
 
 #[tokio::test]
 async fn a_resource_that_is_sent_back_whole_takes_nothing_of_others_back() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let mut whole = server.read("posts").await.is(200).attributes();
     let old = tag(&server).await;
     server.patch("posts", json!({"directory": "content/articles"})).await.is(200);
@@ -47,7 +47,7 @@ async fn a_resource_that_is_sent_back_whole_takes_nothing_of_others_back() {
 
 #[tokio::test]
 async fn a_clash_shows_all_three_versions_and_changes_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let old = tag(&server).await;
     server.patch("posts", json!({"name": "Theirs", "recursive": null})).await.is(200);
     let head = server.repo().head();
@@ -70,9 +70,9 @@ async fn a_clash_shows_all_three_versions_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_saved_file_that_somebody_has_committed_since_is_an_older_version_like_any() {
-    let server = TestServer::on("small").await;
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\ndirectory: a\n");
-    server.shows("posts", "name", "By hand").await;
+    let server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\ndirectory: a\n");
+    server.wait_for_attribute("posts", "name", "By hand").await;
     let saved = tag(&server).await;
     assert!(saved.ends_with("-uncommitted\""), "{saved}");
     server.patch("posts", json!({"directory": "b"})).await.is(200);
@@ -85,24 +85,24 @@ async fn a_saved_file_that_somebody_has_committed_since_is_an_older_version_like
 
 #[tokio::test]
 async fn a_saved_file_that_nobody_ever_committed_is_no_version() {
-    let server = TestServer::on("small").await;
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
-    server.shows("posts", "name", "By hand").await;
+    let server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.wait_for_attribute("posts", "name", "By hand").await;
     let saved = tag(&server).await;
     server.repo().git(&["checkout", "--", "collections"]);
-    server.shows("posts", "name", "Posts").await;
+    server.wait_for_attribute("posts", "name", "Posts").await;
     let refused = merge(&server, &saved, json!({"format": "md"})).await.is(412).json();
     assert_eq!(refused["errors"][0]["meta"].get("attributes"), None);
 }
 
 #[tokio::test]
 async fn who_read_the_last_good_version_of_a_broken_file_has_read_that_version() {
-    let server = TestServer::on("small").await;
-    server.repo().save("collections/posts.yaml", "type: [\n");
-    server.problem("collections/posts.yaml").await;
+    let server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: [\n");
+    server.wait_for_problem("collections/posts.yaml").await;
     let read = tag(&server).await;
     server.repo().git(&["checkout", "--", "collections"]);
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
     assert_ne!(read, tag(&server).await);
     server.patch("posts", json!({"directory": "b"})).await.is(200);
     let merged = merge(&server, &read, json!({"format": "md"})).await.is(200).attributes();
@@ -111,7 +111,7 @@ async fn who_read_the_last_good_version_of_a_broken_file_has_read_that_version()
 
 #[tokio::test]
 async fn what_names_no_older_version_of_the_collection_is_an_ordinary_mismatch() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let old = tag(&server).await;
     let foreign = server.create(&document("other", json!({"name": "Other"}))).await.is(201).header("etag");
     server.patch("posts", json!({"directory": "content/articles"})).await.is(200);
@@ -129,7 +129,7 @@ async fn what_names_no_older_version_of_the_collection_is_an_ordinary_mismatch()
 
 #[tokio::test]
 async fn of_many_who_change_attributes_of_their_own_at_once_all_succeed() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let tag = tag(&server).await;
     let mut tasks = tokio::task::JoinSet::new();
     for index in 0..12 {

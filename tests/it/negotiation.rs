@@ -7,7 +7,7 @@ use crate::support::{Auth, TestServer, document};
 
 #[tokio::test]
 async fn any_accept_that_can_be_met_is_met() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for accept in [
         "*/*",
         "application/*",
@@ -29,7 +29,7 @@ async fn any_accept_that_can_be_met_is_met() {
 
 #[tokio::test]
 async fn unknown_profiles_are_ignored_in_requests() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for (key, media_type) in [
         ("a", "application/vnd.api+json"),
         ("b", "application/vnd.api+json; profile=\"https://example.org/p\""),
@@ -43,7 +43,7 @@ async fn unknown_profiles_are_ignored_in_requests() {
 
 #[tokio::test]
 async fn a_content_type_without_a_body_is_fine() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for (method, path, status) in [
         ("GET", "/collections", 200),
         ("GET", "/collections/posts", 200),
@@ -69,7 +69,7 @@ async fn the_openapi_documents_have_media_types_of_their_own() {
 
 #[tokio::test]
 async fn the_cursor_profile_is_claimed_exactly_when_it_is_applied() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let profile = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination";
     let accept = format!("application/vnd.api+json; profile=\"{profile}\"");
     let ask = |query: &str| {

@@ -3,14 +3,18 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    ATOMIC, JSON_API, TestServer, add, document, media, program, remove, run_to_end, update,
+    ATOMIC, JSON_API, TestServer, add_operation, collectory_command, document, media, remove_operation,
+    run_to_end, update_operation,
 };
 
 #[tokio::test]
 async fn a_batch_is_one_commit_with_three_trailers_for_each_event() {
-    let server = TestServer::on("small").await;
-    let operations =
-        json!([add(&media("zoo", json!({}))), update("posts", json!({"name": "All"})), remove("pages")]);
+    let server = TestServer::start("small").await;
+    let operations = json!([
+        add_operation(&media("zoo", json!({}))),
+        update_operation("posts", json!({"name": "All"})),
+        remove_operation("pages")
+    ]);
     let answer = server.operations(operations).await.is(200);
     let results = answer.json()["atomic:results"].clone();
     assert_eq!(results.as_array().map(Vec::len), Some(3));
@@ -29,10 +33,10 @@ async fn a_batch_is_one_commit_with_three_trailers_for_each_event() {
 
 #[tokio::test]
 async fn the_answer_carries_the_extension() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for accept in [None, Some("*/*"), Some(JSON_API), Some(ATOMIC)] {
         let name = accept.unwrap_or("none");
-        let body = json!({"atomic:operations": [update("posts", json!({"name": name}))]});
+        let body = json!({"atomic:operations": [update_operation("posts", json!({"name": name}))]});
         let mut request = server.request("POST", "/operations").body(ATOMIC, &body);
         if let Some(accept) = accept {
             request = request.header("Accept", accept);
@@ -44,13 +48,13 @@ async fn the_answer_carries_the_extension() {
 
 #[tokio::test]
 async fn a_later_operation_sees_the_earlier_ones() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let operations = json!([
-        add(&document("a", json!({"name": "A"}))),
-        update("a", json!({"directory": "a"})),
-        add(&document("b", json!({}))),
-        remove("b"),
-        add(&document("b", json!({"name": "B"}))),
+        add_operation(&document("a", json!({"name": "A"}))),
+        update_operation("a", json!({"directory": "a"})),
+        add_operation(&document("b", json!({}))),
+        remove_operation("b"),
+        add_operation(&document("b", json!({"name": "B"}))),
     ]);
     let results = server.operations(operations).await.is(200).json()["atomic:results"].clone();
     assert_eq!(results[1]["data"]["attributes"], json!({"type": "document", "name": "A", "directory": "a"}));
@@ -60,13 +64,20 @@ async fn a_later_operation_sees_the_earlier_ones() {
 
 #[tokio::test]
 async fn operations_that_lead_back_make_no_commit() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let posts = server.read("posts").await.is(200).json()["data"].clone();
     for operations in [
-        json!([update("posts", json!({"name": "Other"})), update("posts", json!({"name": "Posts"}))]),
-        json!([add(&document("t", json!({}))), remove("t")]),
-        json!([remove("posts"), add(&json!({"data": posts})), update("posts", json!({"name": "Posts"}))]),
+        json!([
+            update_operation("posts", json!({"name": "Other"})),
+            update_operation("posts", json!({"name": "Posts"}))
+        ]),
+        json!([add_operation(&document("t", json!({}))), remove_operation("t")]),
+        json!([
+            remove_operation("posts"),
+            add_operation(&json!({"data": posts})),
+            update_operation("posts", json!({"name": "Posts"}))
+        ]),
     ] {
         let count = operations.as_array().unwrap().len();
         let answer = server.operations(operations).await.is(200);
@@ -77,27 +88,29 @@ async fn operations_that_lead_back_make_no_commit() {
 
 #[tokio::test]
 async fn a_hand_edit_under_operations_that_lead_back_is_not_committed() {
-    let mut server = TestServer::on("small").await;
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
-    server.shows("posts", "name", "By hand").await;
-    let back =
-        json!([update("posts", json!({"name": "Other"})), update("posts", json!({"name": "By hand"}))]);
+    let mut server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.wait_for_attribute("posts", "name", "By hand").await;
+    let back = json!([
+        update_operation("posts", json!({"name": "Other"})),
+        update_operation("posts", json!({"name": "By hand"}))
+    ]);
     let results = server.operations(back).await.is(200).json()["atomic:results"].clone();
     assert_eq!(results[1]["data"]["meta"]["uncommitted"], true);
     assert_eq!(server.repo().subjects(), ["Seed"]);
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn several_operations_on_one_collection_are_told_as_what_they_come_to() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let operations = json!([
-        add(&document("a", json!({"name": "A"}))),
-        update("a", json!({"directory": "a"})),
-        update("posts", json!({"name": "Other"})),
-        update("posts", json!({"name": "Final"})),
-        remove("pages"),
-        add(&document("pages", json!({"name": "Again"}))),
+        add_operation(&document("a", json!({"name": "A"}))),
+        update_operation("a", json!({"directory": "a"})),
+        update_operation("posts", json!({"name": "Other"})),
+        update_operation("posts", json!({"name": "Final"})),
+        remove_operation("pages"),
+        add_operation(&document("pages", json!({"name": "Again"}))),
     ]);
     server.operations(operations).await.is(200);
     assert_eq!(server.repo().subjects()[0], "Change 3 collections: a, pages, posts");
@@ -112,27 +125,30 @@ async fn several_operations_on_one_collection_are_told_as_what_they_come_to() {
     shown.sort();
     assert_eq!(shown, told);
     server
-        .operations(json!([update("a", json!({"name": "1"})), update("a", json!({"name": "2"}))]))
+        .operations(json!([
+            update_operation("a", json!({"name": "1"})),
+            update_operation("a", json!({"name": "2"}))
+        ]))
         .await
         .is(200);
     assert_eq!(server.repo().subjects()[0], "Update a: name");
-    let mut verify = program(server.repo().path());
-    run_to_end(verify.args(["verify", "--repo"]).arg(server.repo().path())).exits(0);
+    let mut verify = collectory_command(server.repo().path());
+    run_to_end(verify.args(["verify", "--repo"]).arg(server.repo().path())).assert_exit_code(0);
 }
 
 #[tokio::test]
 async fn one_fault_undoes_everything_and_is_pointed_at() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
-    let fine = add(&document("fine", json!({})));
+    let fine = add_operation(&document("fine", json!({})));
     let cases = [
-        (remove("nothing"), 404, "/atomic:operations/1"),
-        (update("nothing", json!({})), 404, "/atomic:operations/1"),
-        (add(&document("posts", json!({}))), 409, "/atomic:operations/1/data/id"),
-        (add(&document("fine", json!({}))), 409, "/atomic:operations/1/data/id"),
-        (add(&document("..", json!({}))), 400, "/atomic:operations/1/data/id"),
-        (add(&document("x", json!({"name": 7}))), 400, "/atomic:operations/1/data/attributes/name"),
-        (update("posts", json!({"nmae": "x"})), 400, "/atomic:operations/1/data/attributes/nmae"),
+        (remove_operation("nothing"), 404, "/atomic:operations/1"),
+        (update_operation("nothing", json!({})), 404, "/atomic:operations/1"),
+        (add_operation(&document("posts", json!({}))), 409, "/atomic:operations/1/data/id"),
+        (add_operation(&document("fine", json!({}))), 409, "/atomic:operations/1/data/id"),
+        (add_operation(&document("..", json!({}))), 400, "/atomic:operations/1/data/id"),
+        (add_operation(&document("x", json!({"name": 7}))), 400, "/atomic:operations/1/data/attributes/name"),
+        (update_operation("posts", json!({"nmae": "x"})), 400, "/atomic:operations/1/data/attributes/nmae"),
         (json!({"op": "upsert"}), 400, "/atomic:operations/1"),
         (json!({"op": "remove"}), 400, "/atomic:operations/1"),
         (json!({"op": "add"}), 400, "/atomic:operations/1"),
@@ -175,9 +191,9 @@ async fn targets_can_be_named_by_reference_or_link() {
 
 #[tokio::test]
 async fn a_local_name_stands_for_what_was_added_with_it() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let named = |key: &str, lid: Value| {
-        let mut operation = add(&document(key, json!({})));
+        let mut operation = add_operation(&document(key, json!({})));
         operation["data"]["lid"] = lid;
         operation
     };
@@ -204,34 +220,34 @@ async fn a_local_name_stands_for_what_was_added_with_it() {
 
 #[tokio::test]
 async fn a_batch_that_changes_nothing_makes_no_commit() {
-    let server = TestServer::on("small").await;
-    server.operations(json!([update("posts", json!({"name": "Posts"}))])).await.is(200);
+    let server = TestServer::start("small").await;
+    server.operations(json!([update_operation("posts", json!({"name": "Posts"}))])).await.is(200);
     assert_eq!(server.repo().commit_count(), 1);
 }
 
 #[tokio::test]
 async fn a_document_without_operations_is_refused() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for body in [
         json!({}),
         json!([]),
         json!({"atomic:operations": []}),
         json!({"atomic:operations": {}}),
         json!({"atomic:operations": null}),
-        json!({"operations": [remove("posts")]}),
+        json!({"operations": [remove_operation("posts")]}),
         json!({"data": []}),
     ] {
         server.request("POST", "/operations").body(ATOMIC, &body).send().await.is(400);
     }
-    let many: Vec<_> = (0..100_000).map(|_| remove("posts")).collect();
+    let many: Vec<_> = (0..100_000).map(|_| remove_operation("posts")).collect();
     server.operations(json!(many)).await.is(413);
     assert_eq!(server.repo().commit_count(), 1);
 }
 
 #[tokio::test]
 async fn the_media_type_of_the_extension_is_required() {
-    let server = TestServer::on("small").await;
-    let body = json!({"atomic:operations": [remove("posts")]});
+    let server = TestServer::start("small").await;
+    let body = json!({"atomic:operations": [remove_operation("posts")]});
     for media_type in [JSON_API, "application/json"] {
         server.request("POST", "/operations").body(media_type, &body).send().await.is(415);
     }
@@ -248,9 +264,9 @@ async fn the_media_type_of_the_extension_is_required() {
 
 #[tokio::test]
 async fn a_long_batch_has_a_subject_of_bearable_length() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let operations: Vec<_> =
-        (0..50).map(|n| add(&document(&format!("a-rather-long-key-{n:02}"), json!({})))).collect();
+        (0..50).map(|n| add_operation(&document(&format!("a-rather-long-key-{n:02}"), json!({})))).collect();
     server.operations(json!(operations)).await.is(200);
     let subject = server.repo().subjects().remove(0);
     assert!(subject.starts_with("Change 50 collections: a-rather-long-key-00"), "{subject}");
@@ -260,20 +276,20 @@ async fn a_long_batch_has_a_subject_of_bearable_length() {
 
 #[tokio::test]
 async fn a_reference_of_another_type_finds_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let removal = json!([{"op": "remove", "ref": {"type": "media-collection", "id": "posts"}}]);
     server.operations(removal).await.is(404);
     let data = json!({"type": "document-collection", "id": "posts", "attributes": {"name": "Other"}});
     let change = json!([{"op": "update", "ref": {"type": "media-collection", "id": "posts"}, "data": data}]);
     server.operations(change).await.is(400);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
-    server.operations(json!([remove("posts")])).await.is(200);
+    server.operations(json!([remove_operation("posts")])).await.is(200);
     server.read("posts").await.is(404);
 }
 
 #[tokio::test]
 async fn each_operation_may_name_the_version_that_it_builds_on() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let tag = server.get("/collections/posts").await.is(200).header("etag");
     let other = server.get("/collections/pages").await.is(200).header("etag");
     let with = |mut operation: Value, tag: &str| {
@@ -281,16 +297,19 @@ async fn each_operation_may_name_the_version_that_it_builds_on() {
         operation
     };
     let stale = json!([
-        with(update("posts", json!({"name": "One"})), &tag),
-        with(remove("pages"), "\"0000000000000000000000000000000000000000\"")
+        with(update_operation("posts", json!({"name": "One"})), &tag),
+        with(remove_operation("pages"), "\"0000000000000000000000000000000000000000\"")
     ]);
     let refused = server.operations(stale).await.is(412);
     assert_eq!(refused.json()["errors"][0]["source"]["pointer"], "/atomic:operations/1/meta/ifMatch");
     assert_eq!(server.repo().commit_count(), 1, "nothing was written");
-    let fresh = json!([with(update("posts", json!({"name": "One"})), &tag), with(remove("pages"), &other)]);
+    let fresh = json!([
+        with(update_operation("posts", json!({"name": "One"})), &tag),
+        with(remove_operation("pages"), &other)
+    ]);
     server.operations(fresh).await.is(200);
     for meta in [json!({"ifMatch": "bare"}), json!({"ifMatch": 1}), json!("x")] {
-        let mut operation = remove("posts");
+        let mut operation = remove_operation("posts");
         operation["meta"] = meta;
         server.operations(json!([operation])).await.is(400);
     }
@@ -298,21 +317,21 @@ async fn each_operation_may_name_the_version_that_it_builds_on() {
 
 #[tokio::test]
 async fn what_a_batch_builds_on_is_what_was_there_before_it() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let served = server.read("posts").await.is(200);
     let named = |name: &str, tag: &str| {
-        let mut operation = update("posts", json!({"name": name}));
+        let mut operation = update_operation("posts", json!({"name": name}));
         operation["meta"] = json!({"ifMatch": tag});
         operation
     };
     let (tag, unknown) = (served.header("etag"), format!("\"{}\"", "0".repeat(40)));
-    for first in [update("posts", json!({"name": "Never"})), named("Never", &tag)] {
+    for first in [update_operation("posts", json!({"name": "Never"})), named("Never", &tag)] {
         let refused = server.operations(json!([first, named("Never either", &unknown)])).await.is(412);
         assert_eq!(refused.header("etag"), tag);
         let current = &refused.json()["errors"][0]["meta"]["current"];
         assert_eq!(current["attributes"], served.data()["attributes"], "nobody was ever shown anything else");
     }
-    let made = json!([add(&document("new", json!({}))), {"op": "remove", "href": "/collections/new", "meta": {"ifMatch": unknown}}]);
+    let made = json!([add_operation(&document("new", json!({}))), {"op": "remove", "href": "/collections/new", "meta": {"ifMatch": unknown}}]);
     assert_eq!(server.operations(made).await.is(412).header_if_any("etag"), None);
     server.operations(json!([named("One", &tag), named("Two", &tag)])).await.is(200);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Two");
@@ -321,9 +340,9 @@ async fn what_a_batch_builds_on_is_what_was_there_before_it() {
 #[tokio::test]
 async fn where_changes_need_a_version_a_batch_can_name_it() {
     let server = TestServer::setup("small").flag(&["--require-if-match"]).start().await;
-    let refused = server.operations(json!([remove("pages")])).await.is(428);
+    let refused = server.operations(json!([remove_operation("pages")])).await.is(428);
     assert_eq!(refused.header("etag"), server.read("pages").await.is(200).header("etag"));
-    let mut operation = remove("pages");
+    let mut operation = remove_operation("pages");
     operation["meta"] = json!({"ifMatch": server.get("/collections/pages").await.is(200).header("etag")});
     server.operations(json!([operation])).await.is(200);
 }
@@ -337,12 +356,15 @@ async fn a_batch_that_builds_on_too_much_is_refused_where_it_goes_beyond_that() 
     }
     let before = server.repo().head();
     let renamed = |keys: &[&str]| -> Value {
-        keys.iter().map(|key| update(key, json!({"name": "New"}))).collect::<Vec<_>>().into()
+        keys.iter().map(|key| update_operation(key, json!({"name": "New"}))).collect::<Vec<_>>().into()
     };
     let refused = server.operations(renamed(&["a", "b", "c"])).await.is(413).json();
     assert_eq!(refused["errors"][0]["source"]["pointer"], "/atomic:operations/2/data");
     assert_eq!(refused["errors"][0]["code"], "payload_too_large");
     assert_eq!(server.repo().head(), before);
     server.operations(renamed(&["a", "b"])).await.is(200);
-    server.operations(json!([remove("a"), remove("b"), remove("c")])).await.is(200);
+    server
+        .operations(json!([remove_operation("a"), remove_operation("b"), remove_operation("c")]))
+        .await
+        .is(200);
 }

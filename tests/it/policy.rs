@@ -4,8 +4,8 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{
-    Auth, Client, Signal, Stream, TestServer, add, document, eventually, eventually_is, program, remove,
-    restoring, run_to_end, update,
+    Auth, Client, EventStream, Signal, TestServer, add_operation, collectory_command, document, eventually,
+    eventually_status, remove_operation, restore_document, run_to_end, update_operation,
 };
 
 /// Returns the hash of a secret as a policy file has it.
@@ -71,7 +71,7 @@ async fn no_or_an_unknown_token_is_401_everywhere() {
             assert!(refused.header("www-authenticate").starts_with("Bearer"));
             assert_eq!(refused.error().0, "unauthenticated");
         }
-        client.operations(json!([remove("posts")])).await.is(401);
+        client.operations(json!([remove_operation("posts")])).await.is(401);
     }
     assert_eq!(server.repo().head(), head);
 }
@@ -144,7 +144,10 @@ async fn tags_and_pages_of_a_limited_list_tell_nothing_about_the_rest() {
 async fn every_operation_of_a_batch_is_asked_for() {
     let server = guarded().await;
     let head = server.repo().head();
-    let batch = json!([add(&document("blog-x", json!({}))), update("posts", json!({"name": "x"})),]);
+    let batch = json!([
+        add_operation(&document("blog-x", json!({}))),
+        update_operation("posts", json!({"name": "x"})),
+    ]);
     server.with_token("blogger").operations(batch.clone()).await.is(403);
     server.with_token("reader").operations(batch.clone()).await.is(403);
     assert_eq!(server.repo().head(), head);
@@ -176,9 +179,9 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     mara.list().await.is(200);
     std::fs::write(&file, &extra).unwrap();
     let new = server.with_token("new");
-    eventually_is("the new token is known", 200, async || new.list().await).await;
+    eventually_status("the new token is known", 200, async || new.list().await).await;
     std::fs::write(&file, "tokens: []\n").unwrap();
-    eventually_is("the old tokens are gone", 401, async || mara.list().await).await;
+    eventually_status("the old tokens are gone", 401, async || mara.list().await).await;
     std::fs::remove_file(&file).unwrap();
     mara.list().await.is(401);
 }
@@ -205,7 +208,7 @@ async fn a_file_that_is_being_written_in_place_is_not_taken_over_and_a_renamed_o
         blogger.read("posts").await.is(403);
     }
     rename_into_place(&server, &without_limit);
-    eventually_is("the renamed file holds", 200, async || blogger.read("posts").await).await;
+    eventually_status("the renamed file holds", 200, async || blogger.read("posts").await).await;
 }
 
 #[tokio::test]
@@ -250,7 +253,7 @@ async fn what_was_is_for_those_who_may_audit() {
     let policy = audited("may: [write, audit]\n    keys: [\"*\"]");
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
     let head = server.repo().head();
-    let body = restoring(&head);
+    let body = restore_document(&head);
     for (token, status) in [("writer", 403), ("reader", 403), ("auditor", 200)] {
         let client = server.with_token(token);
         let request = client.request("POST", "/collections/posts/restore").header("Prefer", "dry-run");
@@ -273,7 +276,8 @@ fn head_alone(server: &TestServer, token: &str, path: &str) -> String {
 async fn a_sheet_gives_no_reason_of_a_commit_that_is_about_hidden_keys_too() {
     let policy = audited("may: [read, audit]\n    keys: [\"posts\"]");
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
-    let operations = [update("posts", json!({"name": "A"})), update("pages", json!({"name": "B"}))];
+    let operations =
+        [update_operation("posts", json!({"name": "A"})), update_operation("pages", json!({"name": "B"}))];
     let body = json!({"atomic:operations": operations, "meta": {"reason": "posts and pages"}});
     let mara = server.with_token("mara");
     mara.request("POST", "/operations").body(crate::support::ATOMIC, &body).send().await.is(200);
@@ -316,8 +320,10 @@ async fn a_hangup_reads_the_policy_again_and_ends_nothing() {
     let server = setup.flag(&["--policy-quiet-ms", "600000"]).start().await;
     std::fs::write(server.folder().join("policy.yaml"), policy().replace("blog-*", "*")).unwrap();
     server.signal(Signal::HUP);
-    eventually_is("the changed file holds", 200, async || server.with_token("blogger").read("posts").await)
-        .await;
+    eventually_status("the changed file holds", 200, async || {
+        server.with_token("blogger").read("posts").await
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -325,19 +331,20 @@ async fn a_token_is_replaced_without_a_gap() {
     let server = guarded().await;
     let file = server.folder().join("policy.yaml");
     let token = |arguments: &[&str]| {
-        let mut command = program(server.folder());
+        let mut command = collectory_command(server.folder());
         let output = command.arg("token").args(arguments).arg("--policy").arg(&file).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
     for name in ["list", "revoke"] {
-        let named =
-            run_to_end(program(server.folder()).arg("token").arg("--policy").arg(&file).args(["--", name]));
-        assert!(named.exits(2).stderr.contains("are no names of tokens"), "{name}");
+        let named = run_to_end(
+            collectory_command(server.folder()).arg("token").arg("--policy").arg(&file).args(["--", name]),
+        );
+        assert!(named.assert_exit_code(2).stderr.contains("are no names of tokens"), "{name}");
     }
     let secret = token(&["Reader", "--may", "read", "--expires", "90d", "--grant", "write:p*"]);
     let new = server.with_token(secret.trim());
-    eventually_is("the new token is known", 200, async || new.list().await).await;
+    eventually_status("the new token is known", 200, async || new.list().await).await;
     server.with_token("reader").list().await.is(200);
     let list = token(&["list"]);
     let readers: Vec<_> = list.lines().filter(|line| line.starts_with("Reader ")).collect();
@@ -366,7 +373,7 @@ async fn guessing_is_slowed_down() {
     let setup = TestServer::setup("small").auth(Auth::Policy(policy()));
     let server = setup.flag(&["--wrong-tokens-per-s-max", "1"]).start().await;
     let wrong = server.with_token("wrong");
-    let slowed = eventually_is("a wrong token is one too many", 429, async || wrong.list().await).await;
+    let slowed = eventually_status("a wrong token is one too many", 429, async || wrong.list().await).await;
     assert_eq!(slowed.error().0, "too_many_requests");
     assert_eq!(slowed.header("retry-after"), "1");
     server.with_token("mara").list().await.is(200);
@@ -383,7 +390,7 @@ async fn a_policy_that_makes_no_sense_stops_the_start() {
         "tokkens: []\n",
     ];
     for text in bad {
-        let refused = TestServer::setup("small").auth(Auth::Policy(text.into())).refused();
+        let refused = TestServer::setup("small").auth(Auth::Policy(text.into())).expect_start_failure();
         assert_ne!(refused.status.code(), Some(0), "{text}");
         assert!(refused.stderr.contains("policy.yaml"), "{text}: {}", refused.stderr);
         assert_eq!(refused.stdout, "");
@@ -395,7 +402,7 @@ async fn a_token_made_on_the_command_line_works() {
     let mut server = guarded().await;
     let file = server.folder().join("policy.yaml");
     std::fs::write(&file, format!("# Ask Mara before changing this.\n{}", policy())).unwrap();
-    let mut command = program(server.folder());
+    let mut command = collectory_command(server.folder());
     command.args([
         "token",
         "Ben Ox",
@@ -417,8 +424,10 @@ async fn a_token_made_on_the_command_line_works() {
     assert!(!text.contains(secret), "the secret itself is nowhere");
     assert!(text.contains(&hash(secret)), "{text}");
     let ben = server.with_token(secret);
-    eventually_is("the token is known", 200, async || ben.patch("posts", json!({"name": "By Ben"})).await)
-        .await;
+    eventually_status("the token is known", 200, async || {
+        ben.patch("posts", json!({"name": "By Ben"})).await
+    })
+    .await;
     assert_eq!(server.repo().field("HEAD", "%an <%ae>"), "Ben Ox <ben@example.org>");
     ben.read("images").await.is(403);
     server.with_token("mara").list().await.is(200);
@@ -450,7 +459,7 @@ fn audited(auditor: &str) -> String {
 async fn audit_becomes(server: &TestServer, auditor: &str, path: &str, status: u16) {
     std::fs::write(server.folder().join("policy.yaml"), audited(auditor)).unwrap();
     let client = server.with_token("auditor");
-    eventually_is("the changed policy holds", status, async || client.get(path).await).await;
+    eventually_status("the changed policy holds", status, async || client.get(path).await).await;
 }
 
 const MAY_AUDIT: &str = "may: [audit]\n    keys: [\"*\"]";
@@ -463,13 +472,13 @@ async fn a_stream_ends_when_its_token_may_not_follow_it_any_more() {
         let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
         let server = setup.flag(&["--heartbeat-ms", "600000"]).start().await;
         let query = "?filter[collection]=posts";
-        let mut stream = Stream::open_with_token(server.address(), query, "auditor");
+        let mut stream = EventStream::open_with_token(server.address(), query, "auditor");
         server.with_token("mara").patch("posts", json!({"name": "Seen"})).await.is(200);
-        assert_eq!(stream.event().event, "updated");
+        assert_eq!(stream.next_event().event, "updated");
         audit_becomes(&server, auditor, "/events?filter[collection]=posts", status).await;
         server.with_token("mara").patch("posts", json!({"name": "Secret"})).await.is(200);
-        assert_eq!(stream.next(), None, "{auditor}");
-        let refused = Stream::open_with_token(server.address(), query, "auditor");
+        assert_eq!(stream.next_message(), None, "{auditor}");
+        let refused = EventStream::open_with_token(server.address(), query, "auditor");
         assert!(refused.head.starts_with(&format!("http/1.1 {status}")), "{}", refused.head);
     }
 }
@@ -478,10 +487,10 @@ async fn a_stream_ends_when_its_token_may_not_follow_it_any_more() {
 async fn a_stream_without_news_ends_at_the_next_heartbeat_after_its_token_is_taken_back() {
     let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
     let server = setup.flag(&["--heartbeat-ms", "20"]).start().await;
-    let mut stream = Stream::open_with_token(server.address(), "", "auditor");
-    assert_eq!(stream.next().unwrap().event, "head");
+    let mut stream = EventStream::open_with_token(server.address(), "", "auditor");
+    assert_eq!(stream.next_message().unwrap().event, "head");
     audit_becomes(&server, "", "/events", 401).await;
-    while let Some(heard) = stream.next() {
+    while let Some(heard) = stream.next_message() {
         assert_eq!(heard.event, "head", "what was on its way");
     }
 }
@@ -491,11 +500,11 @@ async fn a_stream_shows_the_keys_that_its_token_has_now() {
     let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
     let server = setup.flag(&["--heartbeat-ms", "600000"]).start().await;
     let mara = server.with_token("mara");
-    let mut stream = Stream::open_with_token(server.address(), "", "auditor");
+    let mut stream = EventStream::open_with_token(server.address(), "", "auditor");
     audit_becomes(&server, "may: [audit]\n    keys: [\"blog-*\"]", "/collections/posts/events", 403).await;
     mara.patch("posts", json!({"name": "Secret"})).await.is(200);
     mara.create(&document("blog-a", json!({}))).await.is(201);
-    assert_eq!(stream.event().data["attributes"]["collection"], "blog-a");
+    assert_eq!(stream.next_event().data["attributes"]["collection"], "blog-a");
 }
 
 #[tokio::test]
@@ -533,7 +542,7 @@ async fn a_rehearsal_shows_what_a_hand_edit_has_replaced_to_those_only_who_may_a
         .auth(Auth::Policy(audited("may: [read, write, audit]\n    keys: [\"*\"]")))
         .start()
         .await;
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
     let mara = server.with_token("mara");
     eventually("the hand edit is served", async || {
         (mara.read("posts").await.is(200).data()["attributes"]["name"] == "By hand").then_some(())
@@ -549,7 +558,7 @@ async fn a_rehearsal_shows_what_a_hand_edit_has_replaced_to_those_only_who_may_a
         assert_eq!(commits[0].to_string().contains("content/posts"), is_shown, "{told}");
         assert!(commits[1].to_string().contains("+recursive: false"), "{told}");
     }
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
@@ -558,7 +567,7 @@ async fn the_message_of_a_batch_is_for_those_who_may_see_all_of_it() {
         TestServer::setup("small").auth(Auth::Policy(audited("may: [audit]\n    keys: [\"blog-*\"]")));
     let server = setup.start().await;
     let batch = |keys: &[&str]| -> serde_json::Value {
-        keys.iter().map(|key| add(&document(key, json!({})))).collect()
+        keys.iter().map(|key| add_operation(&document(key, json!({})))).collect()
     };
     let mara = server.with_token("mara");
     mara.operations(batch(&["blog-a", "secret"])).await.is(200);
@@ -579,7 +588,9 @@ async fn a_policy_file_that_others_may_write_is_warned_of() {
     std::fs::write(&new, policy().replace("blog-*", "*")).unwrap();
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o666)).unwrap();
     std::fs::rename(&new, server.folder().join("policy.yaml")).unwrap();
-    eventually_is("the renamed file holds", 200, async || server.with_token("blogger").read("posts").await)
-        .await;
-    server.logs("chmod go-w").await;
+    eventually_status("the renamed file holds", 200, async || {
+        server.with_token("blogger").read("posts").await
+    })
+    .await;
+    server.wait_for_log("chmod go-w").await;
 }

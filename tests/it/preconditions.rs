@@ -16,7 +16,7 @@ async fn conditional(server: &TestServer, method: &str, path: &str, header: (&st
 
 #[tokio::test]
 async fn an_unchanged_answer_is_not_sent_again() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for path in ["/collections", "/collections/posts"] {
         let whole = server.get(path).await.is(200);
         let tag = whole.header("etag");
@@ -40,7 +40,7 @@ async fn an_unchanged_answer_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_matching_tag_lets_a_write_pass() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let tag = server.read("posts").await.is(200).header("etag");
     let updated = conditional(&server, "PATCH", "/collections/posts", ("If-Match", &tag)).await.is(200);
     let list = format!("\"other\", {}", updated.header("etag"));
@@ -51,7 +51,7 @@ async fn a_matching_tag_lets_a_write_pass() {
 
 #[tokio::test]
 async fn an_old_or_weak_tag_stops_a_write() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let old = server.read("posts").await.is(200).header("etag");
     let new = server.patch("posts", json!({"name": "New"})).await.is(200).header("etag");
     let head = server.repo().head();
@@ -66,7 +66,7 @@ async fn an_old_or_weak_tag_stops_a_write() {
 
 #[tokio::test]
 async fn a_missing_collection_is_missing_whatever_the_condition() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let request = server.request("PATCH", "/collections/nothing").document(&document("nothing", json!({})));
     request.header("If-Match", "\"x\"").send().await.is(404);
     conditional(&server, "DELETE", "/collections/nothing", ("If-Match", "*")).await.is(404);
@@ -74,7 +74,7 @@ async fn a_missing_collection_is_missing_whatever_the_condition() {
 
 #[tokio::test]
 async fn a_condition_comes_before_the_values() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let bad = document("posts", json!({"name": 7}));
     let request = server.request("PATCH", "/collections/posts").document(&bad);
     request.header("If-Match", "\"old\"").send().await.is(412);
@@ -82,7 +82,7 @@ async fn a_condition_comes_before_the_values() {
 
 #[tokio::test]
 async fn creating_only_when_there_is_none() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     conditional(&server, "POST", "/collections", ("If-None-Match", "*")).await.is(412);
     let request = server.request("POST", "/collections").document(&document("new", json!({})));
     request.header("If-None-Match", "*").send().await.is(201);
@@ -90,7 +90,7 @@ async fn creating_only_when_there_is_none() {
 
 #[tokio::test]
 async fn of_two_editors_with_the_same_tag_exactly_one_wins() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for round in 0..10 {
         let tag = server.read("posts").await.is(200).header("etag");
         let attempt = |who: &str| {
@@ -109,17 +109,17 @@ async fn of_two_editors_with_the_same_tag_exactly_one_wins() {
 
 #[tokio::test]
 async fn a_hand_edit_changes_the_tag() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let old = server.read("posts").await.is(200).header("etag");
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
-    let edited = server.shows("posts", "name", "By hand").await.header("etag");
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
+    let edited = server.wait_for_attribute("posts", "name", "By hand").await.header("etag");
     assert_ne!(edited, old);
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &old)).await.is(412);
     server.commit_by_hand("By hand").await;
     let committed = server.read("posts").await.is(200);
     assert_eq!(committed.json()["data"].get("meta"), None);
     assert_ne!(committed.header("etag"), edited, "the body says something else now");
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
@@ -142,10 +142,10 @@ async fn who_is_refused_is_told_the_present_tag() {
 
 #[tokio::test]
 async fn a_tag_holds_as_long_as_the_content_is_the_same() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let committed = server.read("posts").await.is(200).header("etag");
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
-    let saved = server.shows("posts", "name", "By hand").await.header("etag");
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
+    let saved = server.wait_for_attribute("posts", "name", "By hand").await.header("etag");
     assert!(saved.ends_with("-uncommitted\""), "{saved}");
     server.commit_by_hand("What was saved").await;
     conditional(&server, "PATCH", "/collections/posts", ("If-Match", &committed)).await.is(412);

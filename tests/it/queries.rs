@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Good, TestServer, add, document};
+use crate::support::{CheckedAnswer, TestServer, add_operation, document};
 
 async fn ids(server: &TestServer, query: &str) -> Vec<String> {
     server.get(&format!("/collections?{query}")).await.is(200).ids()
@@ -14,7 +14,7 @@ async fn twelve() -> TestServer {
     let operations: Vec<_> = (0..12)
         .map(|n| {
             let attributes = json!({"name": format!("Name {}", 11 - n), "directory": format!("d/{}", n % 3)});
-            add(&document(&format!("k{n:02}"), attributes))
+            add_operation(&document(&format!("k{n:02}"), attributes))
         })
         .collect();
     server.operations(json!(operations)).await.is(200);
@@ -23,7 +23,7 @@ async fn twelve() -> TestServer {
 
 #[tokio::test]
 async fn sparse_fieldsets_leave_out_the_rest() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let read = server.get("/collections/posts?fields[document-collection]=name,directory").await.is(200);
     assert_eq!(read.attributes(), json!({"name": "Posts", "directory": "content/posts"}));
     let read = server.get("/collections/posts?fields%5Bdocument-collection%5D=name,unknown").await.is(200);
@@ -35,7 +35,7 @@ async fn sparse_fieldsets_leave_out_the_rest() {
 
 #[tokio::test]
 async fn sparse_fieldsets_work_on_writes() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let path = "?fields[document-collection]=name";
     let body = document("new", json!({"name": "New", "directory": "new"}));
     let created = server.request("POST", &format!("/collections{path}")).document(&body).send().await.is(201);
@@ -63,7 +63,7 @@ async fn lists_are_sorted_by_what_was_asked_for_with_ties_by_id() {
 
 #[tokio::test]
 async fn a_missing_attribute_sorts_as_empty() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.create(&document("unnamed", json!({}))).await.is(201);
     assert_eq!(ids(&server, "sort=name").await, ["unnamed", "images", "pages", "posts"]);
     assert_eq!(ids(&server, "sort=type").await, ["pages", "posts", "unnamed", "images"]);
@@ -71,7 +71,7 @@ async fn a_missing_attribute_sorts_as_empty() {
 
 #[tokio::test]
 async fn filters_hold_together() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     assert_eq!(ids(&server, "filter[type]=media").await, ["images"]);
     assert_eq!(ids(&server, "filter[type]=document-collection").await, ["pages", "posts"]);
     assert_eq!(ids(&server, "filter[name]=Posts").await, ["posts"]);
@@ -84,14 +84,14 @@ async fn filters_hold_together() {
 
 #[tokio::test]
 async fn an_empty_query_is_none() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for query in ["", "&", "&&"] {
         assert_eq!(ids(&server, query).await.len(), 3, "{query:?}");
     }
 }
 
 /// Follows a link from the host's root.
-async fn follow(server: &TestServer, link: &Value) -> Good {
+async fn follow(server: &TestServer, link: &Value) -> CheckedAnswer {
     server.get(link.as_str().expect("the page has such a link")).await.is(200)
 }
 
@@ -181,7 +181,8 @@ async fn links_keep_filter_sort_and_fields() {
 #[tokio::test]
 async fn sizes_above_a_hundred_are_a_hundred() {
     let server = TestServer::setup("empty").bare().start().await;
-    let operations: Vec<_> = (0..130).map(|n| add(&document(&format!("k{n:03}"), json!({})))).collect();
+    let operations: Vec<_> =
+        (0..130).map(|n| add_operation(&document(&format!("k{n:03}"), json!({})))).collect();
     server.operations(json!(operations)).await.is(200);
     for query in ["page[size]=1000", "page[limit]=101", "page[number]=1&page[size]=99999999999999999999999"] {
         let page = server.get(&format!("/collections?{query}")).await.is(200);
@@ -195,7 +196,7 @@ async fn sizes_above_a_hundred_are_a_hundred() {
 
 #[tokio::test]
 async fn a_refusal_of_a_parameter_says_which_ones_there_are() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for (path, known) in [
         (
             "/collections?fooBar=1",

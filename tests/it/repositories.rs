@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Repo, TestServer, document, eventually, program, run_to_end};
+use crate::support::{Repo, TestServer, collectory_command, document, eventually, run_to_end};
 
 #[tokio::test]
 async fn an_absent_folder_becomes_a_repository() {
-    let mut server = TestServer::setup("").absent().start().await;
+    let mut server = TestServer::setup("").without_repository().start().await;
     assert_eq!(server.list().await.is(200).data(), json!([]));
     server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
     assert!(server.repo().has("collections/posts.yaml"));
@@ -29,7 +29,7 @@ async fn an_empty_folder_becomes_a_repository() {
 async fn a_folder_with_other_content_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("letter.txt"), "Dear").unwrap();
-    let refused = TestServer::setup("").repository(folder.path()).refused().exits(1);
+    let refused = TestServer::setup("").repository(folder.path()).expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.contains(&*folder.path().to_string_lossy()), "{}", refused.stderr);
     assert!(!folder.path().join(".git").exists());
     assert_eq!(refused.stdout, "");
@@ -74,7 +74,7 @@ async fn a_nested_path_is_served_and_the_rest_left_alone() {
 #[tokio::test]
 async fn paths_out_of_the_repository_are_refused() {
     for path in ["..", "../x", "/etc", "a/../../b", ".git", ".git/collections", "a//b"] {
-        let refused = TestServer::setup("small").flag(&["--path", path]).refused();
+        let refused = TestServer::setup("small").flag(&["--path", path]).expect_start_failure();
         let code = refused.status.code();
         assert!(matches!(code, Some(1 | 2)), "{path}: {refused:#?}");
         assert!(!refused.stderr.is_empty(), "{path}");
@@ -93,8 +93,8 @@ async fn a_linked_work_tree_is_served_like_any_other() {
     assert_eq!(main.tip("settings"), Some(server.repo().head()));
     assert_ne!(main.head(), server.repo().head());
     assert_eq!(main.status(), "");
-    server.repo().save("collections/pages.yaml", "type: document\nname: By hand\n");
-    server.shows("pages", "name", "By hand").await;
+    server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: By hand\n");
+    server.wait_for_attribute("pages", "name", "By hand").await;
     server.repo().commit("By hand");
     drop(server);
     main.git(&["worktree", "remove", "--force", linked.to_str().unwrap()]);
@@ -112,9 +112,9 @@ async fn a_work_tree_that_is_added_for_the_served_branch_is_not_left_behind() {
     assert!(errors.contains("another work tree"), "{errors}");
     assert_eq!(server.repo().tip("main"), head);
     assert_eq!(Repo::at(&linked).status(), "");
-    Repo::at(&linked).save("collections/pages.yaml", "type: document\nname: By hand\n");
+    Repo::at(&linked).write_by_rename("collections/pages.yaml", "type: document\nname: By hand\n");
     Repo::at(&linked).commit("By hand");
-    server.shows("pages", "name", "By hand").await;
+    server.wait_for_attribute("pages", "name", "By hand").await;
     server.repo().git(&["worktree", "remove", linked.to_str().unwrap()]);
     server.patch("posts", json!({"name": "Again"})).await.is(200);
 }
@@ -137,7 +137,7 @@ async fn a_detached_head_needs_a_branch_to_be_named() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.git(&["checkout", "--quiet", "--detach"]);
-    let refused = TestServer::setup("").repository(repo.path()).refused().exits(1);
+    let refused = TestServer::setup("").repository(repo.path()).expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.contains("branch"), "{}", refused.stderr);
     let server = TestServer::setup("").repository(repo.path()).flag(&["--branch", "main"]).start().await;
     server.patch("posts", json!({"name": "x"})).await.is(200);
@@ -166,7 +166,7 @@ async fn what_was_served_is_served_again_in_the_middle_of_a_rebase_and_of_a_bise
     repo.git(&["checkout", "--quiet", "--detach"]);
     repo.git(&["branch", "other"]);
     repo.git(&["update-ref", "-d", "refs/heads/main"]);
-    let refused = TestServer::setup("").repository(repo.path()).refused().exits(1);
+    let refused = TestServer::setup("").repository(repo.path()).expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.contains("HEAD is detached"), "{}", refused.stderr);
 }
 
@@ -190,22 +190,24 @@ fn a_mistyped_branch_is_refused_and_never_an_empty_list() {
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.git(&["branch", "live"]);
     let setup = || TestServer::setup("").repository(repo.path());
-    let refused = setup().flag(&["--branch", "mian"]).refused().exits(1);
+    let refused = setup().flag(&["--branch", "mian"]).expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.contains("no branch `mian` but `live`, `main`;"), "{}", refused.stderr);
     repo.git(&["symbolic-ref", "HEAD", "refs/heads/master"]);
-    let refused = setup().refused().exits(1);
+    let refused = setup().expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.contains("no branch `master`, which HEAD names, but"), "{}", refused.stderr);
     assert_eq!(refused.stdout, "");
-    let mut log = program(folder.path());
-    let read = run_to_end(log.args(["log", "--branch", "mian", "--repo"]).arg(repo.path())).exits(1);
+    let mut log = collectory_command(folder.path());
+    let read =
+        run_to_end(log.args(["log", "--branch", "mian", "--repo"]).arg(repo.path())).assert_exit_code(1);
     assert!(read.stderr.contains("no branch `mian`"), "{}", read.stderr);
     assert_eq!((repo.tip("mian"), repo.tip("master")), (None, None));
 }
 
 #[tokio::test]
 async fn a_second_service_on_the_same_repository_is_refused() {
-    let server = TestServer::on("small").await;
-    let refused = TestServer::setup("").repository(server.repo().path()).refused().exits(1);
+    let server = TestServer::start("small").await;
+    let refused =
+        TestServer::setup("").repository(server.repo().path()).expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.contains("another collectory"), "{}", refused.stderr);
     assert_eq!(refused.stdout, "");
     server.patch("posts", json!({"name": "Still alive"})).await.is(200);
@@ -213,7 +215,7 @@ async fn a_second_service_on_the_same_repository_is_refused() {
 
 #[tokio::test]
 async fn a_service_that_was_killed_leaves_no_lock_that_matters() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.kill();
     server.start_again().await;
     server.patch("posts", json!({"name": "x"})).await.is(200);
@@ -221,11 +223,11 @@ async fn a_service_that_was_killed_leaves_no_lock_that_matters() {
 
 #[tokio::test]
 async fn broken_files_of_the_past_are_served_in_their_last_good_version() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.repo().write("collections/posts.yaml", "type: document\nname: [broken\n");
     let broken = server.repo().commit("Break posts");
     for _ in 0..2 {
-        server.serves(&broken).await;
+        server.wait_for_revision(&broken).await;
         let read = server.read("posts").await.is(200);
         assert_eq!(read.attributes()["name"], "Posts");
         let problem = &read.json()["data"]["meta"]["problem"];
@@ -242,7 +244,7 @@ async fn broken_files_of_the_past_are_served_in_their_last_good_version() {
 
 #[tokio::test]
 async fn links_folders_and_other_specials_are_problems() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let folder = server.repo().path().join("collections");
     std::os::unix::fs::symlink("/etc/passwd", folder.join("evil.yaml")).unwrap();
     std::os::unix::fs::symlink("posts.yaml", folder.join("alias.yaml")).unwrap();
@@ -264,7 +266,7 @@ async fn a_sha256_repository_is_refused_in_words() {
     let path = folder.path().join("r");
     fs::create_dir(&path).unwrap();
     Repo::at(&path).git(&["init", "--quiet", "--object-format=sha256"]);
-    let refused = TestServer::setup("").repository(&path).refused().exits(1);
+    let refused = TestServer::setup("").repository(&path).expect_start_failure().assert_exit_code(1);
     assert!(refused.stderr.to_lowercase().contains("sha"), "{}", refused.stderr);
 }
 
@@ -320,7 +322,7 @@ async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_his
 
 #[tokio::test]
 async fn a_shallow_clone_of_what_the_service_wrote_is_served_and_changed_and_says_what_it_is() {
-    let origin = TestServer::on("small").await;
+    let origin = TestServer::start("small").await;
     for name in ["A", "B"] {
         origin.patch("posts", json!({"name": name})).await.is(200);
     }
@@ -334,7 +336,8 @@ async fn a_shallow_clone_of_what_the_service_wrote_is_served_and_changed_and_say
         (vec!["backup", file.to_str().unwrap()], 1),
         (vec!["doctor"], 0),
     ] {
-        let told = run_to_end(program(&clone).args(&arguments).args(["--repo", "."])).exits(code);
+        let told = run_to_end(collectory_command(&clone).args(&arguments).args(["--repo", "."]))
+            .assert_exit_code(code);
         let said = format!("{}{}", told.stdout, told.stderr);
         assert!(said.contains("git fetch --unshallow"), "{arguments:?}: {said}");
     }
@@ -378,12 +381,14 @@ async fn a_partial_clone_without_any_content_says_at_every_question_how_to_have_
     let clone = folder.path().join("clone");
     origin.git(&["clone", "--quiet", "--no-checkout", "--filter=blob:none", &url, &clone.to_string_lossy()]);
     let flags = ["--history-wait-ms-max", "1"];
-    let mut server = TestServer::setup("").repository(&clone).flag(&flags).start_unchecked();
+    let mut server = TestServer::setup("").repository(&clone).flag(&flags).start_without_waiting();
     for path in ["/collections", "/collections/posts", "/events", "/collections/posts/blame"] {
         let told = server.get(path).await.is(503).detail();
         assert!(told.contains("git fetch --refetch --no-filter"), "{path}: {told}");
     }
-    server.leaves("D  collections/images.yaml\nD  collections/pages.yaml\nD  collections/posts.yaml");
+    server.expect_git_status(
+        "D  collections/images.yaml\nD  collections/pages.yaml\nD  collections/posts.yaml",
+    );
 }
 
 #[tokio::test]
@@ -414,7 +419,7 @@ async fn where_no_file_can_have_a_second_name_a_repository_is_served_and_written
 
 #[tokio::test]
 async fn a_work_tree_that_becomes_sparse_empties_no_list() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write("docs/notes.txt", "Notes");
     server.repo().commit("Notes");
     server.repo().git(&["sparse-checkout", "set", "--cone", "--sparse-index", "docs"]);

@@ -48,7 +48,7 @@ struct Story {
 
 impl Story {
     async fn new(seed: u64) -> Self {
-        let server = TestServer::on("small").await;
+        let server = TestServer::start("small").await;
         server.repo().git(&["config", "gc.auto", "0"]);
         Self {
             server,
@@ -70,7 +70,7 @@ impl Story {
         }
         self.check_history();
         let status = self.server.repo().status();
-        self.server.leaves(&status);
+        self.server.expect_git_status(&status);
     }
 
     fn note(&mut self, what: &str) {
@@ -148,7 +148,7 @@ impl Story {
         let path = repo.path().join(&file);
         match way {
             0 => repo.write(&file, &content),
-            1 => repo.save(&file, &content),
+            1 => repo.write_by_rename(&file, &content),
             2 => {
                 let mut handle = std::fs::File::create(&path).expect("a file can be made");
                 for piece in content.as_bytes().chunks(7) {
@@ -162,7 +162,7 @@ impl Story {
             4 => {
                 repo.write(&format!("collections/.{key}.yaml.swp"), "swap");
                 repo.write(&format!("{file}~"), "backup");
-                repo.save(&file, &content);
+                repo.write_by_rename(&file, &content);
                 repo.remove(&format!("collections/.{key}.yaml.swp"));
                 repo.remove(&format!("{file}~"));
             }
@@ -290,7 +290,7 @@ impl Story {
         let path = clone.to_str().expect("temporary paths are UTF-8").to_owned();
         self.git(&["clone", "--quiet", ".", &path]);
         let clone = Repo::at(clone);
-        clone.introduce();
+        clone.configure_user();
         let name = self.fresh();
         clone.write("collections/pushed.yaml", &format!("type: media\nname: {name}\n"));
         clone.git(&["add", "--all"]);

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, interval};
 
-use crate::support::{Client, Repo, TestServer, chosen, document};
+use crate::support::{Client, Repo, TestServer, document, env_or};
 
 /// Commands that a person, a timer or another tool may run at any time.
 const COMMANDS: [&[&str]; 9] = [
@@ -39,7 +39,7 @@ struct Round {
 
 impl Round {
     fn begin(number: u64) -> Arc<Self> {
-        let writes_per_second = chosen("COLLECTORY_TIDY_WRITES", 700);
+        let writes_per_second = env_or("COLLECTORY_TIDY_WRITES", 700);
         let pace = Mutex::new(interval(Duration::from_secs(1).div_f64(writes_per_second as f64)));
         Arc::new(Self { number, is_over: AtomicBool::new(false), pace })
     }
@@ -83,9 +83,9 @@ async fn tidy_beside_writes(mut server: TestServer) {
     for writer in 0..WRITERS_LEN {
         server.create(&document(&format!("w{writer}"), json!({"name": "new"}))).await.is(201);
     }
-    let seconds = chosen("COLLECTORY_TIDY_SECONDS", 2);
+    let seconds = env_or("COLLECTORY_TIDY_SECONDS", 2);
     let mut expected = Vec::new();
-    for number in 0..chosen("COLLECTORY_TIDY_ROUNDS", 1) {
+    for number in 0..env_or("COLLECTORY_TIDY_ROUNDS", 1) {
         let (round, repo) = (Round::begin(number), server.repo().clone());
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS_LEN {
@@ -124,7 +124,7 @@ async fn check(server: &TestServer, expected: &[String]) {
     if !server.repo().is_bare() {
         assert_eq!(server.repo().status(), "");
     }
-    assert_eq!(server.repo().strays(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(server.repo().leftover_files(), Vec::<std::path::PathBuf>::new());
 }
 
 #[tokio::test]
@@ -134,5 +134,5 @@ async fn git_tidying_beside_writes_harms_nothing_on_a_bare_repository() {
 
 #[tokio::test]
 async fn git_tidying_beside_writes_harms_nothing_with_a_work_tree() {
-    tidy_beside_writes(TestServer::on("empty").await).await;
+    tidy_beside_writes(TestServer::start("empty").await).await;
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::git_servers::{Daemon, Hosted, TOKEN, serve_http, sshd};
-use crate::proxy::{Line, Proxy};
+use crate::git_servers::{Daemon, ServedFolders, TOKEN, serve_http, sshd};
+use crate::proxy::{Proxy, ProxyMode};
 use crate::support::{Process, file, git, hermetic, key, repository};
 
 /// The transport to a remote.
@@ -50,8 +50,8 @@ impl Hub {
         let delayed = |port: u16| match delay {
             Duration::ZERO => port,
             delay => {
-                let proxy = Proxy::before(port);
-                proxy.set(Line::Delay(delay));
+                let proxy = Proxy::start(port);
+                proxy.set(ProxyMode::Delay(delay));
                 proxy.port
             }
         };
@@ -61,7 +61,7 @@ impl Hub {
                 let token = root.join("token");
                 std::fs::write(&token, TOKEN).expect("a file can be written");
                 flags.extend(["--remote-insecure".into(), "--remote-token-file".into(), token.into()]);
-                let port = delayed(serve_http(Hosted::all_from(root)));
+                let port = delayed(serve_http(ServedFolders::all_from(root)));
                 format!("http://127.0.0.1:{port}/settings")
             }
             By::Ssh => {

@@ -6,7 +6,7 @@ use crate::support::{RawRequest, TestServer, document, media, request_fixture};
 
 #[tokio::test]
 async fn what_is_created_is_echoed_found_and_listed() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for name in ["document.json", "media.json"] {
         let body = request_fixture(name);
         let id = body["data"]["id"].as_str().unwrap();
@@ -22,7 +22,7 @@ async fn what_is_created_is_echoed_found_and_listed() {
 
 #[tokio::test]
 async fn a_document_with_only_a_type_and_an_id_is_enough_and_nothing_is_invented() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let body = json!({"data": {"type": "document-collection", "id": "bare"}});
     let created = server.create(&body).await.is(201);
     assert_eq!(created.attributes(), json!({"type": "document"}));
@@ -33,7 +33,7 @@ async fn a_document_with_only_a_type_and_an_id_is_enough_and_nothing_is_invented
 
 #[tokio::test]
 async fn the_attribute_type_may_be_said_and_must_then_be_true() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     server.create(&document("a", json!({"type": "document"}))).await.is(201);
     let refused = server.create(&document("b", json!({"type": "media"}))).await.is(400);
     assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": "/data/attributes/type"})));
@@ -42,7 +42,7 @@ async fn the_attribute_type_may_be_said_and_must_then_be_true() {
 
 #[tokio::test]
 async fn shorthands_become_statuses() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let attributes = json!({"draftDirectory": "d/", "archiveDirectory": "a", "trashDirectory": "t"});
     let created = server.create(&document("posts", attributes)).await.is(201);
     let expected = json!({
@@ -60,7 +60,7 @@ async fn shorthands_become_statuses() {
 
 #[tokio::test]
 async fn an_explicit_status_wins_over_its_shorthand() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let draft = json!({"draft": {"directory": "own", "name": "Entwurf"}});
     let attributes = json!({"draftDirectory": "d", "unpublishedStatuses": draft, "trashDirectory": "t"});
     let created = server.create(&document("posts", attributes)).await.is(201).attributes();
@@ -70,7 +70,7 @@ async fn an_explicit_status_wins_over_its_shorthand() {
 
 #[tokio::test]
 async fn a_taken_key_is_a_conflict_for_both_kinds_and_changes_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     for body in [document("posts", json!({"name": "Mine"})), media("posts", json!({}))] {
         let refused = server.create(&body).await.is(409);
@@ -82,7 +82,7 @@ async fn a_taken_key_is_a_conflict_for_both_kinds_and_changes_nothing() {
 
 #[tokio::test]
 async fn keys_that_differ_in_letter_case_only_can_t_both_exist() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for key in ["Posts", "POSTS", "pOsts"] {
         let refused = server.create(&document(key, json!({}))).await.is(409);
         assert!(refused.detail().contains("posts"), "{}", refused.detail());
@@ -94,7 +94,7 @@ async fn keys_that_differ_in_letter_case_only_can_t_both_exist() {
 
 #[tokio::test]
 async fn every_good_key_makes_a_file_of_that_name() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let long = "k".repeat(128);
     for key in ["a", "0", "_drafts", "blog.2024", "a-b_c.d", "console", "com10", "A.B", &long] {
         server.create(&document(key, json!({"name": key}))).await.is(201);
@@ -105,7 +105,7 @@ async fn every_good_key_makes_a_file_of_that_name() {
 
 #[tokio::test]
 async fn any_text_comes_back_as_it_was_sent() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let long = "ä".repeat(1000);
     let texts = [
         "",
@@ -198,7 +198,7 @@ async fn server_restarted_shows(mut server: TestServer, texts: &[&str]) {
 
 #[tokio::test]
 async fn names_with_x_hold_any_json_value() {
-    let mut server = TestServer::on("empty").await;
+    let mut server = TestServer::start("empty").await;
     let values = [
         json!(null),
         json!(true),
@@ -226,7 +226,7 @@ async fn names_with_x_hold_any_json_value() {
 
 #[tokio::test]
 async fn members_that_json_api_does_not_know_are_ignored() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let mut body = document("posts", json!({"name": "Posts", "@note": "ignored"}));
     body["@context"] = json!({"any": "thing"});
     body["jsonapi"] = json!({"version": "1.0"});
@@ -244,7 +244,7 @@ async fn members_that_json_api_does_not_know_are_ignored() {
 
 #[tokio::test]
 async fn plain_json_is_taken_too() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     for (key, media_type) in [
         ("a", "application/json"),
         ("b", "application/json; charset=utf-8"),
@@ -257,7 +257,7 @@ async fn plain_json_is_taken_too() {
 
 #[tokio::test]
 async fn all_faults_are_told_at_once() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let attributes = json!({
         "name": 7, "directory": "../x", "nmae": "x", "recursive": "yes",
         "unpublishedStatuses": {"a/b~c": {"name": "no directory"}},
@@ -282,7 +282,7 @@ async fn all_faults_are_told_at_once() {
 
 #[tokio::test]
 async fn a_chunked_body_is_a_body() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let body = document("posts", json!({"name": "In pieces"})).to_string();
     let (one, two) = body.split_at(17);
     let chunks = format!("{:x}\r\n{one}\r\n{:x}\r\n{two}\r\n0\r\n\r\n", one.len(), two.len());
@@ -295,7 +295,7 @@ async fn a_chunked_body_is_a_body() {
 
 #[tokio::test]
 async fn a_trailing_slash_of_a_directory_is_dropped() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let created = server.create(&document("posts", json!({"directory": "content/posts/"}))).await.is(201);
     assert_eq!(created.attributes()["directory"], "content/posts");
 }

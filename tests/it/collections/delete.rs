@@ -6,7 +6,7 @@ use crate::support::{RawRequest, TestServer, document};
 
 #[tokio::test]
 async fn a_deleted_collection_is_gone_from_the_api_and_the_folder() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let answer = server.delete("posts").await.is(204);
     assert_eq!(answer.header("collectory-revision"), server.repo().head());
     server.read("posts").await.is(404);
@@ -18,7 +18,7 @@ async fn a_deleted_collection_is_gone_from_the_api_and_the_folder() {
 
 #[tokio::test]
 async fn the_last_collection_can_be_deleted_and_created_again() {
-    let mut server = TestServer::on("empty").await;
+    let mut server = TestServer::start("empty").await;
     server.create(&document("posts", json!({"name": "One"}))).await.is(201);
     server.delete("posts").await.is(204);
     assert_eq!(server.list().await.is(200).data(), json!([]));
@@ -30,7 +30,7 @@ async fn the_last_collection_can_be_deleted_and_created_again() {
 
 #[tokio::test]
 async fn a_body_with_a_delete_is_ignored() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server
         .request("DELETE", "/collections/posts")
         .document(&document("posts", json!({})))
@@ -45,7 +45,7 @@ async fn a_body_with_a_delete_is_ignored() {
 
 #[tokio::test]
 async fn a_broken_file_can_be_deleted() {
-    let server = TestServer::on("broken").await;
+    let server = TestServer::start("broken").await;
     let before = server.get("/problems").await.is(200).ids();
     assert_eq!(before, ["collections/broken.yaml", "collections/typo.yaml"]);
     server.delete("broken").await.is(204);

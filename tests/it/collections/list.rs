@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{TestServer, add, document, fixture};
+use crate::support::{TestServer, add_operation, document, fixture};
 
 #[tokio::test]
 async fn every_collection_is_listed_in_the_order_of_the_keys() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
     server.create(&document("A", json!({}))).await.is(201);
     server.create(&document("zoo", json!({}))).await.is(201);
@@ -16,7 +16,7 @@ async fn every_collection_is_listed_in_the_order_of_the_keys() {
 
 #[tokio::test]
 async fn a_list_holds_exactly_what_the_contract_shows() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let found = server.list().await.is(200).json();
     let item = |kind: &str, id: &str, attributes: serde_json::Value| json!({"type": kind, "id": id, "attributes": attributes, "links": {"self": format!("/collections/{id}")}});
     let expected = json!({
@@ -54,8 +54,9 @@ async fn the_revision_is_named_once_there_is_a_commit() {
 #[tokio::test]
 async fn a_thousand_collections_come_in_one_answer() {
     let server = TestServer::setup("empty").bare().start().await;
-    let operations: Vec<_> =
-        (0..1000).map(|n| add(&document(&format!("k{n:04}"), json!({"name": n.to_string()})))).collect();
+    let operations: Vec<_> = (0..1000)
+        .map(|n| add_operation(&document(&format!("k{n:04}"), json!({"name": n.to_string()}))))
+        .collect();
     for part in operations.chunks(100) {
         server.operations(json!(part)).await.is(200);
     }
@@ -67,14 +68,14 @@ async fn a_thousand_collections_come_in_one_answer() {
 #[tokio::test]
 async fn files_that_are_no_collections_are_not_looked_at() {
     assert!(fixture("mixed").join("collections/posts.yaml~").exists());
-    let server = TestServer::on("mixed").await;
+    let server = TestServer::start("mixed").await;
     assert_eq!(server.list().await.is(200).ids(), ["posts"]);
     assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0]);
 }
 
 #[tokio::test]
 async fn the_tag_of_the_list_changes_when_the_list_does() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let before = server.list().await.is(200).header("etag");
     assert_eq!(server.list().await.is(200).header("etag"), before);
     server.patch("posts", json!({"name": "All posts"})).await.is(200);

@@ -6,7 +6,7 @@ use crate::support::{RawRequest, TestServer, document};
 
 #[tokio::test]
 async fn a_collection_is_answered_exactly_as_the_contract_shows() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let answer = server.read("posts").await.is(200);
     assert_eq!(
         answer.json(),
@@ -25,7 +25,7 @@ async fn a_collection_is_answered_exactly_as_the_contract_shows() {
 
 #[tokio::test]
 async fn the_tag_is_the_id_of_the_file_s_content() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let blob = server.repo().git(&["rev-parse", "HEAD:collections/posts.yaml"]);
     let answer = server.read("posts").await.is(200);
     assert_eq!(answer.header("etag"), format!("\"{blob}\""));
@@ -34,7 +34,7 @@ async fn the_tag_is_the_id_of_the_file_s_content() {
 
 #[tokio::test]
 async fn a_missing_collection_is_named_in_the_answer() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let answer = server.read("nothing").await.is(404);
     assert_eq!(answer.json()["errors"].as_array().map(Vec::len), Some(1));
     let error = &answer.json()["errors"][0];
@@ -46,7 +46,7 @@ async fn a_missing_collection_is_named_in_the_answer() {
 
 #[tokio::test]
 async fn head_says_what_get_would_without_the_body() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for path in ["/collections", "/collections/posts", "/problems", "/collections/nothing"] {
         let got = server.get(path).await.checked();
         let head = RawRequest::new("HEAD", path).send(server.address()).is(got.status());
@@ -61,7 +61,7 @@ async fn head_says_what_get_would_without_the_body() {
 
 #[tokio::test]
 async fn options_names_the_methods() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for (path, methods) in [
         ("/collections", vec!["GET", "HEAD", "OPTIONS", "POST"]),
         ("/collections/posts", vec!["DELETE", "GET", "HEAD", "OPTIONS", "PATCH"]),
@@ -79,7 +79,7 @@ async fn options_names_the_methods() {
 
 #[tokio::test]
 async fn a_percent_encoded_key_is_the_same_key() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let plain = server.read("posts").await.is(200).json();
     let encoded = RawRequest::new("GET", "/collections/p%6Fst%73").send(server.address()).is(200);
     assert_eq!(encoded.json()["data"], plain["data"]);
@@ -87,13 +87,13 @@ async fn a_percent_encoded_key_is_the_same_key() {
 
 #[tokio::test]
 async fn a_percent_encoded_key_is_decoded_once_only() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     RawRequest::new("GET", "/collections/p%256Fsts").send(server.address()).is(404);
 }
 
 #[tokio::test]
 async fn keys_that_other_languages_stumble_over_are_ordinary() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     for key in ["toString", "constructor", "__proto__", "hasOwnProperty", "null", "true", "0", "1e3"] {
         server.read(key).await.is(404);
         server.create(&document(key, json!({"name": key}))).await.is(201);

@@ -6,7 +6,7 @@ use crate::support::{ATOMIC, TestServer, document, media, request_fixture};
 
 #[tokio::test]
 async fn what_is_left_out_keeps_its_value() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let updated = server.patch("posts", json!({"name": "All posts"})).await.is(200);
     let expected =
         json!({"type": "document", "name": "All posts", "directory": "content/posts", "recursive": true});
@@ -19,7 +19,7 @@ async fn what_is_left_out_keeps_its_value() {
 
 #[tokio::test]
 async fn null_removes_an_attribute() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let updated = server.patch("posts", json!({"name": null, "recursive": null})).await.is(200);
     assert_eq!(updated.attributes(), json!({"type": "document", "directory": "content/posts"}));
     assert_eq!(server.repo().read("collections/posts.yaml"), "type: document\ndirectory: content/posts\n");
@@ -27,7 +27,7 @@ async fn null_removes_an_attribute() {
 
 #[tokio::test]
 async fn maps_and_lists_are_replaced_whole() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.create(&request_fixture("document.json")).await.is(201);
     let statuses = json!({"hidden": {"directory": "hidden", "name": "Hidden"}});
     let updated =
@@ -40,7 +40,7 @@ async fn maps_and_lists_are_replaced_whole() {
 
 #[tokio::test]
 async fn a_shorthand_changes_one_status_and_keeps_its_name() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let statuses = json!({"draft": {"directory": "a", "name": "Entwurf"}, "review": {"directory": "r", "name": "Review"}});
     server.create(&document("posts", json!({"unpublishedStatuses": statuses}))).await.is(201);
     let updated = server.patch("posts", json!({"draftDirectory": "b"})).await.is(200).attributes();
@@ -52,7 +52,7 @@ async fn a_shorthand_changes_one_status_and_keeps_its_name() {
 
 #[tokio::test]
 async fn a_patch_that_changes_nothing_makes_no_commit() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let before = server.read("posts").await.is(200);
     for attributes in [
@@ -72,7 +72,7 @@ async fn a_patch_that_changes_nothing_makes_no_commit() {
 
 #[tokio::test]
 async fn another_id_in_the_body_is_a_conflict_that_names_both() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let refused = server.update("posts", &document("pages", json!({"name": "x"}))).await.is(409);
     assert_eq!(refused.error(), ("conflict".into(), json!({"pointer": "/data/id"})));
@@ -85,7 +85,7 @@ async fn another_id_in_the_body_is_a_conflict_that_names_both() {
 
 #[tokio::test]
 async fn a_kind_can_not_change() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     // Attributes of the other type are not reported as separate errors.
     for attributes in [json!({}), json!({"accept": [".pdf"]})] {
         let refused = server.update("posts", &media("posts", attributes.clone())).await.is(409);
@@ -100,14 +100,14 @@ async fn a_kind_can_not_change() {
 
 #[tokio::test]
 async fn type_can_not_be_removed() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let refused = server.patch("posts", json!({"type": null})).await.is(400);
     assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": "/data/attributes/type"})));
 }
 
 #[tokio::test]
 async fn a_bad_value_changes_nothing_not_even_the_good_ones() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let refused = server.patch("posts", json!({"name": "Good", "directory": "/bad"})).await.is(400);
     assert_eq!(refused.error().1, json!({"pointer": "/data/attributes/directory"}));
@@ -117,14 +117,14 @@ async fn a_bad_value_changes_nothing_not_even_the_good_ones() {
 
 #[tokio::test]
 async fn a_missing_collection_comes_before_a_bad_body() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.patch("nothing", json!({"name": 7})).await.is(404);
     server.update("nothing", &document("other", json!({}))).await.is(404);
 }
 
 #[tokio::test]
 async fn every_attribute_of_both_kinds_can_be_set_changed_and_removed() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     for (name, kind) in [("document.json", "document"), ("media.json", "media")] {
         let whole = request_fixture(name);
         let id = whole["data"]["id"].as_str().unwrap();
@@ -145,11 +145,11 @@ async fn every_attribute_of_both_kinds_can_be_set_changed_and_removed() {
 
 #[tokio::test]
 async fn the_present_uncommitted_bytes_of_other_files_are_left_alone() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let edited = "type: document\nname: By hand\n";
-    server.repo().save("collections/pages.yaml", edited);
-    server.shows("pages", "name", "By hand").await;
+    server.repo().write_by_rename("collections/pages.yaml", edited);
+    server.wait_for_attribute("pages", "name", "By hand").await;
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().read("collections/pages.yaml"), edited);
-    server.leaves(" M collections/pages.yaml");
+    server.expect_git_status(" M collections/pages.yaml");
 }

@@ -20,7 +20,7 @@ const MALFORMED: &[&str] = &[
 
 #[tokio::test]
 async fn malformed_requests_are_refused_and_the_service_lives_on() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     for text in MALFORMED {
         let answer = raw_exchange(server.address(), text.as_bytes());
@@ -47,7 +47,7 @@ async fn what_is_refused_before_it_is_looked_at_is_named_too() {
 /// A host and a port alone are a target for proxies, in which warp finds no path.
 #[tokio::test]
 async fn a_tunnel_is_refused_in_words() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for (line, status) in [("CONNECT example.org:80", 501), ("GET example.org:80", 400)] {
         let text = format!("{line} HTTP/1.1\r\nHost: example.org:80\r\n\r\n");
         let answer = raw_exchange(server.address(), text.as_bytes());
@@ -60,7 +60,7 @@ async fn a_tunnel_is_refused_in_words() {
 
 #[tokio::test]
 async fn too_many_or_too_large_headers_are_refused() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let many: String = (0..2000).map(|n| format!("X-Header-{n}: value\r\n")).collect();
     let large = format!("X-Large: {}\r\n", "x".repeat(2 * 1024 * 1024));
     for headers in [many, large] {

@@ -126,7 +126,7 @@ impl Case {
 
 #[tokio::test]
 async fn every_bad_input_has_its_own_answer_and_changes_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let head = server.repo().head();
     let before = server.list().await.is(200).json();
     let tables = [

@@ -15,10 +15,10 @@ const POSTS: &str = "collections/posts.yaml";
 
 #[tokio::test]
 async fn a_write_to_an_edited_key_commits_the_edit_first_as_the_person_s_own() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let edited = "# Mine\ntype: document\nname: By hand\ndirectory: hand\n";
-    server.repo().save(POSTS, edited);
-    server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename(POSTS, edited);
+    server.wait_for_attribute("posts", "name", "By hand").await;
     let updated = server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(updated.attributes(), json!({"type": "document", "name": "By API", "directory": "hand"}));
     assert_eq!(updated.json()["data"].get("meta"), None);
@@ -41,8 +41,8 @@ async fn the_edit_is_known(server: &TestServer) {
 
 #[tokio::test]
 async fn an_edit_of_comments_alone_is_committed_first_too_as_an_update_without_a_change() {
-    let server = TestServer::on("small").await;
-    server.repo().save(POSTS, &format!("# Mine\n{}", server.repo().read(POSTS)));
+    let server = TestServer::start("small").await;
+    server.repo().write_by_rename(POSTS, &format!("# Mine\n{}", server.repo().read(POSTS)));
     the_edit_is_known(&server).await;
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);
@@ -73,8 +73,8 @@ async fn a_person_whom_the_repository_does_not_name_is_the_one_that_git_would_na
             .environment("GIT_CONFIG_NOSYSTEM", without_system)
             .start()
             .await;
-        repo.save(POSTS, &named(&format!("By {person}")));
-        server.shows("posts", "name", format!("By {person}")).await;
+        repo.write_by_rename(POSTS, &named(&format!("By {person}")));
+        server.wait_for_attribute("posts", "name", format!("By {person}")).await;
         server.patch("posts", json!({"name": format!("By API beside {person}")})).await.is(200);
         assert_eq!(repo.field("HEAD^", "%an"), person);
     }
@@ -83,8 +83,8 @@ async fn a_person_whom_the_repository_does_not_name_is_the_one_that_git_would_na
 #[tokio::test]
 async fn deleting_an_edited_key_keeps_the_edit_in_the_history() {
     for content in [named("By hand"), "name: [broken\n".to_owned()] {
-        let server = TestServer::on("small").await;
-        server.repo().save(POSTS, &content);
+        let server = TestServer::start("small").await;
+        server.repo().write_by_rename(POSTS, &content);
         the_edit_is_known(&server).await;
         server.delete("posts").await.is(204);
         assert_eq!(server.repo().subjects(), ["Delete posts", "Edit posts by hand", "Seed"]);
@@ -104,19 +104,19 @@ async fn an_edit_that_mends_a_committed_file_is_told_by_what_it_changed_since_th
         (Some(named("Mended")), "collection.updated", "name: \"Posts\" -> \"Mended\"\n"),
         (None, "collection.deleted", "name: \"Posts\"\n"),
     ] {
-        let server = TestServer::on("small").await;
+        let server = TestServer::start("small").await;
         let repo = server.repo();
         repo.write(POSTS, "type: document\nname: [broken\n");
-        server.serves(&repo.commit("Break it")).await;
+        server.wait_for_revision(&repo.commit("Break it")).await;
         match &mended {
             Some(content) => {
-                repo.save(POSTS, content);
-                server.shows("posts", "name", "Mended").await;
+                repo.write_by_rename(POSTS, content);
+                server.wait_for_attribute("posts", "name", "Mended").await;
                 server.patch("posts", json!({"name": "By API"})).await.is(200);
             }
             None => {
                 repo.remove(POSTS);
-                server.loses("posts").await;
+                server.wait_until_not_found("posts").await;
                 server.create(&document("posts", json!({"name": "By API"}))).await.is(201);
             }
         }
@@ -131,11 +131,11 @@ async fn an_edit_that_mends_a_committed_file_is_told_by_what_it_changed_since_th
 async fn an_edit_that_is_too_large_for_a_collection_is_committed_to_its_last_byte_before_its_key_is_deleted()
 {
     for committed in ["posts", "new"] {
-        let server = TestServer::on("small").await;
+        let server = TestServer::start("small").await;
         let file = format!("collections/{committed}.yaml");
         let edited = large(200_000);
-        server.repo().save(&file, &edited);
-        server.problem(&file).await;
+        server.repo().write_by_rename(&file, &edited);
+        server.wait_for_problem(&file).await;
         server.delete(committed).await.is(204);
         assert_eq!(server.repo().subjects()[0], format!("Delete {committed}"));
         assert_eq!(server.repo().git(&["show", &format!("HEAD^:{file}")]), edited.trim_end());
@@ -147,10 +147,10 @@ async fn an_edit_that_is_too_large_for_a_collection_is_committed_to_its_last_byt
 
 #[tokio::test]
 async fn a_second_file_that_is_too_large_is_committed_to_its_last_byte_before_an_update() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let (file, edited) = ("collections/posts.yml", large(200_000));
-    server.repo().save(file, &edited);
-    server.problem(file).await;
+    server.repo().write_by_rename(file, &edited);
+    server.wait_for_problem(file).await;
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().git(&["show", &format!("HEAD:{file}")]), edited.trim_end());
     assert_eq!((server.repo().read(file), server.repo().status()), (edited, String::new()));
@@ -158,9 +158,9 @@ async fn a_second_file_that_is_too_large_is_committed_to_its_last_byte_before_an
 
 #[tokio::test]
 async fn an_edit_that_is_larger_than_what_is_read_of_a_file_is_a_person_s_to_commit() {
-    let server = TestServer::on("small").await;
-    server.repo().save(POSTS, &large(1 << 20));
-    server.problem(POSTS).await;
+    let server = TestServer::start("small").await;
+    server.repo().write_by_rename(POSTS, &large(1 << 20));
+    server.wait_for_problem(POSTS).await;
     let detail = server.delete("posts").await.is(409).detail();
     assert!(detail.contains(POSTS) && detail.contains("1048576 bytes"), "{detail}");
     assert_eq!(server.repo().subjects(), ["Seed"]);
@@ -169,10 +169,10 @@ async fn an_edit_that_is_larger_than_what_is_read_of_a_file_is_a_person_s_to_com
 
 #[tokio::test]
 async fn what_comes_late_into_a_file_that_is_still_open_is_waited_for() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let mut file = std::fs::File::create(server.repo().path().join(POSTS)).unwrap();
     file.write_all(b"type: document\nname: Early\n").unwrap();
-    server.shows("posts", "name", "Early").await;
+    server.wait_for_attribute("posts", "name", "Early").await;
     let (client, mut writing) = (server.client().clone(), JoinSet::new());
     writing.spawn(async move { client.patch("posts", json!({"recursive": true})).await.is(200) });
     // Enough time for a write that does not wait.
@@ -191,15 +191,15 @@ async fn what_comes_late_into_a_file_that_is_still_open_is_waited_for() {
 
 #[tokio::test]
 async fn what_a_filter_of_git_s_would_change_is_a_person_s_to_commit() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write(".gitattributes", "collections/*.yaml filter=crypt\n");
     server.repo().commit("Hide it");
-    server.repo().save(POSTS, "type: document\nname: Secret\n");
-    server.shows("posts", "name", "Secret").await;
+    server.repo().write_by_rename(POSTS, "type: document\nname: Secret\n");
+    server.wait_for_attribute("posts", "name", "Secret").await;
     server.patch("posts", json!({"recursive": true})).await.is(200);
     server.repo().git(&["config", "filter.crypt.clean", "sed s/Secret/Hidden/"]);
-    server.repo().save(POSTS, "type: document\nname: Secret again\n");
-    server.shows("posts", "name", "Secret again").await;
+    server.repo().write_by_rename(POSTS, "type: document\nname: Secret again\n");
+    server.wait_for_attribute("posts", "name", "Secret again").await;
     let detail = server.patch("posts", json!({"recursive": true})).await.is(409).detail();
     assert!(detail.contains(POSTS) && detail.contains("filter"), "{detail}");
     server.repo().commit("Hidden");
@@ -213,10 +213,10 @@ fn large(comment_bytes: usize) -> String {
 
 #[tokio::test]
 async fn a_write_before_the_watcher_has_spoken_loses_nothing_either() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for round in 0..20 {
         let edited = format!("# Round {round}\ntype: document\nname: Hand {round}\n");
-        server.repo().save(POSTS, &edited);
+        server.repo().write_by_rename(POSTS, &edited);
         server.patch("posts", json!({"name": format!("API {round}")})).await.is(200);
         let history = server.repo().git(&["log", "-p", "--format=", "-2", "--", POSTS]);
         assert!(history.contains(&format!("# Round {round}")), "the edit is in the history: {history}");
@@ -227,18 +227,18 @@ async fn a_write_before_the_watcher_has_spoken_loses_nothing_either() {
 
 #[tokio::test]
 async fn an_update_that_changes_nothing_commits_nothing_the_edit_included() {
-    let mut server = TestServer::on("small").await;
-    server.repo().save(POSTS, &named("By hand"));
-    server.shows("posts", "name", "By hand").await;
+    let mut server = TestServer::start("small").await;
+    server.repo().write_by_rename(POSTS, &named("By hand"));
+    server.wait_for_attribute("posts", "name", "By hand").await;
     let same = server.patch("posts", json!({"name": "By hand"})).await.is(200);
     assert_eq!(same.json()["data"]["meta"]["uncommitted"], true);
     assert_eq!(server.repo().commit_count(), 1);
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn staged_changes_of_other_files_stay_staged() {
-    let mut server = TestServer::on("mixed").await;
+    let mut server = TestServer::start("mixed").await;
     server.repo().write("README.md", "staged\n");
     server.repo().git(&["add", "README.md"]);
     server.repo().write("README.md", "staged and then edited\n");
@@ -252,12 +252,12 @@ async fn staged_changes_of_other_files_stay_staged() {
     assert_eq!(after, before);
     let shown = "MM README.md\nA  collections/staged.yaml\n?? notes.txt";
     assert_eq!(server.repo().status(), shown);
-    server.leaves(shown);
+    server.expect_git_status(shown);
 }
 
 #[tokio::test]
 async fn the_person_s_next_commit_does_not_revert_ours() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write("notes.txt", "mine\n");
     server.repo().git(&["add", "notes.txt"]);
     server.patch("posts", json!({"name": "By API"})).await.is(200);
@@ -272,10 +272,10 @@ async fn the_person_s_next_commit_does_not_revert_ours() {
 
 #[tokio::test]
 async fn a_file_announced_with_intent_to_add_is_not_deleted_by_the_person_s_next_commit() {
-    let mut server = TestServer::on("small").await;
-    server.repo().save("collections/new.yaml", &named("Mine"));
+    let mut server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/new.yaml", &named("Mine"));
     server.repo().git(&["add", "--intent-to-add", "collections/new.yaml"]);
-    server.shows("new", "name", "Mine").await;
+    server.wait_for_attribute("new", "name", "Mine").await;
     server.patch("new", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().status(), "");
     server.repo().write("notes.txt", "mine\n");
@@ -284,12 +284,12 @@ async fn a_file_announced_with_intent_to_add_is_not_deleted_by_the_person_s_next
     let changed = server.repo().git(&["diff-tree", "-r", "--no-commit-id", "--name-only", "HEAD"]);
     assert_eq!(changed, "notes.txt");
     assert_eq!(server.read("new").await.is(200).attributes()["name"], "By API");
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
 async fn a_half_done_merge_is_left_exactly_as_it_is() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let repo = server.repo().clone();
     repo.git(&["checkout", "--quiet", "-b", "side"]);
     repo.write("notes.txt", "side\n");
@@ -311,8 +311,8 @@ async fn a_half_done_merge_is_left_exactly_as_it_is() {
     if !repo.status().is_empty() {
         repo.git(&["reset", "--quiet", "--hard"]);
     }
-    server.shows("posts", "name", "Meanwhile").await;
-    server.leaves("");
+    server.wait_for_attribute("posts", "name", "Meanwhile").await;
+    server.expect_git_status("");
 }
 
 #[tokio::test]
@@ -344,19 +344,19 @@ async fn the_end_of_a_rebase_or_a_merge_is_noticed_at_once() {
 
 #[tokio::test]
 async fn creating_a_key_that_exists_only_by_hand_is_a_conflict() {
-    let mut server = TestServer::on("small").await;
-    server.repo().save("collections/mine.yaml", &named("Mine"));
-    server.shows("mine", "name", "Mine").await;
+    let mut server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/mine.yaml", &named("Mine"));
+    server.wait_for_attribute("mine", "name", "Mine").await;
     server.create(&document("mine", json!({}))).await.is(409);
     assert_eq!(server.repo().read("collections/mine.yaml"), named("Mine"));
-    server.leaves("?? collections/mine.yaml");
+    server.expect_git_status("?? collections/mine.yaml");
 }
 
 #[tokio::test]
 async fn creating_a_key_that_was_deleted_by_hand_keeps_both_in_the_history() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().remove(POSTS);
-    server.loses("posts").await;
+    server.wait_until_not_found("posts").await;
     server.create(&document("posts", json!({"name": "Again"}))).await.is(201);
     assert_eq!(server.repo().subjects(), ["Create posts", "Delete posts by hand", "Seed"]);
     assert_eq!(server.repo().read(POSTS), named("Again"));
@@ -367,7 +367,7 @@ const RACED_WRITES: usize = 60;
 
 #[tokio::test]
 async fn a_checkout_of_the_served_branch_that_races_with_writes_makes_up_no_edit() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let repo = Repo::at(server.repo().path());
     let keys = ["a", "b", "c"];
     for key in keys {

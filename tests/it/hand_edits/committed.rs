@@ -8,16 +8,16 @@ use crate::support::{Repo, TestServer, eventually};
 const POSTS: &str = "collections/posts.yaml";
 
 async fn edited() -> TestServer {
-    let server = TestServer::on("small").await;
-    server.repo().save(POSTS, &named("Second"));
+    let server = TestServer::start("small").await;
+    server.repo().write_by_rename(POSTS, &named("Second"));
     server.commit_by_hand("Second").await;
     server
 }
 
 /// Waits until the head is served, `posts` has this name, and nothing is marked as uncommitted.
 async fn matches_head(server: &TestServer, name: &str) {
-    server.serves(&server.repo().head()).await;
-    let good = server.shows("posts", "name", name).await;
+    server.wait_for_revision(&server.repo().head()).await;
+    let good = server.wait_for_attribute("posts", "name", name).await;
     eventually("nothing is uncommitted", async || {
         server.list().await.is(200).json().get("meta").is_none().then_some(())
     })
@@ -50,7 +50,7 @@ async fn amend_revert_and_cherry_pick_are_live() {
 
 #[tokio::test]
 async fn merges_and_rebases_are_live() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let repo = server.repo();
     repo.git(&["branch", "side"]);
     repo.write(POSTS, &named("Main"));
@@ -64,21 +64,21 @@ async fn merges_and_rebases_are_live() {
     repo.git(&["worktree", "remove", folder.to_str().unwrap()]);
     repo.git(&["merge", "--quiet", "--no-edit", "side"]);
     matches_head(&server, "Main").await;
-    server.shows("pages", "name", "Side").await;
+    server.wait_for_attribute("pages", "name", "Side").await;
     repo.git(&["reset", "--quiet", "--hard", "HEAD^"]);
     matches_head(&server, "Main").await;
-    server.shows("pages", "name", "Pages").await;
+    server.wait_for_attribute("pages", "name", "Pages").await;
     repo.git(&["rebase", "--quiet", "side"]);
     matches_head(&server, "Main").await;
-    server.shows("pages", "name", "Side").await;
+    server.wait_for_attribute("pages", "name", "Side").await;
 }
 
 #[tokio::test]
 async fn resets_of_every_kind_are_understood() {
     let mut server = edited().await;
     server.repo().git(&["reset", "--quiet", "--soft", "HEAD^"]);
-    server.serves(&server.repo().head()).await;
-    let good = server.shows("posts", "name", "Second").await;
+    server.wait_for_revision(&server.repo().head()).await;
+    let good = server.wait_for_attribute("posts", "name", "Second").await;
     assert_eq!(
         good.json()["data"]["meta"]["uncommitted"],
         true,
@@ -86,26 +86,26 @@ async fn resets_of_every_kind_are_understood() {
     );
     assert_eq!(server.repo().status(), "M  collections/posts.yaml");
     server.repo().git(&["reset", "--quiet", "--mixed", "HEAD"]);
-    server.shows("posts", "name", "Second").await;
+    server.wait_for_attribute("posts", "name", "Second").await;
     assert_eq!(server.repo().status().trim(), "M collections/posts.yaml");
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD"]);
     matches_head(&server, "Posts").await;
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
 async fn an_old_version_of_a_file_and_stashes_are_edits() {
     let mut server = edited().await;
     server.repo().git(&["checkout", "--quiet", "HEAD^", "--", POSTS]);
-    let good = server.shows("posts", "name", "Posts").await;
+    let good = server.wait_for_attribute("posts", "name", "Posts").await;
     assert_eq!(good.json()["data"]["meta"]["uncommitted"], true);
     server.repo().git(&["stash", "--quiet"]);
     matches_head(&server, "Second").await;
     server.repo().git(&["stash", "pop", "--quiet"]);
-    server.shows("posts", "name", "Posts").await;
+    server.wait_for_attribute("posts", "name", "Posts").await;
     server.repo().git(&["checkout", "--quiet", "HEAD", "--", POSTS]);
     matches_head(&server, "Second").await;
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
@@ -115,8 +115,8 @@ async fn a_moved_reference_is_served_and_the_work_tree_brought_forward() {
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD^"]);
     matches_head(&server, "Posts").await;
     server.repo().git(&["update-ref", "refs/heads/main", &second]);
-    server.serves(&second).await;
-    server.shows("posts", "name", "Second").await;
+    server.wait_for_revision(&second).await;
+    server.wait_for_attribute("posts", "name", "Second").await;
     eventually("the files follow", async || server.repo().status().is_empty().then_some(())).await;
     assert_eq!(server.repo().read(POSTS), named("Second"));
 }
@@ -135,8 +135,8 @@ async fn a_push_into_the_repository_is_live_bare_or_not() {
         clone.write(POSTS, &named("Pushed"));
         let head = clone.commit("Pushed");
         clone.git(&["push", "--quiet", "origin", "HEAD:main"]);
-        server.serves(&head).await;
-        server.shows("posts", "name", "Pushed").await;
+        server.wait_for_revision(&head).await;
+        server.wait_for_attribute("posts", "name", "Pushed").await;
         if !bare {
             eventually("the files follow", async || server.repo().status().is_empty().then_some(())).await;
         }
@@ -155,7 +155,7 @@ async fn housekeeping_changes_nothing() {
         server.repo().git(command);
         let name = format!("After {}", command[0]);
         server.patch("posts", json!({"name": name})).await.is(200);
-        server.repo().save(POSTS, &named("By hand"));
+        server.repo().write_by_rename(POSTS, &named("By hand"));
         server.commit_by_hand("By hand").await;
         matches_head(&server, "By hand").await;
     }
@@ -197,7 +197,7 @@ async fn with_a_slow_tick_only_the_watcher_is_needed() {
     let setup = TestServer::setup("small").flag(&["--tick-ms", "3600000"]);
     let mut server = setup.start().await;
     server.repo().write(POSTS, &named("Watched"));
-    server.shows("posts", "name", "Watched").await;
+    server.wait_for_attribute("posts", "name", "Watched").await;
     server.commit_by_hand("Watched").await;
-    server.leaves("");
+    server.expect_git_status("");
 }

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::named;
-use crate::support::{ATOMIC, JSON_API, TestServer, document, program, remove, restoring, run_to_end};
+use crate::support::{
+    ATOMIC, JSON_API, TestServer, collectory_command, document, remove_operation, restore_document,
+    run_to_end,
+};
 
 const LOWER: &str = "collections/posts.yaml";
 const UPPER: &str = "collections/Posts.yaml";
@@ -15,21 +18,21 @@ fn is_well(server: &mut TestServer) {
         let files = repo.git(&["ls-tree", "-r", "--name-only", commit, "collections"]);
         assert!(!(files.contains(LOWER) && files.contains(UPPER)), "{commit}: {files}");
         let check = ["check", "--rev", commit, "."];
-        assert_eq!(run_to_end(program(repo.path()).args(check)).exits(0).stdout, "");
+        assert_eq!(run_to_end(collectory_command(repo.path()).args(check)).assert_exit_code(0).stdout, "");
     }
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 fn add(key: &str) -> Value {
-    crate::support::add(&document(key, json!({"name": "By API"})))
+    crate::support::add_operation(&document(key, json!({"name": "By API"})))
 }
 
 #[tokio::test]
 async fn a_write_to_the_renamed_key_commits_the_renaming_first() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.repo().remove(LOWER);
-    server.repo().save(UPPER, &named("By hand"));
-    server.shows("Posts", "name", "By hand").await;
+    server.repo().write_by_rename(UPPER, &named("By hand"));
+    server.wait_for_attribute("Posts", "name", "By hand").await;
     server.patch("Posts", json!({"name": "By API"})).await.is(200);
     let subjects = ["Update Posts: name", "Create Posts by hand", "Delete posts by hand", "Seed"];
     assert_eq!(server.repo().subjects(), subjects);
@@ -43,9 +46,9 @@ async fn a_write_to_the_renamed_key_commits_the_renaming_first() {
 #[tokio::test]
 async fn a_creation_in_other_letter_case_commits_the_removal_first_and_says_so_in_a_dry_run() {
     for is_batch in [false, true] {
-        let mut server = TestServer::on("small").await;
+        let mut server = TestServer::start("small").await;
         server.repo().git(&["rm", "--quiet", LOWER]);
-        server.loses("posts").await;
+        server.wait_until_not_found("posts").await;
         let (path, kind, body) = if is_batch {
             ("/operations", ATOMIC, json!({"atomic:operations": [add("Posts")]}))
         } else {
@@ -68,11 +71,11 @@ async fn a_creation_in_other_letter_case_commits_the_removal_first_and_says_so_i
 
 #[tokio::test]
 async fn a_batch_renames_in_one_commit_and_what_would_bring_the_old_key_back_is_refused() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let first = server.repo().head();
-    server.operations(json!([remove("posts"), add("Posts")])).await.is(200);
+    server.operations(json!([remove_operation("posts"), add("Posts")])).await.is(200);
     assert_eq!(server.repo().commit_count(), 2);
-    let body = restoring(&first);
+    let body = restore_document(&first);
     server.request("POST", "/collections/posts/restore").document(&body).send().await.is(409);
     let deletion = server.newest_event("posts").await;
     server.undo(&deletion).await.is(409);
@@ -87,18 +90,18 @@ async fn a_removal_that_is_not_served_leaves_the_key_taken() {
     server.repo().remove(LOWER);
     server.create(&document("Posts", json!({}))).await.is(409);
     assert_eq!(server.repo().subjects(), ["Seed"]);
-    server.leaves(" D collections/posts.yaml");
+    server.expect_git_status(" D collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn deleting_a_file_saved_beside_a_committed_one_is_refused_and_points_at_nothing() {
-    let mut server = TestServer::on("small").await;
-    server.repo().save(UPPER, &named("By hand"));
-    server.problem(UPPER).await;
+    let mut server = TestServer::start("small").await;
+    server.repo().write_by_rename(UPPER, &named("By hand"));
+    server.wait_for_problem(UPPER).await;
     let (code, source) = server.delete("Posts").await.is(409).error();
     assert_eq!((code.as_str(), source), ("conflict", Value::Null));
-    let refused = server.operations(json!([add("new"), remove("Posts")])).await.is(409);
+    let refused = server.operations(json!([add("new"), remove_operation("Posts")])).await.is(409);
     assert_eq!(refused.error().1, json!({"pointer": "/atomic:operations/1"}));
     assert_eq!(server.repo().subjects(), ["Seed"]);
-    server.leaves("?? collections/Posts.yaml");
+    server.expect_git_status("?? collections/Posts.yaml");
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::named;
-use crate::support::{Repo, Setup, Stream, TestServer, eventually};
+use crate::support::{EventStream, Repo, Setup, TestServer, eventually};
 
 /// Starts a service that acknowledges three writes. Returns the head before and after them.
 async fn written(setup: Setup) -> (TestServer, String, String) {
@@ -28,7 +28,7 @@ fn kept(repo: &Repo) -> Option<(String, String)> {
 async fn kept_again(server: &TestServer, old: &str) -> String {
     let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
     assert_eq!(revision, old);
-    server.problem(&format!("rewritten:{name}")).await;
+    server.wait_for_problem(&format!("rewritten:{name}")).await;
     name
 }
 
@@ -38,7 +38,7 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     assert_eq!(revision, old);
     let (time, id) = name.split_once('-').unwrap();
     assert_eq!((time.len(), id), ("20260301T093000Z".len(), &old[..8]), "{name}");
-    let problem = server.problem(&format!("rewritten:{name}")).await;
+    let problem = server.wait_for_problem(&format!("rewritten:{name}")).await;
     let attributes = problem["attributes"].as_object().unwrap();
     let names: Vec<&String> = attributes.keys().collect();
     assert_eq!(names, ["events", "kind", "message", "revision", "since"]);
@@ -52,7 +52,7 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     for part in [old, new, &format!("git log main..refs/collectory/kept/{name}")] {
         assert!(message.contains(part), "{message}");
     }
-    server.logs("the branch was rewritten").await;
+    server.wait_for_log("the branch was rewritten").await;
     let log = server.log();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
     let [line] = told[..] else { panic!("{log}") };
@@ -65,10 +65,10 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
 #[tokio::test]
 async fn acknowledged_writes_that_a_reset_takes_away_are_kept_until_they_are_let_go() {
     let (mut server, before, old) = written(TestServer::setup("small")).await;
-    let mut stream = Stream::open(server.address(), "", None);
+    let mut stream = EventStream::open(server.address(), "", None);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~3"]);
-    server.serves(&before).await;
-    let reset = stream.event();
+    server.wait_for_revision(&before).await;
+    let reset = stream.next_event();
     assert_eq!((reset.event.as_str(), reset.data), ("reset", json!({"revision": before})));
     let name = kept_and_told(&server, &old, &before).await;
     let ready = server.get("/readyz").await.is(200).json();
@@ -76,18 +76,18 @@ async fn acknowledged_writes_that_a_reset_takes_away_are_kept_until_they_are_let
     server.repo().git(&["reflog", "expire", "--expire=now", "--all"]);
     server.repo().git(&["gc", "--quiet", "--prune=now"]);
     server.restart().await;
-    server.problem(&format!("rewritten:{name}")).await;
+    server.wait_for_problem(&format!("rewritten:{name}")).await;
     let kept_ref = format!("refs/collectory/kept/{name}");
     server.repo().git(&["merge", "--quiet", &kept_ref]);
-    server.shows("posts", "name", "C").await;
-    server.no_problem().await;
+    server.wait_for_attribute("posts", "name", "C").await;
+    server.wait_for_no_problem().await;
     assert_eq!(kept(server.repo()), None, "all of it is in the branch again");
     server.repo().git(&["reset", "--quiet", "--hard", &before]);
-    server.serves(&before).await;
+    server.wait_for_revision(&before).await;
     let name = kept_again(&server, &old).await;
     server.repo().git(&["update-ref", "-d", &format!("refs/collectory/kept/{name}")]);
-    server.no_problem().await;
-    server.leaves("");
+    server.wait_for_no_problem().await;
+    server.expect_git_status("");
 }
 
 #[tokio::test]
@@ -105,12 +105,12 @@ async fn a_forced_push_into_a_bare_repository_is_a_rewrite_too() {
     let clone = Repo::at(server.folder().join("clone"));
     let (from, to) = (server.repo().path().to_str().unwrap(), clone.path().to_str().unwrap());
     server.repo().git(&["clone", "--quiet", from, to]);
-    clone.introduce();
+    clone.configure_user();
     clone.git(&["reset", "--quiet", "--hard", &before]);
     clone.write("collections/pages.yaml", &named("Pushed"));
     let new = clone.commit("Pushed");
     clone.git(&["push", "--quiet", "--force", "origin", "main"]);
-    server.shows("pages", "name", "Pushed").await;
+    server.wait_for_attribute("pages", "name", "Pushed").await;
     kept_and_told(&server, &old, &new).await;
 }
 
@@ -119,17 +119,17 @@ async fn people_rewrite_what_is_their_own_without_a_trace() {
     let (mut server, _, old) = written(TestServer::setup("small")).await;
     server.repo().write("collections/pages.yaml", &named("By hand"));
     server.repo().commit("By hand");
-    server.shows("pages", "name", "By hand").await;
+    server.wait_for_attribute("pages", "name", "By hand").await;
     server.repo().write("collections/pages.yaml", &named("Amended"));
     server.repo().git(&["commit", "--quiet", "--all", "--amend", "-m", "Amended"]);
-    server.shows("pages", "name", "Amended").await;
-    server.serves(&server.repo().head()).await;
+    server.wait_for_attribute("pages", "name", "Amended").await;
+    server.wait_for_revision(&server.repo().head()).await;
     server.repo().git(&["reset", "--quiet", "--hard", &old]);
-    server.serves(&old).await;
+    server.wait_for_revision(&old).await;
     assert_eq!(kept(server.repo()), None);
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
     let log = server.stop();
     let told = log.lines().filter(|line| line.contains("the branch was rewritten")).count();
     assert_eq!(told, 2, "{log}");
-    server.leaves("");
+    server.expect_git_status("");
 }

@@ -14,10 +14,10 @@ const POSTS: &str = "collections/posts.yaml";
 
 #[tokio::test]
 async fn a_saved_file_is_served_and_marked() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let revision = server.repo().head();
-    server.repo().save(POSTS, &named("By hand"));
-    let good = server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename(POSTS, &named("By hand"));
+    let good = server.wait_for_attribute("posts", "name", "By hand").await;
     assert_eq!(good.json()["data"]["meta"], json!({"uncommitted": true}));
     assert_eq!(good.header("collectory-revision"), revision);
     let list = server.list().await.is(200).json();
@@ -25,31 +25,31 @@ async fn a_saved_file_is_served_and_marked() {
     assert_eq!(list["data"][2]["meta"], json!({"uncommitted": true}));
     assert_eq!(list["data"][1].get("meta"), None);
     assert_eq!(server.repo().head(), revision, "saving makes no commit");
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn new_and_deleted_files_are_live_and_counted_too() {
-    let mut server = TestServer::on("small").await;
-    server.repo().save("collections/new.yaml", &named("New"));
-    server.shows("new", "name", "New").await;
+    let mut server = TestServer::start("small").await;
+    server.repo().write_by_rename("collections/new.yaml", &named("New"));
+    server.wait_for_attribute("new", "name", "New").await;
     server.repo().remove("collections/pages.yaml");
-    server.loses("pages").await;
+    server.wait_until_not_found("pages").await;
     assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 2);
     server.repo().git(&["checkout", "--", "collections/pages.yaml"]);
-    server.shows("pages", "name", "Pages").await;
+    server.wait_for_attribute("pages", "name", "Pages").await;
     server.repo().remove("collections/new.yaml");
-    server.loses("new").await;
+    server.wait_until_not_found("new").await;
     let list = server.list().await.is(200).json();
     assert_eq!(list.get("meta"), None, "nothing needs saying any more");
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
 async fn uncommitted_edits_can_be_ignored() {
     let mut server = TestServer::setup("small").flag(&["--uncommitted", "ignore"]).start().await;
-    server.repo().save(POSTS, &named("By hand"));
-    server.repo().save("collections/new.yaml", &named("New"));
+    server.repo().write_by_rename(POSTS, &named("By hand"));
+    server.repo().write_by_rename("collections/new.yaml", &named("New"));
     server.patch("pages", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
     server.read("new").await.is(404);
@@ -58,8 +58,8 @@ async fn uncommitted_edits_can_be_ignored() {
     server.delete("posts").await.is(409);
     server.repo().git(&["add", POSTS]);
     server.repo().git(&["commit", "--quiet", "-m", "Mine"]);
-    server.shows("posts", "name", "By hand").await;
-    server.leaves("?? collections/new.yaml");
+    server.wait_for_attribute("posts", "name", "By hand").await;
+    server.expect_git_status("?? collections/new.yaml");
 }
 
 #[tokio::test]
@@ -77,9 +77,9 @@ async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
             (list["meta"]["uncommitted"] == 2).then_some(())
         })
         .await;
-        server.no_problem().await;
+        server.wait_for_no_problem().await;
         assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
-        server.leaves(&format!("R  {from} -> {to}"));
+        server.expect_git_status(&format!("R  {from} -> {to}"));
     }
 }
 
@@ -91,7 +91,7 @@ type Save = fn(&TestServer, &str);
 
 const WAYS: &[(&str, Save)] = &[
     ("in place", |server, content| server.repo().write(POSTS, content)),
-    ("temporary file and rename", |server, content| server.repo().save(POSTS, content)),
+    ("temporary file and rename", |server, content| server.repo().write_by_rename(POSTS, content)),
     ("truncate and write in pieces", |server, content| {
         let mut file = fs::File::create(server.repo().path().join(POSTS)).unwrap();
         for byte in content.as_bytes() {
@@ -178,7 +178,7 @@ fn copy_with(server: &TestServer, content: &str, command: &[&str]) {
 async fn every_way_of_saving_is_seen_and_never_shows_a_gap() {
     let mut server = TestServer::setup("small").flag(LONG_PATIENCE).start().await;
     saved_in_every_way(&server).await;
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 /// Saves in every way and waits each time until the result is served. The list must never show a gap.
@@ -226,10 +226,10 @@ async fn no_reader_ever_sees_a_gap_or_half_a_value() {
         reader.join().expect("the reader saw no gap")
     });
     assert!(lists > 0, "somebody has read");
-    server.repo().save(POSTS, &named("Last"));
-    server.shows("posts", "name", "Last").await;
-    server.no_problem().await;
-    server.leaves(" M collections/posts.yaml");
+    server.repo().write_by_rename(POSTS, &named("Last"));
+    server.wait_for_attribute("posts", "name", "Last").await;
+    server.wait_for_no_problem().await;
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 /// The service checks the files every 10 ms, whatever the watcher reports.
@@ -239,41 +239,41 @@ async fn half_a_value_is_not_shown_however_long_its_writer_pauses() {
     let flags = ["--settle-patience-ms", "3600000", "--tick-ms", "10"];
     let mut server = TestServer::setup("small").flag(&flags).start().await;
     server.repo().write(POSTS, &named("First of May"));
-    server.shows("posts", "name", "First of May").await;
+    server.wait_for_attribute("posts", "name", "First of May").await;
     let mut file = fs::File::create(server.repo().path().join(POSTS)).unwrap();
     file.write_all(named("First").as_bytes()).unwrap();
     for round in 0..3 {
-        server.repo().save("collections/pages.yaml", &named(&format!("Round {round}")));
-        server.shows("pages", "name", format!("Round {round}")).await;
+        server.repo().write_by_rename("collections/pages.yaml", &named(&format!("Round {round}")));
+        server.wait_for_attribute("pages", "name", format!("Round {round}")).await;
         assert_eq!(server.read("posts").await.is(200).attributes()["name"], "First of May");
     }
     drop(file);
-    server.shows("posts", "name", "First").await;
-    server.no_problem().await;
-    server.leaves(" M collections/pages.yaml\n M collections/posts.yaml");
+    server.wait_for_attribute("posts", "name", "First").await;
+    server.wait_for_no_problem().await;
+    server.expect_git_status(" M collections/pages.yaml\n M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn an_edit_in_a_folder_that_was_replaced_is_still_seen() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     WAYS.iter().find(|(way, _)| *way == "folder replaced by a copy").unwrap().1(&server, &named("One"));
-    server.shows("posts", "name", "One").await;
+    server.wait_for_attribute("posts", "name", "One").await;
     server.repo().write(POSTS, &named("Two"));
-    server.shows("posts", "name", "Two").await;
-    server.leaves(" M collections/posts.yaml");
+    server.wait_for_attribute("posts", "name", "Two").await;
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn the_first_file_of_a_folder_that_did_not_exist_is_seen() {
-    let mut server = TestServer::on("empty").await;
+    let mut server = TestServer::start("empty").await;
     server.repo().write(POSTS, &named("First"));
-    server.shows("posts", "name", "First").await;
-    server.leaves("?? collections/posts.yaml");
+    server.wait_for_attribute("posts", "name", "First").await;
+    server.expect_git_status("?? collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn thousands_of_files_at_once_are_all_seen() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     for number in 0..5000 {
         server.repo().write(&format!("collections/k{number:04}.yaml"), &named("Many"));
     }
@@ -282,29 +282,29 @@ async fn thousands_of_files_at_once_are_all_seen() {
     assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 5000);
     server.repo().git(&["clean", "--quiet", "--force", "-d"]);
     eventually("all are gone", async || (server.list().await.is(200).ids().len() == 3).then_some(())).await;
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
 async fn an_edit_made_while_the_service_was_down_is_served_after_the_start() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.stop();
     server.repo().write(POSTS, &named("Meanwhile"));
     server.start_again().await;
-    let good = server.shows("posts", "name", "Meanwhile").await;
+    let good = server.wait_for_attribute("posts", "name", "Meanwhile").await;
     assert_eq!(good.json()["data"]["meta"]["uncommitted"], true);
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn a_change_of_comments_alone_is_an_edit_with_a_tag_of_its_own() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let before = server.read("posts").await.is(200).header("etag");
-    server.repo().save(POSTS, &format!("# A comment\n{}", server.repo().read(POSTS)));
+    server.repo().write_by_rename(POSTS, &format!("# A comment\n{}", server.repo().read(POSTS)));
     eventually("the edit is marked", async || {
         let read = server.read("posts").await.is(200);
         (read.json()["data"]["meta"]["uncommitted"] == true).then(|| assert_ne!(read.header("etag"), before))
     })
     .await;
-    server.leaves(" M collections/posts.yaml");
+    server.expect_git_status(" M collections/posts.yaml");
 }

@@ -18,22 +18,22 @@ async fn every_way_of_saving_is_found_by_the_tick() {
     let mut server = deaf(LONG_PATIENCE).await;
     saved_in_every_way(&server).await;
     server.repo().write(POSTS, "name: [\n");
-    server.problem(POSTS).await;
+    server.wait_for_problem(POSTS).await;
     server.repo().remove(POSTS);
-    server.loses("posts").await;
-    server.leaves(" D collections/posts.yaml");
+    server.wait_until_not_found("posts").await;
+    server.expect_git_status(" D collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn every_move_of_the_branch_is_found_by_the_tick() {
     let mut server = deaf(&[]).await;
     let repo = server.repo().clone();
-    repo.save(POSTS, &named("Second"));
-    server.serves(&repo.commit("Second")).await;
+    repo.write_by_rename(POSTS, &named("Second"));
+    server.wait_for_revision(&repo.commit("Second")).await;
     repo.git(&["pack-refs", "--all"]);
     repo.git(&["reset", "--quiet", "--hard", "HEAD^"]);
-    server.serves(&repo.head()).await;
-    server.shows("posts", "name", "Posts").await;
+    server.wait_for_revision(&repo.head()).await;
+    server.wait_for_attribute("posts", "name", "Posts").await;
     repo.git(&["checkout", "--quiet", "-b", "other"]);
     repo.write(POSTS, &named("Elsewhere"));
     repo.commit("Elsewhere");
@@ -45,15 +45,15 @@ async fn every_move_of_the_branch_is_found_by_the_tick() {
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
     repo.git(&["checkout", "--quiet", "main"]);
     repo.write("collections/new.yaml", &named("New"));
-    server.shows("new", "name", "New").await;
-    server.leaves("?? collections/new.yaml");
+    server.wait_for_attribute("new", "name", "New").await;
+    server.expect_git_status("?? collections/new.yaml");
 }
 
 #[tokio::test]
 async fn a_write_needs_no_notice_to_see_the_edit_of_its_key() {
     let flags = ["--watch", "none", "--tick-ms", "3600000"];
     let server = TestServer::setup("small").flag(&flags).start().await;
-    server.repo().save(POSTS, "# Mine\ntype: document\nname: By hand\n");
+    server.repo().write_by_rename(POSTS, "# Mine\ntype: document\nname: By hand\n");
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);
     assert_eq!(server.repo().read(POSTS), "# Mine\ntype: document\nname: By API\n");
@@ -67,8 +67,8 @@ async fn a_linked_work_tree_is_live_like_any_other() {
     main.git(&["checkout", "--quiet", "--detach"]);
     main.git(&["worktree", "add", "--quiet", linked.to_str().unwrap(), "main"]);
     let server = TestServer::setup("small").repository(&linked).flag(&["--tick-ms", "3600000"]).start().await;
-    server.repo().save(POSTS, &named("By hand"));
-    server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename(POSTS, &named("By hand"));
+    server.wait_for_attribute("posts", "name", "By hand").await;
     server.commit_by_hand("By hand").await;
     eventually("it is committed", async || {
         server.list().await.is(200).json().get("meta").is_none().then_some(())

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{each, first_parents, told};
-use crate::support::{RawRequest, TestServer, program, restoring, run_to_end};
+use crate::support::{RawRequest, TestServer, collectory_command, restore_document, run_to_end};
 
 #[tokio::test]
 async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
@@ -55,7 +55,7 @@ async fn the_link_of_a_past_collection_leads_to_its_past() {
 
 #[tokio::test]
 async fn what_is_deleted_or_broken_since_is_shown_as_it_was() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let before = server.repo().head();
     server.delete("pages").await.is(204);
     server.repo().write("collections/posts.yaml", "type: [\n");
@@ -105,7 +105,7 @@ async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
 
 #[tokio::test]
 async fn a_commit_that_the_branch_reaches_may_be_named_from_one_that_it_does_not() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let seed = server.repo().head();
     server.repo().git(&["checkout", "--quiet", "-b", "topic"]);
     server.repo().write("collections/posts.yaml", "type: document\nname: Topic\n");
@@ -117,10 +117,10 @@ async fn a_commit_that_the_branch_reaches_may_be_named_from_one_that_it_does_not
         assert_eq!(then.header("collectory-revision"), seed, "{named}");
     }
     server.get("/collections/posts?asOf=topic").await.is(404);
-    let body = restoring("topic^");
+    let body = restore_document("topic^");
     server.request("POST", "/collections/posts/restore").document(&body).send().await.is(201);
-    let mut verify = program(server.repo().path());
-    run_to_end(verify.args(["verify", "--repo", ".", "--head-was", "topic~1"])).exits(0);
+    let mut verify = collectory_command(server.repo().path());
+    run_to_end(verify.args(["verify", "--repo", ".", "--head-was", "topic~1"])).assert_exit_code(0);
 }
 
 #[tokio::test]
@@ -139,11 +139,11 @@ async fn what_is_blamed_is_committed_and_an_edit_beside_it_is_told() {
     let server = told().await;
     assert_eq!(server.get("/collections/posts/blame").await.is(200).json().get("meta"), None);
     let committed = server.repo().read("collections/posts.yaml");
-    server.repo().save("collections/posts.yaml", "type: document\nname: Not yet\n");
-    server.shows("posts", "name", "Not yet").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: Not yet\n");
+    server.wait_for_attribute("posts", "name", "Not yet").await;
     let blame = server.get("/collections/posts/blame").await.is(200).json();
     assert_eq!(blame["meta"]["uncommitted"], true);
-    server.repo().save("collections/posts.yaml", &committed);
+    server.repo().write_by_rename("collections/posts.yaml", &committed);
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn each_value_has_the_event_that_gave_it() {
 
 #[tokio::test]
 async fn the_service_says_what_it_can() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let capabilities = server.get("/capabilities").await.is(200);
     assert_eq!(capabilities.data()["id"], "self");
     assert_eq!(

@@ -6,15 +6,15 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{first_parents, told};
-use crate::support::{Finished, PERSON, Repo, TestServer, program, run_to_end};
+use crate::support::{PERSON, ProgramOutput, Repo, TestServer, collectory_command, run_to_end};
 
-fn run(repo: &Repo, arguments: &[&str]) -> Finished {
+fn run(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
     let path = repo.path().to_str().unwrap();
     let folder = repo.path().parent().unwrap_or(Path::new("/"));
-    run_to_end(program(folder).args(arguments).args(["--repo", path]))
+    run_to_end(collectory_command(folder).args(arguments).args(["--repo", path]))
 }
 
-fn lines(finished: &Finished) -> Vec<Value> {
+fn lines(finished: &ProgramOutput) -> Vec<Value> {
     finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -22,36 +22,39 @@ fn lines(finished: &Finished) -> Vec<Value> {
 async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
     let mut server = told().await;
     let events = server.get("/events").await.is(200).data();
-    let beside = run(server.repo(), &["log", "--json"]).exits(0);
+    let beside = run(server.repo(), &["log", "--json"]).assert_exit_code(0);
     assert_eq!(json!(lines(&beside)), events);
     server.stop();
-    let alone = run(server.repo(), &["log", "--json"]).exits(0);
+    let alone = run(server.repo(), &["log", "--json"]).assert_exit_code(0);
     assert_eq!(alone.stdout, beside.stdout);
     assert_eq!(alone.stderr, "", "there is nothing to tell of a short reading");
-    let text = run(server.repo(), &["log", "posts", "-n", "2"]).exits(0).stdout;
+    let text = run(server.repo(), &["log", "posts", "-n", "2"]).assert_exit_code(0).stdout;
     assert!(text.contains("updated posts") && text.contains("Because I can."), "{text}");
     assert!(!text.contains('\u{1b}'), "colour is for terminals: {text}");
-    assert_eq!(lines(&run(server.repo(), &["log", "--origin", "api", "--json"]).exits(0)).len(), 2);
-    run(server.repo(), &["log", "never"]).exits(1);
-    let never = run(server.repo(), &["diff", "HEAD~1", "HEAD", "never"]).exits(1);
+    assert_eq!(
+        lines(&run(server.repo(), &["log", "--origin", "api", "--json"]).assert_exit_code(0)).len(),
+        2
+    );
+    run(server.repo(), &["log", "never"]).assert_exit_code(1);
+    let never = run(server.repo(), &["diff", "HEAD~1", "HEAD", "never"]).assert_exit_code(1);
     assert!(never.stderr.contains("'never' not found"), "{}", never.stderr);
-    run(server.repo(), &["log", "--action", "made"]).exits(2);
+    run(server.repo(), &["log", "--action", "made"]).assert_exit_code(2);
 }
 
 #[tokio::test]
 async fn one_commit_a_difference_and_blame_are_shown() {
     let server = told().await;
     let revisions = first_parents(&server);
-    let show = run(server.repo(), &["show", &revisions[2]]).exits(0).stdout;
+    let show = run(server.repo(), &["show", &revisions[2]]).assert_exit_code(0).stdout;
     assert!(show.contains("Spring clean-up") && show.contains("\"Posts\" -> \"All posts\""), "{show}");
-    let by_hand = run(server.repo(), &["show", "HEAD~1"]).exits(0).stdout;
+    let by_hand = run(server.repo(), &["show", "HEAD~1"]).assert_exit_code(0).stdout;
     assert!(by_hand.contains("Rename by hand") && by_hand.contains("Because I can."), "{by_hand}");
-    let diff = run(server.repo(), &["diff", &revisions[3], "main", "posts"]).exits(0).stdout;
+    let diff = run(server.repo(), &["diff", &revisions[3], "main", "posts"]).assert_exit_code(0).stdout;
     assert!(diff.contains("updated posts") && diff.contains("~ recursive: true -> false"), "{diff}");
-    assert_eq!(run(server.repo(), &["diff", &revisions[3], "main", "pages"]).exits(0).stdout, "");
-    let patch = run(server.repo(), &["diff", &revisions[3], "main", "--text"]).exits(0).stdout;
+    assert_eq!(run(server.repo(), &["diff", &revisions[3], "main", "pages"]).assert_exit_code(0).stdout, "");
+    let patch = run(server.repo(), &["diff", &revisions[3], "main", "--text"]).assert_exit_code(0).stdout;
     assert!(patch.contains("+++ b/collections/posts.yaml"), "{patch}");
-    let blame = lines(&run(server.repo(), &["blame", "posts", "--json"]).exits(0));
+    let blame = lines(&run(server.repo(), &["blame", "posts", "--json"]).assert_exit_code(0));
     assert_eq!(json!(blame), server.get("/collections/posts/blame").await.is(200).data());
 }
 
@@ -67,7 +70,7 @@ async fn a_reader_that_has_had_enough_is_no_failure() {
     }
     let path = server.repo().path().to_str().unwrap();
     for arguments in [&["log"][..], &["log", "--json"]] {
-        let mut child = program(server.folder())
+        let mut child = collectory_command(server.folder())
             .args(arguments)
             .args(["--repo", path])
             .stdout(std::process::Stdio::piped())
@@ -84,7 +87,7 @@ async fn a_reader_that_has_had_enough_is_no_failure() {
 
 #[tokio::test]
 async fn a_commit_of_a_merged_side_is_told_of_the_merge() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     server.stop();
     let repo = server.repo();
     repo.git(&["checkout", "--quiet", "-b", "side"]);
@@ -92,51 +95,59 @@ async fn a_commit_of_a_merged_side_is_told_of_the_merge() {
     let side = repo.commit("On the side");
     repo.git(&["checkout", "--quiet", "main"]);
     repo.git(&["merge", "--quiet", "--no-ff", "-m", "Merge", "side"]);
-    assert!(run(repo, &["show", "main"]).exits(0).stdout.contains("created side"));
-    assert!(run(repo, &["show", &side]).exits(1).stderr.contains("by a merge"));
+    assert!(run(repo, &["show", "main"]).assert_exit_code(0).stdout.contains("created side"));
+    assert!(run(repo, &["show", &side]).assert_exit_code(1).stderr.contains("by a merge"));
 }
 
 #[tokio::test]
 async fn verification_finds_trailers_that_lie() {
     let server = told().await;
-    let sound = run(server.repo(), &["verify"]).exits(0);
+    let sound = run(server.repo(), &["verify"]).assert_exit_code(0);
     assert_eq!(sound.stdout.lines().count(), 4, "{sound:#?}");
     server.repo().write("collections/pages.yaml", "type: document\nname: Forged\n");
     let head = server.commit_by_hand("Update posts: name\n\nCollectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e").await;
-    let forged = run(server.repo(), &["verify", "--json"]).exits(1);
+    let forged = run(server.repo(), &["verify", "--json"]).assert_exit_code(1);
     let last = lines(&forged).pop().unwrap();
     assert_eq!((last["revision"].as_str(), last["maker"].as_str()), (Some(head.as_str()), Some("person")));
     assert!(last["disagreements"].as_array().unwrap().len() >= 2, "{last}");
-    run(server.repo(), &["verify", &format!("{head}..")]).exits(0);
-    run(server.repo(), &["verify", &format!("..{}", &head[..9])]).exits(1);
+    run(server.repo(), &["verify", &format!("{head}..")]).assert_exit_code(0);
+    run(server.repo(), &["verify", &format!("..{}", &head[..9])]).assert_exit_code(1);
 }
 
 #[tokio::test]
 async fn a_message_drives_no_terminal() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write("collections/pages.yaml", "type: document\nname: X\n");
     server.commit_by_hand("Subject\n\nRed \u{1b}[31m text").await;
-    let text = run(server.repo(), &["log"]).exits(0).stdout;
+    let text = run(server.repo(), &["log"]).assert_exit_code(0).stdout;
     assert!(text.contains("Red") && !text.contains('\u{1b}'), "{text}");
 }
 
 #[tokio::test]
 async fn the_state_of_a_day_and_of_now_is_listed_beside_a_running_service() {
     let server = told().await;
-    let list = run(server.repo(), &["list"]).exits(0).stdout;
+    let list = run(server.repo(), &["list"]).assert_exit_code(0).stdout;
     assert!(list.contains("posts document content/posts By hand"), "{list}");
-    server.repo().save("collections/new.yaml", "type: media\n");
-    assert!(run(server.repo(), &["list"]).exits(0).stdout.contains("new media (not committed)"));
+    server.repo().write_by_rename("collections/new.yaml", "type: media\n");
+    assert!(run(server.repo(), &["list"]).assert_exit_code(0).stdout.contains("new media (not committed)"));
     server.repo().remove("collections/new.yaml");
-    let table = run(server.repo(), &["list", "--csv", "--at", "HEAD"]).exits(0).stdout;
+    let table = run(server.repo(), &["list", "--csv", "--at", "HEAD"]).assert_exit_code(0).stdout;
     assert!(table.starts_with("id,type,name,directory"), "{table}");
-    let before = run(server.repo(), &["get", "posts", "--at", "HEAD~3", "--json"]).exits(0).stdout;
+    let before = run(server.repo(), &["get", "posts", "--at", "HEAD~3", "--json"]).assert_exit_code(0).stdout;
     let before: Value = serde_json::from_str(&before).unwrap();
     assert_eq!(before["attributes"]["name"], "Posts");
     assert!(
-        run(server.repo(), &["get", "posts"]).exits(0).stdout.starts_with("type: document\nname: By hand\n")
+        run(server.repo(), &["get", "posts"])
+            .assert_exit_code(0)
+            .stdout
+            .starts_with("type: document\nname: By hand\n")
     );
-    assert!(run(server.repo(), &["get", "nope"]).exits(1).stderr.contains("Collection 'nope' not found."));
+    assert!(
+        run(server.repo(), &["get", "nope"])
+            .assert_exit_code(1)
+            .stderr
+            .contains("Collection 'nope' not found.")
+    );
 }
 
 #[tokio::test]
@@ -146,10 +157,10 @@ async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
     let detail = server.read("posts").await.is(404).detail();
     assert!(detail.starts_with("Collection 'posts' not found. It was deleted by anonymous at "), "{detail}");
     for arguments in [&["blame", "posts"][..], &["blame", "posts", "--json"], &["get", "posts", "--json"]] {
-        let told = run(server.repo(), arguments).exits(1);
+        let told = run(server.repo(), arguments).assert_exit_code(1);
         assert_eq!((told.stdout.as_str(), told.stderr), ("", format!("collectory: {detail}\n")));
     }
-    let then = run(server.repo(), &["get", "posts", "--at", "HEAD"]).exits(1);
+    let then = run(server.repo(), &["get", "posts", "--at", "HEAD"]).assert_exit_code(1);
     assert_eq!(then.stderr, "collectory: Collection 'posts' not found.\n");
 }
 
@@ -157,20 +168,21 @@ async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
 async fn an_edit_beside_what_is_blamed_is_told() {
     let server = told().await;
     let blame = |arguments: &[&str]| run(server.repo(), &[&["blame"], arguments].concat());
-    let before = blame(&["posts"]).exits(0);
+    let before = blame(&["posts"]).assert_exit_code(0);
     assert_eq!(before.stderr, "");
-    let of_json = lines(&blame(&["posts", "--json"]).exits(0));
+    let of_json = lines(&blame(&["posts", "--json"]).assert_exit_code(0));
     assert!(of_json.iter().all(|line| line.get("meta").is_none()));
-    server.repo().save("collections/posts.yaml", "type: document\nname: Not committed\n");
-    let after = blame(&["posts"]).exits(0);
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: Not committed\n");
+    let after = blame(&["posts"]).assert_exit_code(0);
     assert_eq!(after.stdout, before.stdout);
     assert!(after.stderr.contains("posts was edited and not committed since"), "{}", after.stderr);
-    for (mut line, before) in lines(&blame(&["posts", "--json"]).exits(0)).into_iter().zip(of_json) {
+    for (mut line, before) in lines(&blame(&["posts", "--json"]).assert_exit_code(0)).into_iter().zip(of_json)
+    {
         assert_eq!(line.as_object_mut().unwrap().remove("meta"), Some(json!({"uncommitted": true})));
         assert_eq!(line, before);
     }
-    server.repo().save("collections/new.yaml", "type: media\n");
-    let new = blame(&["new"]).exits(1).stderr;
+    server.repo().write_by_rename("collections/new.yaml", "type: media\n");
+    let new = blame(&["new"]).assert_exit_code(1).stderr;
     assert!(new.contains("Collection 'new' has no history yet: its file is not committed."), "{new}");
     server.repo().git(&["checkout", "--quiet", "collections/posts.yaml"]);
     server.repo().remove("collections/new.yaml");
@@ -181,23 +193,23 @@ async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
     let mut server = told().await;
     let list = server.get("/collections/posts/events").await.is(200).json();
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
-    let refused = run(server.repo(), &["undo", &id]).exits(1);
+    let refused = run(server.repo(), &["undo", &id]).assert_exit_code(1);
     assert!(refused.stderr.contains("serves") && refused.stderr.contains("--to"), "{}", refused.stderr);
-    let long = run(server.repo(), &["undo", &id, "-m", &"y".repeat(1025)]).exits(2);
+    let long = run(server.repo(), &["undo", &id, "-m", &"y".repeat(1025)]).assert_exit_code(2);
     assert!(long.stderr.contains("at most 1024 bytes"), "{}", long.stderr);
     server.stop();
     let repo = server.repo();
-    run(repo, &["undo", &id, "-m", "By mistake"]).exits(0);
+    run(repo, &["undo", &id, "-m", "By mistake"]).assert_exit_code(0);
     assert_eq!(repo.field("HEAD", "%an <%ae> %cn"), format!("{} <{}> Collectory", PERSON.0, PERSON.1));
     assert_eq!(repo.trailer("HEAD", "Collectory-Origin"), ["command"]);
     assert_eq!(repo.trailer("HEAD", "Collectory-Undoes"), [id]);
     assert!(repo.field("HEAD", "%B").contains("By mistake"));
-    run(repo, &["restore", "posts", "HEAD~4"]).exits(0);
+    run(repo, &["restore", "posts", "HEAD~4"]).assert_exit_code(0);
     assert!(repo.read("collections/posts.yaml").contains("name: Posts"), "the work tree follows");
     assert_eq!(repo.git(&["status", "--porcelain"]), "");
-    let log = run(repo, &["log", "-n", "1", "--json"]).exits(0).stdout;
+    let log = run(repo, &["log", "-n", "1", "--json"]).assert_exit_code(0).stdout;
     assert_eq!(serde_json::from_str::<Value>(&log).unwrap()["attributes"]["origin"], "command");
-    run(repo, &["verify"]).exits(0);
+    run(repo, &["verify"]).assert_exit_code(0);
 }
 
 #[tokio::test]
@@ -218,14 +230,16 @@ async fn taken_back_through(server: &TestServer) {
     let (id, url) =
         (list["data"][0]["id"].as_str().unwrap().to_owned(), format!("http://{}/", server.address()));
     let run = |arguments: Vec<String>| {
-        tokio::task::spawn_blocking(move || run_to_end(program(std::path::Path::new(".")).args(arguments)))
+        tokio::task::spawn_blocking(move || {
+            run_to_end(collectory_command(std::path::Path::new(".")).args(arguments))
+        })
     };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    run(words(&["undo", &id, "--to", &url, "-m", "Größe"])).await.unwrap().exits(0);
+    run(words(&["undo", &id, "--to", &url, "-m", "Größe"])).await.unwrap().assert_exit_code(0);
     assert_eq!(server.repo().trailer("HEAD", "Collectory-Undoes"), [id.as_str()]);
-    let again = run(words(&["undo", &id, "--to", &url])).await.unwrap().exits(1);
+    let again = run(words(&["undo", &id, "--to", &url])).await.unwrap().assert_exit_code(1);
     assert!(again.stderr.contains("answers 409"), "{}", again.stderr);
-    run(words(&["restore", "posts", "HEAD~4", "--to", &url])).await.unwrap().exits(0);
+    run(words(&["restore", "posts", "HEAD~4", "--to", &url])).await.unwrap().assert_exit_code(0);
     assert_eq!(server.get("/collections/posts").await.is(200).attributes()["name"], "Posts");
 }
 
@@ -235,9 +249,9 @@ fn the_repository_around_the_present_folder_is_found() {
     let repo = Repo::seeded(folder.path().join("r"), "small");
     let inside = repo.path().join("collections");
     for arguments in [&["log"][..], &["list"], &["verify"], &["show", "HEAD"]] {
-        run_to_end(program(&inside).args(arguments)).exits(0);
+        run_to_end(collectory_command(&inside).args(arguments)).assert_exit_code(0);
     }
-    let nowhere = run_to_end(program(folder.path()).args(["log"])).exits(1);
+    let nowhere = run_to_end(collectory_command(folder.path()).args(["log"])).assert_exit_code(1);
     assert!(nowhere.stderr.contains("--repo"), "{}", nowhere.stderr);
 }
 
@@ -245,7 +259,7 @@ fn the_repository_around_the_present_folder_is_found() {
 fn a_clone_without_all_of_the_history_says_so_and_accuses_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
-    run_to_end(program(folder.path()).args(["init", "made"])).exits(0);
+    run_to_end(collectory_command(folder.path()).args(["init", "made"])).assert_exit_code(0);
     let made = folder.path().join("made");
     for number in 0..2 {
         repo.write("collections/posts.yaml", &format!("type: document\nname: {number}x\n"));
@@ -256,7 +270,8 @@ fn a_clone_without_all_of_the_history_says_so_and_accuses_nobody() {
         let shallow = folder.path().join("shallow");
         repo.git(&["clone", "--quiet", "--depth", "1", &url, &shallow.to_string_lossy()]);
         for command in ["log", "verify"] {
-            let told = run_to_end(program(&shallow).args([command, "--repo", "."])).exits(0);
+            let told =
+                run_to_end(collectory_command(&shallow).args([command, "--repo", "."])).assert_exit_code(0);
             assert!(told.stderr.contains("git fetch --unshallow"), "{command}: {}", told.stderr);
         }
         std::fs::remove_dir_all(&shallow).unwrap();
@@ -267,9 +282,9 @@ fn a_clone_without_all_of_the_history_says_so_and_accuses_nobody() {
 async fn a_head_that_was_written_down_proves_that_nothing_was_rewritten() {
     let server = told().await;
     let head = server.repo().head();
-    run(server.repo(), &["verify", "--head-was", &head]).exits(0);
+    run(server.repo(), &["verify", "--head-was", &head]).assert_exit_code(0);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
-    let rewritten = run(server.repo(), &["verify", "--head-was", &head]).exits(1);
+    let rewritten = run(server.repo(), &["verify", "--head-was", &head]).assert_exit_code(1);
     assert!(rewritten.stderr.contains("the history was rewritten"), "{}", rewritten.stderr);
     server.repo().git(&["reset", "--quiet", "--hard", &head]);
     let message = server.repo().field("HEAD", "%B");
@@ -284,6 +299,6 @@ async fn a_head_that_was_written_down_proves_that_nothing_was_rewritten() {
         "--message",
         &message,
     ]);
-    let twice = run(server.repo(), &["verify"]).exits(1).stdout;
+    let twice = run(server.repo(), &["verify"]).assert_exit_code(1).stdout;
     assert!(twice.contains("already"), "{twice}");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{RawRequest, Repo, TestServer, program, restoring, run_to_end};
+use crate::support::{RawRequest, Repo, TestServer, collectory_command, restore_document, run_to_end};
 
 const WHO: &str = "Mara <mara@example.org> 1700000000 +0000";
 
@@ -61,13 +61,13 @@ fn of<'a>(events: &'a [Value], revision: &str, key: &str) -> &'a Value {
 
 #[tokio::test]
 async fn a_cut_content_of_the_past_is_a_problem_of_its_event_and_everything_else_goes_on() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let seed = server.repo().head();
     server.repo().write("collections/posts.yaml", "type: document\nname: Lost\n");
     let lost = server.repo().commit("Lost");
     server.repo().write("collections/posts.yaml", "type: document\nname: After\n");
     let after = server.repo().commit("After");
-    server.serves(&after).await;
+    server.wait_for_revision(&after).await;
     let _cut = cut(server.repo(), &format!("{lost}:collections/posts.yaml"));
     let events = events(&server).await;
     let problem = of(&events, &lost, "posts")["problem"].to_string();
@@ -90,7 +90,7 @@ async fn a_cut_content_of_the_past_is_a_problem_of_its_event_and_everything_else
 
 #[tokio::test]
 async fn a_content_that_is_cut_harms_what_was_served_of_its_collection_only() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let seed = server.repo().head();
     server.patch("posts", json!({"name": "After"})).await.is(200);
     let update = server.newest_event("posts").await;
@@ -100,9 +100,9 @@ async fn a_content_that_is_cut_harms_what_was_served_of_its_collection_only() {
     server.start_again().await;
     assert_eq!(server.get(&format!("/collections?asOf={seed}")).await.is(200).ids(), ["images", "pages"]);
     let listed = run_to_end(
-        program(server.folder()).args(["list", "--at", &seed, "--repo"]).arg(server.repo().path()),
+        collectory_command(server.folder()).args(["list", "--at", &seed, "--repo"]).arg(server.repo().path()),
     );
-    assert_eq!(listed.exits(0).stdout.lines().count(), 2);
+    assert_eq!(listed.assert_exit_code(0).stdout.lines().count(), 2);
     let page = |path: &str| {
         let page = RawRequest::new("GET", path).header("Accept", "text/html").send(server.address());
         assert_eq!(page.status(), 200, "{path}");
@@ -125,7 +125,7 @@ async fn a_content_that_is_cut_harms_what_was_served_of_its_collection_only() {
     assert_eq!(same.ids().len(), 0, "it is the same file");
     // Undo would have to restore the lost file; treating that file as absent would delete the present one.
     server.undo(&update).await.is(503);
-    let restore = restoring(&seed);
+    let restore = restore_document(&seed);
     server.request("POST", "/collections/posts/restore").document(&restore).send().await.is(503);
     server.get(&format!("/collections/pages?asOf={seed}")).await.is(200);
     server.get(&format!("/diff?filter[from]={seed}&filter[to]=HEAD&filter[collection]=pages")).await.is(200);
@@ -138,16 +138,16 @@ async fn a_cut_object_ends_no_command_and_no_start() {
     server.stop();
     let _cut = cut(server.repo(), "HEAD:collections/posts.yaml");
     let path = server.repo().path().to_str().unwrap().to_owned();
-    let run = |arguments: &[&str]| run_to_end(program(server.folder()).args(arguments));
-    let checked = run(&["check", &path]).exits(1);
+    let run = |arguments: &[&str]| run_to_end(collectory_command(server.folder()).args(arguments));
+    let checked = run(&["check", &path]).assert_exit_code(1);
     assert!(checked.stdout.contains("collections/posts.yaml:1:1: "), "{}", checked.stdout);
     assert!(checked.stdout.contains("corrupt"), "{}", checked.stdout);
-    run(&["log", "--repo", &path]).exits(0);
+    run(&["log", "--repo", &path]).assert_exit_code(0);
     let lost = server.repo().git(&["rev-parse", "HEAD:collections/posts.yaml"]);
-    let verified = run(&["verify", "--repo", &path]).exits(1);
+    let verified = run(&["verify", "--repo", &path]).assert_exit_code(1);
     assert!(verified.stdout.contains(&format!("{lost}: object corrupt or missing")), "{}", verified.stdout);
     server.start_again().await;
-    server.problem("collections/posts.yaml").await;
+    server.wait_for_problem("collections/posts.yaml").await;
     server.read("pages").await.is(200);
     server.patch("pages", json!({"name": "Written"})).await.is(200);
 }
@@ -164,7 +164,7 @@ async fn a_new_head_whose_content_is_cut_is_a_problem_of_its_collection_and_stop
     ));
     let _cut = cut(server.repo(), "made:collections/posts.yaml");
     server.repo().git(&["update-ref", "refs/heads/main", "made"]);
-    let problem = server.problem("collections/posts.yaml").await;
+    let problem = server.wait_for_problem("collections/posts.yaml").await;
     assert!(problem.to_string().contains("corrupt"), "{problem}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "the last good one");
     server.patch("pages", json!({"name": "Written"})).await.is(200);
@@ -191,7 +191,7 @@ async fn a_commit_with_two_trees_has_what_git_says_and_is_told_to_be_damaged() {
             &server,
             &format!("tree {reviewed}\nparent {head}\nauthor {WHO}\ntree {second}\ncommitter {WHO}\n\nTwo\n"),
         );
-        server.serves(&id).await;
+        server.wait_for_revision(&id).await;
         assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Reviewed");
         let past = server.get(&format!("/collections/posts?asOf={id}")).await.is(200);
         assert_eq!(past.attributes()["name"], "Reviewed");
@@ -204,18 +204,21 @@ async fn a_commit_with_two_trees_has_what_git_says_and_is_told_to_be_damaged() {
         made.push(id);
     }
     let path = server.repo().path().to_str().unwrap().to_owned();
-    let verified = run_to_end(program(server.folder()).args(["verify", "--repo", &path])).exits(1);
+    let verified =
+        run_to_end(collectory_command(server.folder()).args(["verify", "--repo", &path])).assert_exit_code(1);
     assert!(verified.stdout.contains("missingCommitter"), "{}", verified.stdout);
     // The repository must be sound when it is checked at the end.
     server.repo().git(&["update-ref", "refs/heads/main", &seed]);
-    server.serves(&seed).await;
+    server.wait_for_revision(&seed).await;
     made.iter().for_each(|id| fs::remove_file(server.repo().object_file(id)).unwrap());
 }
 
 /// Runs `collectory verify` on a repository that no service is serving.
 fn verified(server: &TestServer, code: i32) -> String {
     let path = server.repo().path().to_str().unwrap().to_owned();
-    run_to_end(program(server.folder()).args(["verify", "--repo", &path])).exits(code).stdout
+    run_to_end(collectory_command(server.folder()).args(["verify", "--repo", &path]))
+        .assert_exit_code(code)
+        .stdout
 }
 
 #[tokio::test]
@@ -281,18 +284,18 @@ async fn verify_says_of_each_commit_what_fsck_says_of_what_it_brings() {
     assert_eq!(told.matches(" ok ").count(), 2, "{told}");
     let path = repo.path().to_str().unwrap().to_owned();
     let ranged = |range: &str| {
-        let mut command = program(server.folder());
+        let mut command = collectory_command(server.folder());
         run_to_end(command.args(["verify", "--json", range, "--repo", &path]))
     };
-    ranged(&format!("{parent}..")).exits(0);
-    ranged(&seed).exits(0);
-    let first = ranged(&format!("{seed}..{}", made[0].1)).exits(1).stdout;
+    ranged(&format!("{parent}..")).assert_exit_code(0);
+    ranged(&seed).assert_exit_code(0);
+    let first = ranged(&format!("{seed}..{}", made[0].1)).assert_exit_code(1).stdout;
     let first: Value = serde_json::from_str(&first).unwrap();
     assert!(first["disagreements"][0].to_string().contains("badTimezone"), "{first}");
     // Without git this damage can't be detected, and the command says so.
-    let mut command = program(server.folder());
+    let mut command = collectory_command(server.folder());
     let blind = run_to_end(command.env("PATH", "").args(["verify", &format!("{parent}.."), "--repo", &path]));
-    assert!(blind.exits(0).stderr.contains("`git fsck` was not run"));
+    assert!(blind.assert_exit_code(0).stderr.contains("`git fsck` was not run"));
     // The repository must be sound when it is checked at the end.
     repo.git(&["update-ref", "refs/heads/main", &seed]);
     let ids = made.iter().map(|(_, id)| id).chain([&sound]);
@@ -344,7 +347,7 @@ async fn a_committed_file_that_is_too_large_is_the_problem_that_a_saved_one_is()
          M 100644 inline collections/posts.yaml\ndata {}\n{long}\n",
         long.len()
     ));
-    let said = server.problem("collections/posts.yaml").await["attributes"].to_string();
+    let said = server.wait_for_problem("collections/posts.yaml").await["attributes"].to_string();
     assert!(said.contains("more than the 65536 bytes"), "{said}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "the last good one");
     let events = events(&server).await;
@@ -356,7 +359,7 @@ async fn a_committed_file_that_is_too_large_is_the_problem_that_a_saved_one_is()
 
 #[tokio::test]
 async fn a_revision_that_no_file_could_be_called_is_400() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for name in ["f".repeat(41), "f".repeat(300), "x".repeat(300), "x".repeat(5000)] {
         server.get(&format!("/collections?asOf={name}")).await.is(400);
         server.get(&format!("/diff?filter[from]={name}&filter[to]=main")).await.is(400);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{each, first_parents, told};
-use crate::support::{TestServer, document, restoring};
+use crate::support::{TestServer, document, restore_document};
 
 #[tokio::test]
 async fn every_commit_is_told_newest_first_with_its_changes() {
@@ -63,7 +63,7 @@ async fn what_takes_back_says_what_it_took_back() {
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
     server.undo(&id).await.is(201);
     let first = first_parents(&server)[4].clone();
-    let restore = restoring(&first);
+    let restore = restore_document(&first);
     server.request("POST", "/collections/posts/restore").document(&restore).send().await.is(200);
     let list = server.get("/events?page[size]=2").await.is(200).json();
     assert_eq!(each(&list, "undoes"), ["null", &id]);
@@ -109,12 +109,12 @@ async fn lists_of_filters_and_an_attribute_find_events() {
 
 #[tokio::test]
 async fn the_newest_commit_comes_first_and_its_events_in_the_order_of_their_keys() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     for name in ["a", "b"] {
         server.repo().write("collections/posts.yaml", &format!("type: document\nname: {name}\n"));
         server.repo().write("collections/images.yaml", &format!("type: media\nname: {name}\n"));
         server.repo().write("collections/pages.yaml", &format!("type: document\nname: {name}\n"));
-        server.serves(&server.repo().commit(name)).await;
+        server.wait_for_revision(&server.repo().commit(name)).await;
     }
     let all = server.get("/events").await.is(200).json();
     assert_eq!(each(&all, "collection"), ["images", "pages", "posts"].repeat(3));
@@ -196,14 +196,14 @@ async fn what_can_not_be_answered_is_refused_by_name() {
     {
         server.get(path).await.is(404);
     }
-    server.repo().save("collections/new.yaml", "type: document\n");
-    server.shows("new", "type", "document").await;
+    server.repo().write_by_rename("collections/new.yaml", "type: document\n");
+    server.wait_for_attribute("new", "type", "document").await;
     for path in ["/collections/new/events", "/collections/new/blame", "/events?filter[collection]=new"] {
         let detail = server.get(path).await.is(404).detail();
         assert_eq!(detail, "Collection 'new' has no history yet: its file is not committed.", "{path}");
     }
     server.repo().remove("collections/new.yaml");
-    server.loses("new").await;
+    server.wait_until_not_found("new").await;
     for (method, path) in [("POST", "/events"), ("DELETE", "/diff"), ("GET", "/events/x/undo")] {
         server.request(method, path).send().await.is(405);
     }
@@ -212,7 +212,7 @@ async fn what_can_not_be_answered_is_refused_by_name() {
 
 #[tokio::test]
 async fn merges_broken_files_and_forged_trailers_are_told_as_they_are() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     let repo = server.repo();
     repo.git(&["checkout", "--quiet", "-b", "side"]);
     repo.write("collections/side.yaml", "type: media\n");

@@ -15,7 +15,7 @@ use crate::support::{TestServer, document};
 
 /// Starts a service with three events of `posts` after the fixture's: two through the API, one by hand.
 async fn told() -> TestServer {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let rename = server.request("PATCH", "/collections/posts").header("Commit-Message", "Spring clean-up");
     rename.document(&document("posts", json!({"name": "All posts"}))).send().await.is(200);
     server

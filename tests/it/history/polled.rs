@@ -33,18 +33,18 @@ async fn each_poll_tells_what_changed_since_the_last_one() {
 async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
     let mut server = told().await;
     for number in 0..150 {
-        server.repo().save(&format!("collections/k{number}.yaml"), "type: document\n");
+        server.repo().write_by_rename(&format!("collections/k{number}.yaml"), "type: document\n");
     }
     eventually("all are served", async || (server.list().await.is(200).ids().len() == 153).then_some(()))
         .await;
     let since = token(&server).await;
     assert!(since.ends_with("~more"), "{since}");
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(200).ids(), [""; 0]);
-    server.repo().save("collections/k0.yaml", "type: media\n");
-    server.shows("k0", "type", "media").await;
+    server.repo().write_by_rename("collections/k0.yaml", "type: media\n");
+    server.wait_for_attribute("k0", "type", "media").await;
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(410).error().0, "gone");
     server.repo().git(&["clean", "--quiet", "--force", "collections"]);
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_token_that_is_none_or_of_another_history_is_refused() {
         server.get(&format!("/changes{query}")).await.is(400);
     }
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
-    server.serves(&server.repo().head()).await;
+    server.wait_for_revision(&server.repo().head()).await;
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(410).error().0, "gone");
 }
 

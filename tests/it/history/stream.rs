@@ -3,28 +3,28 @@
 use serde_json::json;
 
 use super::{first_parents, in_order, told};
-use crate::support::{Heard, Stream, TestServer, document};
+use crate::support::{EventStream, StreamMessage, TestServer, document};
 
 #[tokio::test]
 async fn what_happens_is_told_as_it_happens_and_the_head_meanwhile() {
     let server = TestServer::setup("small").flag(&["--heartbeat-ms", "50"]).start().await;
-    let mut stream = Stream::open(server.address(), "", None);
+    let mut stream = EventStream::open(server.address(), "", None);
     assert!(stream.head.starts_with("http/1.1 200"), "{}", stream.head);
     for line in ["content-type: text/event-stream", "cache-control: no-store", "vary: accept"] {
         assert!(stream.head.contains(line), "{}", stream.head);
     }
-    let head = stream.next().unwrap();
+    let head = stream.next_message().unwrap();
     let before = server.repo().head();
     assert_eq!(
         head,
-        Heard { id: Some(before.clone()), event: "head".into(), data: json!({"revision": before}) }
+        StreamMessage { id: Some(before.clone()), event: "head".into(), data: json!({"revision": before}) }
     );
     server.create(&document("new", json!({"name": "New"}))).await.is(201);
-    let heard = stream.event();
+    let heard = stream.next_event();
     assert_eq!((heard.id, heard.event.as_str()), (Some(server.repo().head()), "created"));
     assert_eq!(heard.data, server.get("/events?page[size]=1").await.is(200).data()[0]);
     server.delete("new").await.is(204);
-    assert_eq!(stream.event().event, "deleted");
+    assert_eq!(stream.next_event().event, "deleted");
 }
 
 #[tokio::test]
@@ -41,8 +41,8 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
     let mut heard: Vec<String> = expected[..3].to_vec();
     let mut last = root;
     while heard.len() < expected.len() {
-        let mut stream = Stream::open(server.address(), "", Some(&last));
-        let event = stream.event();
+        let mut stream = EventStream::open(server.address(), "", Some(&last));
+        let event = stream.next_event();
         heard.push(event.data["id"].as_str().unwrap().to_owned());
         last = event.id.unwrap();
         if heard.len().is_multiple_of(2) {
@@ -52,13 +52,13 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
     }
     assert_eq!(heard, expected);
     assert!(last == server.repo().head());
-    let all = Stream::open(server.address(), "?filter[since]=2000-01-01T00:00:00Z", None);
-    let all = std::iter::repeat_n((), expected.len()).scan(all, |stream, ()| Some(stream.event()));
+    let all = EventStream::open(server.address(), "?filter[since]=2000-01-01T00:00:00Z", None);
+    let all = std::iter::repeat_n((), expected.len()).scan(all, |stream, ()| Some(stream.next_event()));
     let all: Vec<_> = all.map(|event| event.data["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(all, expected, "from the first event on");
     let ids =
-        Stream::open(server.address(), "?filter[collection]=b&filter[since]=2000-01-01T00:00:00Z", None)
-            .event();
+        EventStream::open(server.address(), "?filter[collection]=b&filter[since]=2000-01-01T00:00:00Z", None)
+            .next_event();
     assert_eq!(ids.id, Some(format!("{two}/2")));
 }
 
@@ -66,30 +66,32 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
 async fn a_place_that_is_no_more_or_never_was_is_told_to_reset() {
     let server = told().await;
     let gone = server.repo().head();
-    let mut open = Stream::open(server.address(), "", None);
+    let mut open = EventStream::open(server.address(), "", None);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
     let head = server.repo().head();
-    server.serves(&head).await;
-    let reset = || Heard { id: Some(head.clone()), event: "reset".into(), data: json!({"revision": head}) };
-    assert_eq!(open.event(), reset());
+    server.wait_for_revision(&head).await;
+    let reset =
+        || StreamMessage { id: Some(head.clone()), event: "reset".into(), data: json!({"revision": head}) };
+    assert_eq!(open.next_event(), reset());
     for last in [gone.as_str(), "0123456789012345678901234567890123456789", "nonsense"] {
-        assert_eq!(Stream::open(server.address(), "", Some(last)).event(), reset(), "{last}");
+        assert_eq!(EventStream::open(server.address(), "", Some(last)).next_event(), reset(), "{last}");
     }
     server.patch("posts", json!({"name": "On"})).await.is(200);
-    assert_eq!(open.event().event, "updated", "it goes on from the named revision");
+    assert_eq!(open.next_event().event, "updated", "it goes on from the named revision");
 }
 
 #[tokio::test]
 async fn filters_hold_in_the_stream_and_what_is_wrong_is_refused() {
-    let server = TestServer::on("small").await;
-    let mut stream = Stream::open(server.address(), "?filter[collection]=pages&filter[action]=updated", None);
+    let server = TestServer::start("small").await;
+    let mut stream =
+        EventStream::open(server.address(), "?filter[collection]=pages&filter[action]=updated", None);
     server.patch("posts", json!({"name": "A"})).await.is(200);
     server.patch("pages", json!({"name": "B"})).await.is(200);
-    assert_eq!(stream.event().data["attributes"]["collection"], "pages");
+    assert_eq!(stream.next_event().data["attributes"]["collection"], "pages");
     for (query, status) in
         [("?page[size]=1", "400"), ("?filter[collection]=never", "404"), ("?filter[since]=a..b", "400")]
     {
-        let refused = Stream::open(server.address(), query, None);
+        let refused = EventStream::open(server.address(), query, None);
         assert!(refused.head.starts_with(&format!("http/1.1 {status}")), "{}", refused.head);
         assert!(refused.head.contains("application/vnd.api+json"), "{}", refused.head);
     }
@@ -97,11 +99,11 @@ async fn filters_hold_in_the_stream_and_what_is_wrong_is_refused() {
 
 #[tokio::test]
 async fn a_stream_ends_with_the_service() {
-    let mut server = TestServer::on("small").await;
-    let mut stream = Stream::open(server.address(), "", None);
+    let mut server = TestServer::start("small").await;
+    let mut stream = EventStream::open(server.address(), "", None);
     let log = server.stop();
     assert!(!log.contains("cut off"), "{log}");
-    assert_eq!(stream.next(), None);
+    assert_eq!(stream.next_message(), None);
 }
 
 /// More than the sockets of one connection buffer between the service and a reader that reads nothing.
@@ -131,20 +133,20 @@ async fn a_reader_that_is_too_slow_is_told_to_begin_again_and_nobody_waits_for_i
     let server = TestServer::setup("small").bare();
     let server = server.flag(&["--lag-events-max", "10"]).flag(&["--answer-wait-ms-max", "600000"]);
     let server = server.start().await;
-    let mut slow = Stream::open(server.address(), "?filter[collection]=posts", None);
-    let mut quick = Stream::open(server.address(), "?filter[collection]=pages", None);
+    let mut slow = EventStream::open(server.address(), "?filter[collection]=posts", None);
+    let mut quick = EventStream::open(server.address(), "?filter[collection]=pages", None);
     let commits = MORE_THAN_SOCKETS_HOLD_BYTES / (2 * TEXT_BYTES);
     for first in (0..commits).step_by(8) {
         commit_long_texts(&server, first..first + 8);
-        server.serves(&server.repo().head()).await;
+        server.wait_for_revision(&server.repo().head()).await;
         server.patch("pages", json!({"name": format!("After {first}")})).await.is(200);
-        assert_eq!(quick.event().id, Some(server.repo().head()));
+        assert_eq!(quick.next_event().id, Some(server.repo().head()));
     }
     server.patch("posts", json!({"x-text": "The last"})).await.is(200);
     let head = server.repo().head();
     let (mut told, mut from) = (0, None);
     loop {
-        let heard = slow.event();
+        let heard = slow.next_event();
         match heard.event.as_str() {
             "updated" => told += 1,
             "reset" => (told, from) = (0, heard.id.clone()),

@@ -3,29 +3,29 @@
 use serde_json::json;
 
 use super::{first_parents, told};
-use crate::support::{JSON_API, RawRequest, TestServer, restoring, update};
+use crate::support::{JSON_API, RawRequest, TestServer, restore_document, update_operation};
 
 const POSTS: &str = "collections/posts.yaml";
 
 #[tokio::test]
 async fn a_change_followed_by_its_undo_gives_the_identical_file() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().write(POSTS, "# Mine\ntype: document\nname:   'Posts' # why\n");
     server.commit_by_hand("With comments").await;
-    let before = server.repo().committed(POSTS);
+    let before = server.repo().read_at_head(POSTS);
     server.patch("posts", json!({"name": "Other", "recursive": true})).await.is(200);
     let id = server.newest_event("posts").await;
     let undo = server.request("POST", &format!("/events/{id}/undo")).header("Commit-Message", "A mistake");
     let answer = undo.send().await.is(201);
     assert_eq!(answer.attributes()["name"], "Posts");
-    assert_eq!(server.repo().committed(POSTS), before);
+    assert_eq!(server.repo().read_at_head(POSTS), before);
     assert!(server.repo().field("HEAD", "%B").contains("A mistake"));
     assert!(server.repo().field("HEAD", "%B").contains(&id), "the commit names what it undoes");
 }
 
 #[tokio::test]
 async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.patch("posts", json!({"name": "One"})).await.is(200);
     let id = server.newest_event("posts").await;
     server.patch("posts", json!({"recursive": false})).await.is(200);
@@ -41,7 +41,7 @@ async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
 
 #[tokio::test]
 async fn a_body_that_is_no_document_undoes_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.patch("posts", json!({"name": "One"})).await.is(200);
     let undo = format!("/events/{}/undo", server.newest_event("posts").await);
     let head = server.repo().head();
@@ -64,16 +64,16 @@ async fn a_body_that_is_no_document_undoes_nothing() {
 
 #[tokio::test]
 async fn creations_and_deletions_are_undone() {
-    let server = TestServer::on("small").await;
-    let before = server.repo().committed("collections/pages.yaml");
+    let server = TestServer::start("small").await;
+    let before = server.repo().read_at_head("collections/pages.yaml");
     server.delete("pages").await.is(204);
     let deletion = server.newest_event("pages").await;
     let back = server.undo(&deletion).await.is(201);
     assert_eq!(back.header("location"), "/collections/pages");
-    assert_eq!(server.repo().committed("collections/pages.yaml"), before);
+    assert_eq!(server.repo().read_at_head("collections/pages.yaml"), before);
     let creation = server.newest_event("pages").await;
     server.undo(&creation).await.is(204);
-    server.loses("pages").await;
+    server.wait_until_not_found("pages").await;
 }
 
 #[tokio::test]
@@ -99,16 +99,20 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     let first = first_parents(&server).pop().unwrap();
     let before = server.repo().git(&["show", &format!("{first}:{POSTS}")]);
     let restore = async |revision: &str| {
-        server.request("POST", "/collections/posts/restore").document(&restoring(revision)).send().await
+        server
+            .request("POST", "/collections/posts/restore")
+            .document(&restore_document(revision))
+            .send()
+            .await
     };
     restore(&first).await.is(200);
-    assert_eq!(server.repo().committed(POSTS).trim_end(), before);
+    assert_eq!(server.repo().read_at_head(POSTS).trim_end(), before);
     let head = server.repo().head();
     restore(&first).await.is(200);
     assert_eq!(server.repo().head(), head, "what is so already makes no commit");
     server.delete("posts").await.is(204);
     restore(&first[..8]).await.is(201);
-    assert_eq!(server.repo().committed(POSTS).trim_end(), before);
+    assert_eq!(server.repo().read_at_head(POSTS).trim_end(), before);
     for (revision, status) in [("0123456789012345678901234567890123456789", 404), ("HEAD@{1}", 400)] {
         let (_, source) = restore(revision).await.is(status).error();
         assert_eq!(source["pointer"], "/data/attributes/revision");
@@ -122,7 +126,12 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     ] {
         server.request("POST", "/collections/posts/restore").document(&document).send().await.is(400);
     }
-    server.request("POST", "/collections/never/restore").document(&restoring(&first)).send().await.is(404);
+    server
+        .request("POST", "/collections/never/restore")
+        .document(&restore_document(&first))
+        .send()
+        .await
+        .is(404);
 }
 
 #[tokio::test]
@@ -133,7 +142,7 @@ async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
     server.commit_by_hand("Say something").await;
     let event = server.newest_event("posts").await;
     let undone = server.undo(&event).await.is(201);
-    assert_eq!(server.repo().committed(POSTS), text);
+    assert_eq!(server.repo().read_at_head(POSTS), text);
     assert_eq!(undone.data()["id"], "posts");
 }
 
@@ -152,25 +161,25 @@ async fn a_change_of_comments_alone_brings_back_no_file_that_is_gone() {
     server.delete("posts").await.is(204);
     let by_hand = commented(&server, "pages").await;
     server.repo().remove("collections/pages.yaml");
-    server.loses("pages").await;
+    server.wait_until_not_found("pages").await;
     let head = server.repo().head();
     for undo in [by_the_api, by_hand] {
         server.request("POST", &undo).send().await.is(409);
     }
     assert_eq!(server.repo().head(), head, "nothing has changed");
-    server.leaves(" D collections/pages.yaml");
+    server.expect_git_status(" D collections/pages.yaml");
 }
 
 #[tokio::test]
 async fn an_undo_builds_on_no_broken_file() {
     let mut server = told().await;
     let update = format!("/events/{}/undo", server.newest_event("posts").await);
-    server.repo().save(POSTS, "type: document\ndirectory: [\n");
-    server.problem(POSTS).await;
+    server.repo().write_by_rename(POSTS, "type: document\ndirectory: [\n");
+    server.wait_for_problem(POSTS).await;
     server.delete("pages").await.is(204);
     let deletion = format!("/events/{}/undo", server.newest_event("pages").await);
-    server.repo().save("collections/pages.yaml", "type: document\nname: [\n");
-    server.problem("collections/pages.yaml").await;
+    server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: [\n");
+    server.wait_for_problem("collections/pages.yaml").await;
     let head = server.repo().head();
     for (undo, path) in [(&update, POSTS), (&deletion, "collections/pages.yaml")] {
         let detail = server.request("POST", undo).send().await.is(409).detail();
@@ -178,16 +187,16 @@ async fn an_undo_builds_on_no_broken_file() {
     }
     assert_eq!(server.repo().head(), head, "nothing has changed");
     server.repo().remove(POSTS);
-    server.loses("posts").await;
+    server.wait_until_not_found("posts").await;
     server.commit_by_hand("Broken").await;
     let detail = server.request("POST", &deletion).send().await.is(409).detail();
     assert!(detail.contains("collections/pages.yaml"), "{detail}");
-    server.leaves("");
+    server.expect_git_status("");
 }
 
 #[tokio::test]
 async fn the_creation_of_a_file_that_never_was_valid_is_undone_by_its_deletion() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let path = "collections/broken.yaml";
     server.repo().write(path, "name: [\n");
     server.commit_by_hand("Broken").await;
@@ -208,7 +217,7 @@ async fn the_creation_of_a_file_that_never_was_valid_is_undone_by_its_deletion()
 
 #[tokio::test]
 async fn who_may_audit_is_told_what_became_of_a_collection() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     server.repo().git(&["rm", "--quiet", "collections/pages.yaml"]);
     let head = server.commit_by_hand("Tidy up").await;
     for gone in [
@@ -221,7 +230,7 @@ async fn who_may_audit_is_told_what_became_of_a_collection() {
         assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
         assert!(detail.contains(&head), "{detail}");
     }
-    let operation = update("pages", json!({"name": "x"}));
+    let operation = update_operation("pages", json!({"name": "x"}));
     let gone = server.operations(json!([operation])).await.is(404);
     let (code, source) = gone.error();
     assert_eq!((code.as_str(), &source["pointer"]), ("not_found", &json!("/atomic:operations/0")));

@@ -12,7 +12,7 @@ use crate::support::{ATOMIC, Answer, Client, document};
 
 /// What a call requests.
 #[derive(Debug, Clone)]
-pub(crate) enum Asked {
+pub(crate) enum Operation {
     Read(&'static str),
     List,
     Create(&'static str),
@@ -29,7 +29,7 @@ pub(crate) enum Asked {
 
 /// The outcome of a call.
 #[derive(Debug, Clone)]
-pub(crate) enum Answered {
+pub(crate) enum Outcome {
     /// The names at a revision.
     Seen(String, BTreeMap<String, String>),
     /// Done, as of a revision.
@@ -48,8 +48,8 @@ pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
-    pub(crate) asked: Asked,
-    pub(crate) answered: Answered,
+    pub(crate) asked: Operation,
+    pub(crate) answered: Outcome,
     /// Whether a read must show the newest revision of all instances.
     pub(crate) is_latest: bool,
     /// The client and its connection.
@@ -71,7 +71,7 @@ pub(crate) struct Caller {
 /// A request as it is sent.
 struct Question<'a> {
     id: &'a str,
-    asked: &'a Asked,
+    asked: &'a Operation,
     tag: Option<&'a str>,
     is_shared: bool,
     is_latest: bool,
@@ -83,29 +83,29 @@ impl Question<'_> {
         let target = |key: &str| format!("/collections/{key}");
         let named = |key: &str| document(key, json!({"name": id}));
         let request = match asked {
-            Asked::Read(key) => client.request("GET", &target(key)),
-            Asked::List => client.request("GET", "/collections"),
-            Asked::Create(key) => client.request("POST", "/collections").document(&named(key)),
-            Asked::Update(key, _) => {
+            Operation::Read(key) => client.request("GET", &target(key)),
+            Operation::List => client.request("GET", "/collections"),
+            Operation::Create(key) => client.request("POST", "/collections").document(&named(key)),
+            Operation::Update(key, _) => {
                 let request = client.request("PATCH", &target(key)).document(&named(key));
                 self.tag.iter().fold(request, |request, tag| request.header("If-Match", tag))
             }
-            Asked::Merge(key, _) => {
+            Operation::Merge(key, _) => {
                 let request = client.request("PATCH", &target(key)).document(&named(key));
                 let request = request.header("Prefer", "merge=attributes");
                 self.tag.iter().fold(request, |request, tag| request.header("If-Match", tag))
             }
-            Asked::Label(key) => {
+            Operation::Label(key) => {
                 client.request("PATCH", &target(key)).document(&document(key, json!({"x-label": id})))
             }
-            Asked::Delete(key) => client.request("DELETE", &target(key)),
-            Asked::Both(keys) => {
+            Operation::Delete(key) => client.request("DELETE", &target(key)),
+            Operation::Both(keys) => {
                 let update = |key: &&str| json!({"op": "update", "data": named(key)["data"]});
                 let operations: Vec<Value> = keys.iter().map(update).collect();
                 client.request("POST", "/operations").body(ATOMIC, &json!({"atomic:operations": operations}))
             }
         };
-        let is_read = matches!(asked, Asked::Read(_) | Asked::List);
+        let is_read = matches!(asked, Operation::Read(_) | Operation::List);
         let request = match is_read {
             true if self.is_shared && self.is_latest => request.header("Collectory-Min-Revision", "latest"),
             true => request,
@@ -115,16 +115,18 @@ impl Question<'_> {
         request.attempt().await
     }
 
-    fn answered(&self, answer: Option<&Answer>) -> Answered {
-        let Some(answer) = answer else { return Answered::Lost };
+    fn answered(&self, answer: Option<&Answer>) -> Outcome {
+        let Some(answer) = answer else { return Outcome::Lost };
         let revision = || answer.header("collectory-revision").unwrap_or_default().to_owned();
         let document = || -> Value { serde_json::from_slice(&answer.body).expect("JSON") };
         match (answer.status(), self.asked) {
-            (200, Asked::Read(_) | Asked::List) => Answered::Seen(revision(), names(&document()["data"])),
-            (200 | 201 | 204, _) => Answered::Done(revision()),
-            (404 | 409 | 412, _) => Answered::Refused,
-            (503, _) if document()["errors"][0]["code"] == "outcome_unknown" => Answered::Lost,
-            (503, _) => Answered::NotNow,
+            (200, Operation::Read(_) | Operation::List) => {
+                Outcome::Seen(revision(), names(&document()["data"]))
+            }
+            (200 | 201 | 204, _) => Outcome::Done(revision()),
+            (404 | 409 | 412, _) => Outcome::Refused,
+            (503, _) if document()["errors"][0]["code"] == "outcome_unknown" => Outcome::Lost,
+            (503, _) => Outcome::NotNow,
             other => panic!("{other:?}: {answer:?}"),
         }
     }
@@ -151,24 +153,24 @@ impl Caller {
             // Where others change more than the name, an entity tag may be refused although the name is the same.
             let is_labelled = is_shared && key.as_bytes()[0].is_multiple_of(2);
             let asked = match random.u8(..100) {
-                0..35 => Asked::Read(key),
-                35..50 => Asked::List,
-                50..58 if is_labelled => Asked::Label(key),
-                50..65 => Asked::Update(key, None),
+                0..35 => Operation::Read(key),
+                35..50 => Operation::List,
+                50..58 if is_labelled => Operation::Label(key),
+                50..65 => Operation::Update(key, None),
                 65..80 if is_labelled => match &known {
-                    Some((name, _)) => Asked::Merge(key, name.clone()),
-                    None => Asked::Label(key),
+                    Some((name, _)) => Operation::Merge(key, name.clone()),
+                    None => Operation::Label(key),
                 },
-                65..80 => Asked::Update(key, known.as_ref().map(|(name, _)| name.clone())),
-                80..85 => Asked::Both([key, self.keys[random.usize(..self.keys.len())]]),
-                85..95 => Asked::Create(key),
-                _ => Asked::Delete(key),
+                65..80 => Operation::Update(key, known.as_ref().map(|(name, _)| name.clone())),
+                80..85 => Operation::Both([key, self.keys[random.usize(..self.keys.len())]]),
+                85..95 => Operation::Create(key),
+                _ => Operation::Delete(key),
             };
-            if matches!(asked, Asked::Both([one, other]) if one == other) {
+            if matches!(asked, Operation::Both([one, other]) if one == other) {
                 continue;
             }
             let tag = match &asked {
-                Asked::Update(_, Some(_)) | Asked::Merge(..) => known.map(|(_, tag)| tag),
+                Operation::Update(_, Some(_)) | Operation::Merge(..) => known.map(|(_, tag)| tag),
                 _ => None,
             };
             let is_latest = !is_shared || random.u8(..3) > 0;
@@ -184,19 +186,19 @@ impl Caller {
             if is_lost && is_shared {
                 (at, connection) = ((at + 1) % self.services.len(), connection + 1);
             }
-            let is_write = !matches!(asked, Asked::Read(_) | Asked::List);
-            if is_shared && is_write && matches!(answered, Answered::Lost) {
+            let is_write = !matches!(asked, Operation::Read(_) | Operation::List);
+            if is_shared && is_write && matches!(answered, Outcome::Lost) {
                 // The idempotency key makes it safe to repeat. A refused repeat does not prove that the first attempt
                 // failed.
                 let service = self.services[at].borrow_and_update().clone();
                 let again = question.ask(&service).await;
-                if let done @ Answered::Done(_) = question.answered(again.as_ref()) {
+                if let done @ Outcome::Done(_) = question.answered(again.as_ref()) {
                     answered = done;
                 }
             }
             let ended = Instant::now();
             let tag = first.as_ref().and_then(|answer| answer.header("etag")).unwrap_or_default();
-            if let (Asked::Read(key), Answered::Seen(_, names)) = (&asked, &answered) {
+            if let (Operation::Read(key), Outcome::Seen(_, names)) = (&asked, &answered) {
                 seen.insert(key, (names[*key].clone(), tag.to_owned()));
             }
             self.answers.fetch_add(usize::from(!is_lost), Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
-use super::calls::{Answered, Asked, Call};
+use super::calls::{Call, Operation, Outcome};
 use super::person::Saves;
 use crate::support::Repo;
 
@@ -14,7 +14,7 @@ type State = BTreeMap<String, String>;
 
 /// The history of the branch: the state after each commit, and the call that made it. A rewrite of the branch gets
 /// its own places, so a revision may have several places, and a call may have been done more than once.
-pub(crate) struct Line {
+pub(crate) struct BranchHistory {
     pub(crate) places: HashMap<String, Vec<usize>>,
     pub(crate) states: Vec<State>,
     pub(crate) by_id: HashMap<String, Vec<usize>>,
@@ -29,7 +29,7 @@ struct Commit {
     id: Option<String>,
 }
 
-impl Line {
+impl BranchHistory {
     /// Reads the order of the commits of a branch.
     pub(crate) fn of(repo: &Repo) -> Self {
         let line = Self::through(repo, &[repo.head()]);
@@ -86,11 +86,11 @@ impl Line {
     /// Returns the known places of a call: those of a read's revision, or of a write's commit.
     fn places(&self, call: &Call) -> &[usize] {
         match (&call.answered, &call.asked) {
-            (Answered::Seen(revision, _), _) => self.at(revision, call),
-            (Answered::Done(_), _) => {
+            (Outcome::Seen(revision, _), _) => self.at(revision, call),
+            (Outcome::Done(_), _) => {
                 self.by_id.get(&call.id).unwrap_or_else(|| panic!("acknowledged and lost: {call:?}"))
             }
-            (Answered::Refused | Answered::NotNow | Answered::Lost, _) => &[],
+            (Outcome::Refused | Outcome::NotNow | Outcome::Lost, _) => &[],
         }
     }
 
@@ -104,7 +104,7 @@ impl Line {
 
     /// Reports whether a refusal may be right at a place. A merge may also be refused if its base version is too many
     /// commits back, or may have been removed from the branch, although another version has its name.
-    fn may_refuse(&self, asked: &Asked, place: usize) -> bool {
+    fn may_refuse(&self, asked: &Operation, place: usize) -> bool {
         let is_out_of_sight = |name: &str| {
             let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
             given.is_none_or(|given| {
@@ -112,20 +112,23 @@ impl Line {
                     || self.taken_back.iter().any(|at| (given + 1..=place).contains(at))
             })
         };
-        self.refuses(asked, place) || matches!(asked, Asked::Merge(_, name) if is_out_of_sight(name))
+        self.refuses(asked, place) || matches!(asked, Operation::Merge(_, name) if is_out_of_sight(name))
     }
 
     /// Reports whether only a refusal is right at a place.
-    fn refuses(&self, asked: &Asked, place: usize) -> bool {
+    fn refuses(&self, asked: &Operation, place: usize) -> bool {
         let name = |key: &str| self.states[place].get(key);
         match asked {
-            Asked::List => false,
-            Asked::Create(key) => name(key).is_some(),
-            Asked::Read(key) | Asked::Delete(key) | Asked::Label(key) | Asked::Update(key, None) => {
-                name(key).is_none()
+            Operation::List => false,
+            Operation::Create(key) => name(key).is_some(),
+            Operation::Read(key)
+            | Operation::Delete(key)
+            | Operation::Label(key)
+            | Operation::Update(key, None) => name(key).is_none(),
+            Operation::Update(key, Some(expected)) | Operation::Merge(key, expected) => {
+                name(key) != Some(expected)
             }
-            Asked::Update(key, Some(expected)) | Asked::Merge(key, expected) => name(key) != Some(expected),
-            Asked::Both(keys) => keys.iter().any(|key| name(key).is_none()),
+            Operation::Both(keys) => keys.iter().any(|key| name(key).is_none()),
         }
     }
 }
@@ -191,7 +194,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn of(calls: &[Call], line: &Line) -> Self {
+    fn of(calls: &[Call], line: &BranchHistory) -> Self {
         let placed = || {
             calls.iter().filter_map(|call| match line.places(call) {
                 [place] => Some((call, *place)),
@@ -229,7 +232,7 @@ impl Clock {
 }
 
 /// Judges every call. `saves` judges reads of collections that people save.
-pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
+pub(crate) fn judge(calls: &[Call], line: &BranchHistory, saves: &Saves) {
     let clock = Clock::of(calls, line);
     saves.judge(calls, line);
     for call in calls {
@@ -237,11 +240,11 @@ pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
         let low = if call.is_latest { low } else { 0 };
         let places = line.places(call);
         match &call.answered {
-            Answered::Seen(..) => {
+            Outcome::Seen(..) => {
                 let is_right = places.iter().any(|place| (low..=high).contains(place));
                 assert!(is_right, "stale: {low}..={high} and not {places:?}: {call:?}");
             }
-            Answered::Done(revision) => {
+            Outcome::Done(revision) => {
                 let place = places.iter().copied().find(|place| low < *place && *place <= high);
                 let Some(place) = place else {
                     panic!("out of order: {low}..={high} and not {places:?}: {call:?}");
@@ -250,27 +253,27 @@ pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
                 assert!(is_after, "answered from before it was done: {call:?}");
                 assert!(!line.refuses(&call.asked, place - 1), "it had to be refused: {call:?}");
                 let (keys, name) = match &call.asked {
-                    Asked::Create(key) | Asked::Update(key, _) | Asked::Merge(key, _) => {
+                    Operation::Create(key) | Operation::Update(key, _) | Operation::Merge(key, _) => {
                         (vec![*key], Some(&call.id))
                     }
-                    Asked::Label(_) => (Vec::new(), None),
-                    Asked::Delete(key) => (vec![*key], None),
-                    Asked::Both(keys) => (keys.to_vec(), Some(&call.id)),
-                    Asked::Read(_) | Asked::List => unreachable!("these are seen"),
+                    Operation::Label(_) => (Vec::new(), None),
+                    Operation::Delete(key) => (vec![*key], None),
+                    Operation::Both(keys) => (keys.to_vec(), Some(&call.id)),
+                    Operation::Read(_) | Operation::List => unreachable!("these are seen"),
                 };
                 for key in keys {
                     assert_eq!(line.states[place].get(key), name, "{call:?}");
                 }
             }
-            Answered::Refused => {
+            Outcome::Refused => {
                 let is_right =
                     (low..=high).any(|place| line.may_refuse(&call.asked, place)) || saves.refuse(call, low);
                 assert!(is_right, "refused without a reason: {call:?}");
             }
-            Answered::NotNow => {
+            Outcome::NotNow => {
                 assert!(!line.by_id.contains_key(&call.id), "refused and done: {call:?}");
             }
-            Answered::Lost => {
+            Outcome::Lost => {
                 let first = line.by_id.get(&call.id).and_then(|places| places.first());
                 assert!(first.is_none_or(|place| low < *place), "done before it was asked: {call:?}");
             }
@@ -282,9 +285,9 @@ pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
 }
 
 /// Checks that the reads on one connection never go back.
-fn never_back(calls: &[Call], line: &Line) {
+fn never_back(calls: &[Call], line: &BranchHistory) {
     let mut shown: HashMap<(usize, usize), usize> = HashMap::new();
-    for call in calls.iter().filter(|call| matches!(call.answered, Answered::Seen(..))) {
+    for call in calls.iter().filter(|call| matches!(call.answered, Outcome::Seen(..))) {
         let last = shown.entry(call.connection).or_default();
         let next = line.places(call).iter().copied().find(|place| *place >= *last);
         *last = next.unwrap_or_else(|| panic!("back before {last}: {call:?}"));

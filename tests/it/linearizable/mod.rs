@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::support::{Repo, Setup, Stream, TestServer, chosen, eventually};
+use crate::support::{EventStream, Repo, Setup, TestServer, env_or, eventually};
 
-pub(crate) use calls::{Answered, Asked, Call, Caller};
-pub(crate) use judge::{Line, judge};
+pub(crate) use calls::{Call, Caller, Operation, Outcome};
+pub(crate) use judge::{BranchHistory, judge};
 pub(crate) use person::{Person, Saves};
 
 const CLIENTS: usize = 12;
@@ -52,11 +52,11 @@ impl Follower {
             for address in addresses {
                 let last: Option<String> = ids.lock().unwrap().last().cloned();
                 let Some(mut stream) =
-                    Stream::try_open(address, "?filter[since]=2000-01-01T00:00:00Z", last.as_deref())
+                    EventStream::try_open(address, "?filter[since]=2000-01-01T00:00:00Z", last.as_deref())
                 else {
                     continue;
                 };
-                while let Some(said) = stream.next() {
+                while let Some(said) = stream.next_message() {
                     assert_ne!(said.event, "reset", "nobody has rewritten the branch");
                     if said.event != "head" {
                         ids.lock().unwrap().push(said.id.expect("an event has a place"));
@@ -96,9 +96,9 @@ impl Follower {
 
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn run(setup: Setup, has_person: bool) {
-    let seed = chosen("COLLECTORY_HISTORY_SEED", 1);
+    let seed = env_or("COLLECTORY_HISTORY_SEED", 1);
     println!("COLLECTORY_HISTORY_SEED={seed}");
-    let until = Instant::now() + Duration::from_secs(chosen("COLLECTORY_HISTORY_SECONDS", 7));
+    let until = Instant::now() + Duration::from_secs(env_or("COLLECTORY_HISTORY_SECONDS", 7));
     let mut server = setup.start().await;
     let follower = Follower::begin();
     follower.follow(server.address());
@@ -138,10 +138,10 @@ async fn run(setup: Setup, has_person: bool) {
     drop((tell, service));
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
     let saved = person.map(|person| person.join().expect("files can be saved")).unwrap_or_default();
-    let line = Line::of(server.repo());
+    let line = BranchHistory::of(server.repo());
     let saves = Saves::of(&saved, &line, server.repo(), restarts);
     judge(&calls, &line, &saves);
-    let lost = calls.iter().filter(|call| matches!(call.answered, Answered::Lost)).count();
+    let lost = calls.iter().filter(|call| matches!(call.answered, Outcome::Lost)).count();
     println!(
         "{} calls, {} commits, {lost} without an answer; {} saved by hand, {} of them committed",
         calls.len(),
@@ -152,7 +152,7 @@ async fn run(setup: Setup, has_person: bool) {
     assert!(line.by_id.len() > CLIENTS, "hardly anything was written");
     if has_person {
         let left = server.repo().status();
-        server.leaves(&left);
+        server.expect_git_status(&left);
     }
     follower.judge(server).await;
 }
@@ -172,7 +172,7 @@ async fn every_answer_of_a_shared_branch_is_true_at_one_place_in_the_order_of_th
     let folder = tempfile::tempdir().unwrap();
     let hub = Repo::seeded(folder.path().join("seed"), "empty").bare_clone(folder.path().join("hub.git"));
     let url = hub.path().to_string_lossy().into_owned();
-    run(TestServer::setup("").absent().flag(&["--remote", &url]), false).await;
+    run(TestServer::setup("").without_repository().flag(&["--remote", &url]), false).await;
 }
 
 /// A judge that accepts every answer proves nothing.
@@ -181,14 +181,14 @@ fn false_answers_are_found() {
     let state = |names: &[(&str, &str)]| -> BTreeMap<String, String> {
         names.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect()
     };
-    let line = || Line {
+    let line = || BranchHistory {
         places: [("r1", 1), ("r2", 2)].map(|(revision, place)| (revision.to_owned(), vec![place])).into(),
         states: vec![state(&[]), state(&[("a", "c0n0")]), state(&[("a", "c0n1")])],
         by_id: [("c0n0", 1), ("c0n1", 2)].map(|(id, place)| (id.to_owned(), vec![place])).into(),
         taken_back: Vec::new(),
     };
     let start = Instant::now();
-    let call = |id: &str, from: u64, to: u64, asked: Asked, answered: Answered| Call {
+    let call = |id: &str, from: u64, to: u64, asked: Operation, answered: Outcome| Call {
         id: id.to_owned(),
         began: start + Duration::from_millis(from),
         ended: start + Duration::from_millis(to),
@@ -197,37 +197,38 @@ fn false_answers_are_found() {
         is_latest: true,
         connection: (0, 0),
     };
-    let done = |revision: &str| Answered::Done(revision.to_owned());
+    let done = |revision: &str| Outcome::Done(revision.to_owned());
     let writes = [
-        call("c0n0", 0, 10, Asked::Create("a"), done("r1")),
-        call("c0n1", 20, 30, Asked::Update("a", None), done("r2")),
+        call("c0n0", 0, 10, Operation::Create("a"), done("r1")),
+        call("c0n1", 20, 30, Operation::Update("a", None), done("r2")),
     ];
-    let seen = |revision: &str, name: &str| Answered::Seen(revision.to_owned(), state(&[("a", name)]));
+    let seen = |revision: &str, name: &str| Outcome::Seen(revision.to_owned(), state(&[("a", name)]));
     let with = |other: Call| {
         let calls = [writes.as_slice(), &[other]].concat();
         std::panic::catch_unwind(|| judge(&calls, &line(), &Saves::default())).is_ok()
     };
-    assert!(with(call("c1n0", 15, 25, Asked::Read("a"), seen("r1", "c0n0"))));
-    assert!(with(call("c1n0", 22, 40, Asked::Read("a"), seen("r2", "c0n1"))));
-    assert!(with(call("c1n0", 0, 5, Asked::Read("a"), Answered::Refused)));
-    assert!(with(call("c1n0", 22, 25, Asked::Update("a", Some("c0n0".into())), Answered::Refused)));
-    assert!(!with(call("c1n0", 40, 50, Asked::Read("a"), seen("r1", "c0n0"))), "a stale read");
-    assert!(!with(call("c1n0", 15, 18, Asked::Read("a"), seen("r2", "c0n1"))), "a read of the future");
-    assert!(!with(call("c1n0", 22, 40, Asked::List, seen("r2", "c0n0"))), "a list of nowhere");
-    assert!(!with(call("c1n0", 40, 50, Asked::Read("a"), Answered::Refused)), "it was there");
-    assert!(!with(call("c1n0", 40, 50, Asked::Update("a", Some("c0n1".into())), Answered::Refused)));
-    assert!(!with(call("c1n0", 40, 50, Asked::Merge("a", "c0n1".into()), Answered::Refused)));
-    assert!(!with(call("c1n0", 40, 50, Asked::Delete("a"), done("r2"))), "a write that is lost");
+    assert!(with(call("c1n0", 15, 25, Operation::Read("a"), seen("r1", "c0n0"))));
+    assert!(with(call("c1n0", 22, 40, Operation::Read("a"), seen("r2", "c0n1"))));
+    assert!(with(call("c1n0", 0, 5, Operation::Read("a"), Outcome::Refused)));
+    assert!(with(call("c1n0", 22, 25, Operation::Update("a", Some("c0n0".into())), Outcome::Refused)));
+    assert!(!with(call("c1n0", 40, 50, Operation::Read("a"), seen("r1", "c0n0"))), "a stale read");
+    assert!(!with(call("c1n0", 15, 18, Operation::Read("a"), seen("r2", "c0n1"))), "a read of the future");
+    assert!(!with(call("c1n0", 22, 40, Operation::List, seen("r2", "c0n0"))), "a list of nowhere");
+    assert!(!with(call("c1n0", 40, 50, Operation::Read("a"), Outcome::Refused)), "it was there");
+    assert!(!with(call("c1n0", 40, 50, Operation::Update("a", Some("c0n1".into())), Outcome::Refused)));
+    assert!(!with(call("c1n0", 40, 50, Operation::Merge("a", "c0n1".into()), Outcome::Refused)));
+    assert!(!with(call("c1n0", 40, 50, Operation::Delete("a"), done("r2"))), "a write that is lost");
     let with_saves = |others: [Call; 2]| {
         // Saved after 12 ms and never committed, because the second commit's file replaced it.
         let saves = Saves::from_iter([("h0", "a", start + Duration::from_millis(12), (2, 0))]);
         let calls = [writes.as_slice(), &others].concat();
         std::panic::catch_unwind(|| judge(&calls, &line(), &saves)).is_ok()
     };
-    let read = |from: u64, to: u64, name: &str| call("c1n0", from, to, Asked::Read("a"), seen("r1", name));
+    let read =
+        |from: u64, to: u64, name: &str| call("c1n0", from, to, Operation::Read("a"), seen("r1", name));
     assert!(with_saves([read(13, 14, "c0n0"), read(15, 16, "h0")]));
     assert!(!with_saves([read(15, 16, "h0"), read(17, 18, "c0n0")]), "a saved file that is forgotten");
     assert!(!with_saves([read(10, 11, "h0"), read(15, 16, "h0")]), "a file that is not saved yet");
     assert!(!with_saves([read(13, 14, "c0n0"), read(15, 16, "h1")]), "a file that nobody saved");
-    assert!(with_saves([read(15, 16, "h0"), call("c1n1", 17, 18, Asked::Create("a"), Answered::Refused)]));
+    assert!(with_saves([read(15, 16, "h0"), call("c1n1", 17, 18, Operation::Create("a"), Outcome::Refused)]));
 }

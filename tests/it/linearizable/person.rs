@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::calls::{Answered, Asked, Call};
-use super::judge::Line;
+use super::calls::{Call, Operation, Outcome};
+use super::judge::BranchHistory;
 use crate::support::{Repo, eventually_sync};
 
 /// A failure lists this many places before and after the one in question.
@@ -120,7 +120,12 @@ impl FromIterator<(&'static str, &'static str, Instant, Rank)> for Saves {
 
 impl Saves {
     /// Determines the rank of each save. The last save of a file may still be uncommitted.
-    pub(crate) fn of(saves: &[Save], line: &Line, repo: &Repo, restarts: Vec<(Instant, Instant)>) -> Self {
+    pub(crate) fn of(
+        saves: &[Save],
+        line: &BranchHistory,
+        repo: &Repo,
+        restarts: Vec<(Instant, Instant)>,
+    ) -> Self {
         let mut found = Self { commits: commits(repo), restarts, ..Self::default() };
         let mut next: HashMap<&str, Rank> = HashMap::new();
         for Save { key, name, began } in saves.iter().rev() {
@@ -149,7 +154,14 @@ impl Saves {
 
     /// Returns the rank of the version seen at a place: the one that is committed there, or one that was saved over
     /// it.
-    fn rank(&self, key: &str, name: Option<&String>, place: usize, line: &Line, call: &Call) -> Rank {
+    fn rank(
+        &self,
+        key: &str,
+        name: Option<&String>,
+        place: usize,
+        line: &BranchHistory,
+        call: &Call,
+    ) -> Rank {
         let at = |place: usize| line.states[place].get(key);
         if at(place) == name {
             return committed((1..=place).rev().find(|place| at(place - 1) != name).unwrap_or(0));
@@ -178,23 +190,23 @@ impl Saves {
     pub(crate) fn refuse(&self, call: &Call, place: usize) -> bool {
         self.by_name.iter().any(|(name, (of, began, rank))| {
             let refuses = match &call.asked {
-                Asked::Create(key) => key == of,
-                Asked::Update(key, Some(expected)) | Asked::Merge(key, expected) => {
+                Operation::Create(key) => key == of,
+                Operation::Update(key, Some(expected)) | Operation::Merge(key, expected) => {
                     key == of && expected != name
                 }
-                Asked::Read(_)
-                | Asked::List
-                | Asked::Update(_, None)
-                | Asked::Label(_)
-                | Asked::Delete(_)
-                | Asked::Both(_) => false,
+                Operation::Read(_)
+                | Operation::List
+                | Operation::Update(_, None)
+                | Operation::Label(_)
+                | Operation::Delete(_)
+                | Operation::Both(_) => false,
             };
             refuses && *began < call.ended && *rank > committed(place)
         })
     }
 
     /// Describes the versions and commits between two places, and the saves and restarts around a time.
-    fn around(&self, key: &str, rank: Rank, to: usize, line: &Line, at: Instant) -> String {
+    fn around(&self, key: &str, rank: Rank, to: usize, line: &BranchHistory, at: Instant) -> String {
         let to = to.min(line.states.len() - 1);
         let commit = |place: usize| self.commits.get(place).map_or("", String::as_str);
         let stood = (rank.0..=to)
@@ -213,14 +225,14 @@ impl Saves {
 
     /// Judges what was seen of each collection: the version existed at its place, and no later read shows an older
     /// one. Without saves, the places alone prove the latter.
-    pub(crate) fn judge(&self, calls: &[Call], line: &Line) {
+    pub(crate) fn judge(&self, calls: &[Call], line: &BranchHistory) {
         let committed = line.states.iter().flatten().map(|(key, _)| key.as_str());
         let keys: HashSet<&str> = committed.chain(self.by_name.values().map(|(key, ..)| *key)).collect();
         for key in keys {
             let mut seen: Vec<(&Call, Rank)> = Vec::new();
             for call in calls {
-                let Answered::Seen(revision, names) = &call.answered else { continue };
-                if matches!(call.asked, Asked::Read(other) if other != key) {
+                let Outcome::Seen(revision, names) = &call.answered else { continue };
+                if matches!(call.asked, Operation::Read(other) if other != key) {
                     continue;
                 }
                 let place = line.at(revision, call)[0];

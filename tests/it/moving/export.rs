@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::support::{Finished, RawRequest, Repo, TestServer, program, run_to_end};
+use crate::support::{ProgramOutput, RawRequest, Repo, TestServer, collectory_command, run_to_end};
 
-fn run(repo: &Repo, arguments: &[&str]) -> Finished {
-    run_to_end(program(repo.path()).args(arguments))
+fn run(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
+    run_to_end(collectory_command(repo.path()).args(arguments))
 }
 
 const NASTY: &str = "type: document\nname: \"=1+1\"\ndirectory: a/b\nunpublishedStatuses:\n  draft:\n    directory: d\nx-a: [1, 1.5, null, \"yes\", {\"ü\": \"a\\nb\"}]\nx-b: 18446744073709551615\n";
@@ -22,12 +22,12 @@ fn nasty() -> (tempfile::TempDir, Repo) {
 fn every_form_that_keeps_everything_can_be_imported_and_changes_nothing() {
     let (_folder, repo) = nasty();
     for form in ["json", "yaml", "laika"] {
-        let export = run(&repo, &["export", "--format", form, "--repo", "."]).exits(0).stdout;
+        let export = run(&repo, &["export", "--format", form, "--repo", "."]).assert_exit_code(0).stdout;
         // Laika requires a name for every status.
         let export = export.replace(",\n          \"name\": \"draft\"", "");
         std::fs::write(repo.path().join("../export"), &export).unwrap();
-        let import =
-            run(&repo, &["import", "../export", "--repo", ".", "--existing", "replace", "--prune"]).exits(0);
+        let import = run(&repo, &["import", "../export", "--repo", ".", "--existing", "replace", "--prune"])
+            .assert_exit_code(0);
         let lines: Vec<&str> = import.stdout.lines().collect();
         assert_eq!(
             lines,
@@ -42,14 +42,14 @@ fn every_form_that_keeps_everything_can_be_imported_and_changes_nothing() {
 fn what_is_exported_can_be_imported_into_an_empty_repository() {
     let (folder, repo) = nasty();
     for form in ["json", "yaml", "laika"] {
-        let export = run(&repo, &["export", "--format", form, "--repo", "."]).exits(0).stdout;
+        let export = run(&repo, &["export", "--format", form, "--repo", "."]).assert_exit_code(0).stdout;
         std::fs::write(folder.path().join("export"), &export).unwrap();
         let new = folder.path().join(form);
         let new = new.to_str().unwrap();
-        let told = run(&repo, &["import", "../export", "--repo", new]).exits(0).stderr;
+        let told = run(&repo, &["import", "../export", "--repo", new]).assert_exit_code(0).stderr;
         let is_told = told.contains("nasty: unpublishedStatuses.draft: a status needs a `name`");
         assert_eq!(is_told, form != "laika", "{told}");
-        let again = run(&repo, &["export", "--format", form, "--repo", new]).exits(0).stdout;
+        let again = run(&repo, &["export", "--format", form, "--repo", new]).assert_exit_code(0).stdout;
         assert_eq!(again, export);
     }
 }
@@ -57,13 +57,13 @@ fn what_is_exported_can_be_imported_into_an_empty_repository() {
 #[test]
 fn a_status_without_a_name_gets_one_for_laika_and_that_is_told() {
     let (_folder, repo) = nasty();
-    let export = run(&repo, &["export", "--format", "laika", "--repo", "."]).exits(0);
+    let export = run(&repo, &["export", "--format", "laika", "--repo", "."]).assert_exit_code(0);
     let settings: serde_json::Value = serde_json::from_str(&export.stdout).unwrap();
     let statuses = &settings["collections"]["nasty"]["unpublishedStatuses"];
     assert_eq!(*statuses, json!({"draft": {"directory": "d", "name": "draft"}}));
     let told = "nasty: the status `draft` has no name, and gets its key for one";
     assert!(export.stderr.contains(told), "{}", export.stderr);
-    assert_eq!(run(&repo, &["export", "--format", "yaml", "--repo", "."]).exits(0).stderr, "");
+    assert_eq!(run(&repo, &["export", "--format", "yaml", "--repo", "."]).assert_exit_code(0).stderr, "");
 }
 
 #[test]
@@ -76,8 +76,10 @@ fn a_broken_file_in_whose_place_nothing_is_shown_is_told() {
     let list: &[&str] = &["list"];
     for form in ["json", "laika", "decap", "yaml", "csv"].map(|form| ["export", "--format", form]) {
         for command in [&form[..], list] {
-            let now = run(&repo, &[command, &["--repo", "."]].concat()).exits(0).stderr;
-            let then = run(&repo, &[command, &["--as-of", "HEAD", "--repo", "."]].concat()).exits(0).stderr;
+            let now = run(&repo, &[command, &["--repo", "."]].concat()).assert_exit_code(0).stderr;
+            let then = run(&repo, &[command, &["--as-of", "HEAD", "--repo", "."]].concat())
+                .assert_exit_code(0)
+                .stderr;
             for (told, is_saved) in [(now, true), (then, false)] {
                 assert!(told.contains("warning: left out: collections/broken.yaml:1:7: "), "{told}");
                 let saved = "warning: left out: collections/saved.yaml:1:1: ";
@@ -86,25 +88,26 @@ fn a_broken_file_in_whose_place_nothing_is_shown_is_told() {
             }
         }
     }
-    let one = run(&repo, &["get", "posts", "--repo", "."]).exits(0);
+    let one = run(&repo, &["get", "posts", "--repo", "."]).assert_exit_code(0);
     assert_eq!(one.stderr, "", "nothing else was asked for");
 }
 
 #[tokio::test]
 async fn the_json_form_is_the_list_of_the_api() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let list = server.list().await.is(200).json();
-    let export = run(server.repo(), &["export", "--repo", "."]).exits(0).stdout;
+    let export = run(server.repo(), &["export", "--repo", "."]).assert_exit_code(0).stdout;
     assert_eq!(serde_json::from_str::<serde_json::Value>(&export).unwrap(), list);
 }
 
 #[test]
 fn a_table_has_no_formulas_and_the_past_can_be_exported() {
     let (_folder, repo) = nasty();
-    let table = run(&repo, &["export", "--format", "csv", "--repo", "."]).exits(0).stdout;
+    let table = run(&repo, &["export", "--format", "csv", "--repo", "."]).assert_exit_code(0).stdout;
     assert!(table.contains("\nnasty,document,'=1+1,a/b,"), "{table}");
-    let before =
-        run(&repo, &["export", "--format", "laika", "--as-of", "HEAD~1", "--repo", "."]).exits(0).stdout;
+    let before = run(&repo, &["export", "--format", "laika", "--as-of", "HEAD~1", "--repo", "."])
+        .assert_exit_code(0)
+        .stdout;
     let settings: serde_json::Value = serde_json::from_str(&before).unwrap();
     assert_eq!(settings["collections"].as_object().unwrap().len(), 3);
     assert_eq!(settings["collections"]["posts"]["key"], "posts");
@@ -115,17 +118,22 @@ fn decap_gets_back_what_came_from_it() {
     let folder = tempfile::tempdir().unwrap();
     let config = "media_folder: static/img\npublic_folder: /img\npublish_mode: editorial_workflow\ncollections:\n  - {name: 日记本, label: D, folder: d, slug: '{{slug}}'}\n  - {name: posts, folder: p, extension: md, media_folder: /static/p}\n";
     std::fs::write(folder.path().join("config.yml"), config).unwrap();
-    run_to_end(program(folder.path()).args(["import", "config.yml"])).exits(0);
+    run_to_end(collectory_command(folder.path()).args(["import", "config.yml"])).assert_exit_code(0);
     let repo = Repo::at(folder.path().join("settings"));
-    let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).exits(0).stdout;
+    let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).assert_exit_code(0).stdout;
     assert_eq!(
         export,
         "publish_mode: editorial_workflow\nmedia_folder: static/img\npublic_folder: /img\ncollections:\n  - name: 日记本\n    label: D\n    folder: d\n    slug: \"{{slug}}\"\n  - name: posts\n    folder: p\n    extension: md\n    media_folder: /static/p\n"
     );
     std::fs::write(folder.path().join("config.yml"), export).unwrap();
-    let again =
-        run_to_end(program(folder.path()).args(["import", "config.yml", "--prune", "--existing", "replace"]))
-            .exits(0);
+    let again = run_to_end(collectory_command(folder.path()).args([
+        "import",
+        "config.yml",
+        "--prune",
+        "--existing",
+        "replace",
+    ]))
+    .assert_exit_code(0);
     assert!(again.stdout.lines().all(|line| line.starts_with("unchanged ")), "{}", again.stdout);
 }
 
@@ -134,15 +142,15 @@ async fn what_decap_has_no_place_for_is_told_and_the_others_stay_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let config = "publish_mode: editorial_workflow\ncollections:\n  - {name: a, folder: a}\n  - {name: b, folder: b}\n";
     std::fs::write(folder.path().join("config.yml"), config).unwrap();
-    run_to_end(program(folder.path()).args(["import", "config.yml"])).exits(0);
+    run_to_end(collectory_command(folder.path()).args(["import", "config.yml"])).assert_exit_code(0);
     let repo = Repo::at(folder.path().join("settings"));
-    repo.introduce();
+    repo.configure_user();
     let a = repo.read("collections/a.yaml");
     let statuses = a.find("unpublishedStatuses:").expect("the import has made them");
     let own = "x-foo: 1\nx-decap: {name: evil, folder: evil, fields: [1], slug: s}\n";
     repo.write("collections/a.yaml", &format!("{}{own}", &a[..statuses]));
     repo.commit("Of our own");
-    let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).exits(0);
+    let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).assert_exit_code(0);
     assert!(!export.stdout.contains("evil") && !export.stdout.contains("fields"), "{}", export.stdout);
     assert!(export.stdout.contains("publish_mode") && export.stdout.contains("slug: s"), "{}", export.stdout);
     let told = "an import of it would update a: unpublishedStatuses, x-decap, x-foo";
@@ -152,7 +160,7 @@ async fn what_decap_has_no_place_for_is_told_and_the_others_stay_as_they_are() {
 
 #[tokio::test]
 async fn an_auditors_sheet_has_a_row_for_each_changed_attribute() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let change = json!({"name": "=HYPERLINK(1)", "recursive": false});
     server.patch("posts", change).await.is(200);
     let table = |path: &str| {
@@ -180,6 +188,6 @@ async fn an_auditors_sheet_has_a_row_for_each_changed_attribute() {
     assert_eq!(table("/events?page[size]=1&filter[collection]=posts").lines().count(), 3);
     let own = table("/collections/posts/events");
     assert!(own.lines().skip(1).all(|line| line.contains(",posts,")), "{own}");
-    let log = run(server.repo(), &["log", "--format", "csv", "--repo", "."]).exits(0).stdout;
+    let log = run(server.repo(), &["log", "--format", "csv", "--repo", "."]).assert_exit_code(0).stdout;
     assert_eq!(log, text);
 }

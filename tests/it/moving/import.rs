@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::support::{Finished, Repo, TestServer, program, run_to_end};
+use crate::support::{ProgramOutput, Repo, TestServer, collectory_command, run_to_end};
 
 const DECAP: &str = "\
 backend: {name: github, token: hunter2}
@@ -25,14 +25,14 @@ fn with_file(name: &str, content: &str) -> TempDir {
     folder
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> Finished {
-    run_to_end(program(folder).args(arguments))
+fn run(folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    run_to_end(collectory_command(folder).args(arguments))
 }
 
 #[test]
 fn a_configuration_becomes_one_commit_and_the_same_again_none() {
     let folder = with_file("config.yml", DECAP);
-    let first = run(folder.path(), &["import", "config.yml", "-m", "Moving in"]).exits(0);
+    let first = run(folder.path(), &["import", "config.yml", "-m", "Moving in"]).assert_exit_code(0);
     assert_eq!(
         first.stdout,
         "skip home: a collection of single files has no folder\ncreate media\ncreate pages\ncreate posts\n"
@@ -55,13 +55,13 @@ fn a_configuration_becomes_one_commit_and_the_same_again_none() {
         !repo.try_git(&["grep", "-iE", "hunter2|backend", "HEAD"]).status.success(),
         "a secret came along"
     );
-    let again = run(folder.path(), &["import", "config.yml"]).exits(0);
+    let again = run(folder.path(), &["import", "config.yml"]).assert_exit_code(0);
     assert_eq!(
         again.stdout,
         "skip home: a collection of single files has no folder\nunchanged media\nunchanged pages\nunchanged posts\n"
     );
     assert_eq!((repo.commit_count(), repo.status()), (1, String::new()));
-    run(folder.path(), &["check"]).exits(0);
+    run(folder.path(), &["check"]).assert_exit_code(0);
     repo.fsck();
 }
 
@@ -72,7 +72,7 @@ fn what_is_there_already_is_kept_merged_or_replaced_as_one_says() {
     repo.write("collections/pages.yaml", "# mine\ntype: document\nname: My pages\nx-mine: 1\n");
     repo.write("collections/old.yaml", "type: document\n");
     repo.commit("by hand");
-    let kept = run(folder.path(), &["import", "config.yml"]).exits(1);
+    let kept = run(folder.path(), &["import", "config.yml"]).assert_exit_code(1);
     assert_eq!(kept.stdout, "");
     assert_eq!(
         kept.stderr.lines().next().unwrap(),
@@ -82,7 +82,7 @@ fn what_is_there_already_is_kept_merged_or_replaced_as_one_says() {
     let plan = |arguments: &[&str]| {
         let all = [&["import", "config.yml", "--dry-run"][..], arguments].concat();
         run(folder.path(), &all)
-            .exits(0)
+            .assert_exit_code(0)
             .stdout
             .lines()
             .filter(|line| line.contains(" pages") || line.ends_with(" old"))
@@ -96,12 +96,12 @@ fn what_is_there_already_is_kept_merged_or_replaced_as_one_says() {
         ["delete old", "update pages: name, directory, recursive, x-mine"]
     );
     assert_eq!(repo.commit_count(), 1, "a dry run writes nothing");
-    run(folder.path(), &["import", "config.yml", "--existing", "merge"]).exits(0);
+    run(folder.path(), &["import", "config.yml", "--existing", "merge"]).assert_exit_code(0);
     assert_eq!(
         repo.read("collections/pages.yaml"),
         "# mine\ntype: document\nname: Pages\ndirectory: content/pages\nrecursive: false\nx-mine: 1\n"
     );
-    run(folder.path(), &["import", "config.yml", "--existing", "replace", "--prune"]).exits(0);
+    run(folder.path(), &["import", "config.yml", "--existing", "replace", "--prune"]).assert_exit_code(0);
     assert!(!repo.has("collections/old.yaml") && !repo.read("collections/pages.yaml").contains("x-mine"));
     assert_eq!(repo.commit_count(), 3);
 }
@@ -112,7 +112,7 @@ fn faults_are_told_where_they_stand_and_nothing_is_written() {
         "config.yml",
         "collections:\n  - {name: a, folder: ''}\n  - {name: b, folder: b}\n  - {folder: c}\n",
     );
-    let faults = run(folder.path(), &["import", "config.yml"]).exits(1);
+    let faults = run(folder.path(), &["import", "config.yml"]).assert_exit_code(1);
     assert_eq!(
         faults.stderr,
         "config.yml:2:23: a: `folder` is empty; write where the collection lies\n\
@@ -121,9 +121,9 @@ fn faults_are_told_where_they_stand_and_nothing_is_written() {
     );
     assert_eq!(faults.stdout, "");
     assert!(!folder.path().join("settings").exists(), "no repository was made");
-    let rest = run(folder.path(), &["import", "config.yml", "--keep-going"]).exits(1);
+    let rest = run(folder.path(), &["import", "config.yml", "--keep-going"]).assert_exit_code(1);
     assert_eq!(rest.stdout, "create b\n");
-    let pruned = run(folder.path(), &["import", "config.yml", "--keep-going", "--prune"]).exits(1);
+    let pruned = run(folder.path(), &["import", "config.yml", "--keep-going", "--prune"]).assert_exit_code(1);
     assert_eq!(pruned.stdout, "unchanged b\n");
 }
 
@@ -140,7 +140,7 @@ fn what_is_no_file_of_settings_is_told_in_a_sentence() {
         (".", ". is a folder; name the file in it"),
         ("nowhere.yml", "cannot read nowhere.yml: No such file"),
     ] {
-        let finished = run(folder.path(), &["import", file]).exits(1);
+        let finished = run(folder.path(), &["import", file]).assert_exit_code(1);
         assert!(finished.stderr.contains(told), "{file}: {}", finished.stderr);
         assert_eq!(finished.stdout, "");
     }
@@ -159,7 +159,7 @@ fn wrong_usage_is_2_and_makes_nothing() {
         &["import", "config.yml", "--branch", "no branch"],
         &["import", "config.yml", "--to", "nowhere"],
     ] {
-        assert_eq!(run(folder.path(), arguments).exits(2).stdout, "", "{arguments:?}");
+        assert_eq!(run(folder.path(), arguments).assert_exit_code(2).stdout, "", "{arguments:?}");
     }
     assert!(!folder.path().join("settings").exists());
 }
@@ -168,14 +168,17 @@ fn wrong_usage_is_2_and_makes_nothing() {
 fn standard_input_is_a_file_too() {
     let folder = with_file("config.yml", DECAP);
     let file = fs::File::open(folder.path().join("config.yml")).unwrap();
-    let finished =
-        run_to_end(program(folder.path()).args(["import", "-", "--json", "--dry-run"]).stdin(file)).exits(0);
+    let finished = run_to_end(
+        collectory_command(folder.path()).args(["import", "-", "--json", "--dry-run"]).stdin(file),
+    )
+    .assert_exit_code(0);
     assert_eq!(
         finished.stdout.lines().next().unwrap(),
         r#"{"action":"skip","key":"home","reason":"a collection of single files has no folder"}"#
     );
     assert!(finished.stdout.contains(r#"{"action":"create","key":"posts"}"#));
-    let closed = run_to_end(program(folder.path()).args(["import", "-"]).stdin(Stdio::null())).exits(1);
+    let closed = run_to_end(collectory_command(folder.path()).args(["import", "-"]).stdin(Stdio::null()))
+        .assert_exit_code(1);
     assert_eq!(closed.stderr, "-:1:1: the file is empty\n");
 }
 
@@ -186,7 +189,7 @@ fn laikas_settings_come_with_their_schemas() {
     let schemas = folder.path().join("schemas");
     fs::create_dir(&schemas).unwrap();
     fs::write(schemas.join("posts.json"), r#"{"type": "object"}"#).unwrap();
-    run(folder.path(), &["import", "settings.json", "--schemas", "schemas"]).exits(0);
+    run(folder.path(), &["import", "settings.json", "--schemas", "schemas"]).assert_exit_code(0);
     let repo = Repo::at(folder.path().join("settings"));
     assert_eq!(
         repo.read("collections/posts.yaml"),
@@ -194,47 +197,47 @@ fn laikas_settings_come_with_their_schemas() {
     );
     assert_eq!(repo.subjects(), ["Create posts"]);
     fs::write(schemas.join("posts.json"), "{\"type\": \"object\"").unwrap();
-    let broken = run(folder.path(), &["import", "settings.json", "--schemas", "schemas"]).exits(1);
+    let broken = run(folder.path(), &["import", "settings.json", "--schemas", "schemas"]).assert_exit_code(1);
     assert!(broken.stderr.starts_with("schemas/posts.json:"), "{}", broken.stderr);
 }
 
 #[tokio::test]
 async fn a_repository_that_a_service_serves_is_left_to_it() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
     let repository = server.repo().path().to_str().unwrap().to_owned();
     let arguments = ["import", "config.yml", "--existing", "replace", "--repo", &repository];
-    let refused = run(server.folder(), &arguments).exits(1);
+    let refused = run(server.folder(), &arguments).assert_exit_code(1);
     assert!(refused.stderr.contains("--to http://"), "{}", refused.stderr);
     assert_eq!(refused.stdout, "");
 }
 
 #[tokio::test]
 async fn through_a_service_an_import_is_one_batch() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
     let url = format!("http://{}", server.address());
     let import = |arguments: &[&str]| {
         let all = [&["import", "config.yml", "--to", &url][..], arguments].concat();
         run(server.folder(), &all)
     };
-    import(&[]).exits(1);
+    import(&[]).assert_exit_code(1);
     assert_eq!(server.repo().commit_count(), 1, "what is there is not touched unasked");
-    let planned = import(&["--existing", "replace", "--prune", "--dry-run"]).exits(0).stdout;
-    let done = import(&["--existing", "replace", "--prune", "-m", "Umzug"]).exits(0);
+    let planned = import(&["--existing", "replace", "--prune", "--dry-run"]).assert_exit_code(0).stdout;
+    let done = import(&["--existing", "replace", "--prune", "-m", "Umzug"]).assert_exit_code(0);
     assert_eq!(done.stdout, planned);
     assert!(done.stdout.contains("delete images\n") && done.stdout.contains("create media\n"), "{planned}");
     assert_eq!(server.repo().commit_count(), 2);
     assert_eq!(server.list().await.is(200).ids(), ["media", "pages", "posts"]);
     assert!(server.repo().field("HEAD", "%B").contains("Umzug"));
-    let again = import(&[]).exits(0);
+    let again = import(&[]).assert_exit_code(0);
     assert_eq!(again.stdout.lines().filter(|line| line.starts_with("unchanged ")).count(), 3);
     assert_eq!(server.repo().commit_count(), 2);
 }
 
 #[tokio::test]
 async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
     let repo = Repo::seeded(server.folder().join("copy"), "small");
     let broken = "type: document\nname: [unclosed\n";
@@ -242,7 +245,7 @@ async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
         repo.write("collections/media.yaml", broken);
         repo.commit("Half done");
     }
-    server.problem("collections/media.yaml").await;
+    server.wait_for_problem("collections/media.yaml").await;
     let url = format!("http://{}", server.address());
     let places = [["--to", &url], ["--repo", repo.path().to_str().unwrap()]];
     for place in places {
@@ -250,7 +253,7 @@ async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
             let arguments = ["import", "config.yml", "--existing", existing];
             run(server.folder(), &[&arguments[..], &place].concat())
         };
-        let refused = import("replace").exits(1);
+        let refused = import("replace").assert_exit_code(1);
         assert!(
             refused
                 .stderr
@@ -258,7 +261,7 @@ async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
             "{}",
             refused.stderr
         );
-        let skipped = import("skip").exits(0).stdout;
+        let skipped = import("skip").assert_exit_code(0).stdout;
         assert!(skipped.contains("skip media: its file can't be read: collections/media.yaml:"), "{skipped}");
         assert!(skipped.contains("skip posts: it is there already"), "{skipped}");
     }
@@ -267,17 +270,17 @@ async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
 
 #[tokio::test]
 async fn a_page_of_the_list_prunes_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let url = format!("http://{}", server.address());
     for query in ["page[size]=1", "page[offset]=1&page[limit]=1", "filter[type]=media"] {
         let list = server.client().get(&format!("/collections?{query}")).await.is(200);
         fs::write(server.folder().join("list.json"), list.bytes()).unwrap();
         let arguments = ["import", "list.json", "--to", &url, "--prune", "--keep-going"];
-        let refused = run(server.folder(), &arguments).exits(1);
+        let refused = run(server.folder(), &arguments).assert_exit_code(1);
         assert_eq!(refused.stdout, "");
         assert!(refused.stderr.contains("without page[...] and filter[...]"), "{}", refused.stderr);
         assert!(refused.stderr.ends_with("collectory: nothing was written\n"), "{}", refused.stderr);
-        let kept = run(server.folder(), &["import", "list.json", "--to", &url]).exits(0);
+        let kept = run(server.folder(), &["import", "list.json", "--to", &url]).assert_exit_code(0);
         assert!(kept.stdout.starts_with("unchanged "), "{}", kept.stdout);
     }
     assert_eq!(server.repo().commit_count(), 1);
@@ -288,8 +291,8 @@ async fn what_a_service_refuses_is_said_to_be_written_nowhere() {
     let server = TestServer::setup("small").flag(&["--operations-max", "1"]).start().await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
     let url = format!("http://{}", server.address());
-    let refused =
-        run(server.folder(), &["import", "config.yml", "--to", &url, "--existing", "replace"]).exits(1);
+    let refused = run(server.folder(), &["import", "config.yml", "--to", &url, "--existing", "replace"])
+        .assert_exit_code(1);
     assert!(refused.stderr.contains("nothing was written: "), "{}", refused.stderr);
     assert!(refused.stderr.contains("at most 1 operations"), "{}", refused.stderr);
     assert_eq!(server.repo().commit_count(), 1);
@@ -297,12 +300,13 @@ async fn what_a_service_refuses_is_said_to_be_written_nowhere() {
 
 #[tokio::test]
 async fn a_service_that_refuses_or_is_gone_is_told_in_a_sentence() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::start("small").await;
     fs::write(server.folder().join("config.yml"), DECAP.replace("pages", "Pages")).unwrap();
     let url = format!("http://{}", server.address());
-    let clash = run(server.folder(), &["import", "config.yml", "--to", &url, "--existing", "merge"]).exits(1);
+    let clash = run(server.folder(), &["import", "config.yml", "--to", &url, "--existing", "merge"])
+        .assert_exit_code(1);
     assert!(clash.stderr.contains("differs in letter case only"), "{}", clash.stderr);
     server.stop();
-    let gone = run(server.folder(), &["import", "config.yml", "--to", &url]).exits(1);
+    let gone = run(server.folder(), &["import", "config.yml", "--to", &url]).assert_exit_code(1);
     assert!(gone.stderr.contains("cannot reach http://"), "{}", gone.stderr);
 }

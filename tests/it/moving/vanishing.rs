@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::{fs, thread};
 
-use crate::support::{Finished, TestServer, program, run_to_end};
+use crate::support::{ProgramOutput, TestServer, collectory_command, run_to_end};
 
 const DECAP: &str = "backend: {name: git-gateway}\nmedia_folder: static/img\ncollections:\n\
                      \x20 - {name: posts, folder: content/posts}\n  - {name: pages, folder: content/pages}\n";
@@ -60,31 +60,38 @@ fn carry(mut client: TcpStream, service: SocketAddr, breaks: Breaks) {
     client.shutdown(Shutdown::Both).ok();
 }
 
-fn import(server: &TestServer, to: SocketAddr) -> Finished {
+fn import(server: &TestServer, to: SocketAddr) -> ProgramOutput {
     let url = format!("http://{to}");
-    run_to_end(program(server.folder()).args(["import", "config.yml", "--to", &url, "--existing", "replace"]))
+    run_to_end(collectory_command(server.folder()).args([
+        "import",
+        "config.yml",
+        "--to",
+        &url,
+        "--existing",
+        "replace",
+    ]))
 }
 
 #[tokio::test]
 async fn a_batch_that_never_arrived_has_done_nothing() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
     let before = server.repo().head();
-    let cut = import(&server, line_to(server.address(), Breaks::OnTheWayThere)).exits(1);
+    let cut = import(&server, line_to(server.address(), Breaks::OnTheWayThere)).assert_exit_code(1);
     assert!(cut.stderr.contains("nothing was written, or all of it: import again to see"), "{}", cut.stderr);
     assert_eq!(server.repo().head(), before);
-    import(&server, server.address()).exits(0);
+    import(&server, server.address()).assert_exit_code(0);
     assert_eq!(server.repo().commit_count(), 2);
 }
 
 #[tokio::test]
 async fn a_batch_whose_answer_was_lost_has_done_everything_once() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     fs::write(server.folder().join("config.yml"), DECAP).unwrap();
-    let cut = import(&server, line_to(server.address(), Breaks::OnTheWayBack)).exits(1);
+    let cut = import(&server, line_to(server.address(), Breaks::OnTheWayBack)).assert_exit_code(1);
     assert!(cut.stderr.contains("nothing was written, or all of it: import again to see"), "{}", cut.stderr);
     assert_eq!(server.repo().commit_count(), 2, "one commit has all of it");
-    let again = import(&server, server.address()).exits(0);
+    let again = import(&server, server.address()).assert_exit_code(0);
     assert_eq!(again.stdout.matches("unchanged ").count(), 3, "{}", again.stdout);
     assert_eq!(server.repo().commit_count(), 2);
 }

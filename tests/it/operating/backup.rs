@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Finished, Repo, TestServer, document, eventually, program, run_to_end};
+use crate::support::{ProgramOutput, Repo, TestServer, collectory_command, document, eventually, run_to_end};
 
-fn backup(repository: &Path, file: &Path) -> Finished {
+fn backup(repository: &Path, file: &Path) -> ProgramOutput {
     let folder = file.parent().unwrap();
-    run_to_end(program(folder).arg("backup").arg(file).arg("--repo").arg(repository))
+    run_to_end(collectory_command(folder).arg("backup").arg(file).arg("--repo").arg(repository))
 }
 
 /// Restores a backup and checks it.
@@ -38,7 +38,7 @@ fn a_copy_holds_the_branch_and_what_is_kept_and_replaces_an_older_one_in_one_ste
     repo.git(&["checkout", "--quiet", "main"]);
     let file = folder.path().join("settings.bundle");
     fs::write(&file, "an older one").unwrap();
-    backup(repo.path(), &file).exits(0);
+    backup(repo.path(), &file).assert_exit_code(0);
     repo.git(&["bundle", "verify", "--quiet", &file.to_string_lossy()]);
     let copy = restored(&file, "copy.git");
     assert_eq!(copy.git(&["rev-parse", "HEAD"]), repo.head());
@@ -54,11 +54,11 @@ fn a_damaged_repository_leaves_the_older_copy_alone() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("settings"), "small");
     let file = folder.path().join("settings.bundle");
-    backup(repo.path(), &file).exits(0);
+    backup(repo.path(), &file).assert_exit_code(0);
     let before = fs::read(&file).unwrap();
     repo.git(&["commit", "--quiet", "--allow-empty", "--message=More"]);
     fs::remove_file(repo.object_file("HEAD:collections/posts.yaml")).unwrap();
-    let failed = backup(repo.path(), &file).exits(1);
+    let failed = backup(repo.path(), &file).assert_exit_code(1);
     assert!(failed.stderr.contains("git pack-objects failed"), "{}", failed.stderr);
     assert_eq!(fs::read(&file).unwrap(), before);
 }
@@ -67,7 +67,7 @@ fn a_damaged_repository_leaves_the_older_copy_alone() {
 fn a_branch_without_a_commit_has_no_copy() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::init(folder.path().join("settings"));
-    let failed = backup(repo.path(), &folder.path().join("settings.bundle")).exits(1);
+    let failed = backup(repo.path(), &folder.path().join("settings.bundle")).assert_exit_code(1);
     assert!(failed.stderr.contains("there is nothing to copy"), "{}", failed.stderr);
 }
 
@@ -79,7 +79,7 @@ const WRITES: usize = 40;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_under_load_has_every_write_that_was_answered_before_it() {
-    let server = TestServer::on("empty").await;
+    let server = TestServer::start("empty").await;
     let (answered, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let mut writers = JoinSet::new();
     for writer in 0..4 {
@@ -104,7 +104,7 @@ async fn a_copy_under_load_has_every_write_that_was_answered_before_it() {
         let before = answered.load(Ordering::SeqCst);
         let (repository, file) = (server.repo().path().to_owned(), file.clone());
         let copied = tokio::task::spawn_blocking(move || {
-            backup(&repository, &file).exits(0);
+            backup(&repository, &file).assert_exit_code(0);
             restored(&file, &format!("copy-{copy}.git"))
         });
         copies.push((before, copied.await.unwrap()));

@@ -8,11 +8,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Finished, Repo, TestServer, program, run_to_end};
+use crate::support::{ProgramOutput, Repo, TestServer, collectory_command, run_to_end};
 
-fn doctor(repo: &Repo, flags: &[&str]) -> Finished {
+fn doctor(repo: &Repo, flags: &[&str]) -> ProgramOutput {
     run_to_end(
-        program(repo.path().parent().unwrap()).arg("doctor").arg("--repo").arg(repo.path()).args(flags),
+        collectory_command(repo.path().parent().unwrap())
+            .arg("doctor")
+            .arg("--repo")
+            .arg(repo.path())
+            .args(flags),
     )
 }
 
@@ -37,7 +41,7 @@ fn repo(folder: &Path) -> Repo {
 fn a_repository_that_is_well_is_told_to_be_so() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());
-    let finished = doctor(&repo, &[]).exits(0);
+    let finished = doctor(&repo, &[]).assert_exit_code(0);
     assert_eq!(finished.stdout, "all is well\n");
     repo.fsck();
 }
@@ -56,7 +60,7 @@ fn a_lock_that_nobody_holds_is_told_with_the_command_that_removes_it() {
     let repo = repo(folder.path());
     let lock = repo.git_folder().join("index.lock");
     fs::write(&lock, "").unwrap();
-    let finished = doctor(&repo, &["--repair"]).exits(1);
+    let finished = doctor(&repo, &["--repair"]).assert_exit_code(1);
     assert!(finished.stdout.contains(&format!("rm '{}'", lock.display())), "{}", finished.stdout);
     assert!(finished.stdout.contains("no process has it open"), "{}", finished.stdout);
     assert!(lock.exists(), "it is a person's to remove");
@@ -109,7 +113,7 @@ async fn a_work_tree_that_a_kill_left_behind_is_brought_forward_and_edits_stay()
     assert_eq!(found(repo, &["--repair"]), (Some(0), vec!["work-tree: repaired".to_owned()]));
     assert!(repo.read("collections/posts.yaml").contains("One"));
     assert_eq!(repo.status().trim(), "?? notes.txt");
-    server.leaves("?? notes.txt");
+    server.expect_git_status("?? notes.txt");
 }
 
 #[tokio::test]
@@ -120,9 +124,9 @@ async fn a_commit_by_hand_while_nobody_serves_leaves_nothing_behind() {
     let repo = server.repo();
     repo.write("collections/posts.yaml", "type: document\nname: Two\n");
     repo.git(&["commit", "--quiet", "--all", "--message=By hand"]);
-    assert_eq!(doctor(repo, &[]).exits(0).stdout, "all is well\n");
+    assert_eq!(doctor(repo, &[]).assert_exit_code(0).stdout, "all is well\n");
     repo.write("collections/posts.yaml", "type: document\nname: Three\n");
-    assert_eq!(doctor(repo, &[]).exits(0).stdout, "all is well\n");
+    assert_eq!(doctor(repo, &[]).assert_exit_code(0).stdout, "all is well\n");
     repo.git(&["commit", "--quiet", "--all", "--message=By hand"]);
 }
 
@@ -142,7 +146,7 @@ fn another_folder_than_the_usual_one_is_named() {
     let repaired = vec!["leftovers: repaired".to_owned()];
     assert_eq!(found(&["--repair", "--path", "cms"]), (Some(0), repaired));
     assert_eq!(found(&["--path", "cms/"]), (Some(0), Vec::new()));
-    doctor(&repo, &["--path", "../cms"]).exits(2);
+    doctor(&repo, &["--path", "../cms"]).assert_exit_code(2);
 }
 
 #[test]
@@ -156,7 +160,7 @@ fn damage_is_told_as_git_tells_it() {
     }
     fs::set_permissions(&loose, fs::Permissions::from_mode(0o644)).unwrap();
     fs::remove_file(&loose).unwrap();
-    let finished = doctor(&repo, &[]).exits(1);
+    let finished = doctor(&repo, &[]).assert_exit_code(1);
     assert!(
         finished.stdout.contains("wrong: fsck") && finished.stdout.contains(&blob),
         "{}",
@@ -187,18 +191,18 @@ fn an_index_that_can_not_be_read_is_told_with_the_commands_that_mend_it() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());
     repo.git(&["update-index", "--split-index"]);
-    doctor(&repo, &[]).exits(0);
+    doctor(&repo, &[]).assert_exit_code(0);
     let files = fs::read_dir(repo.git_folder()).unwrap().map(|entry| entry.unwrap().path());
     let is_shared = |path: &Path| path.file_stem().is_some_and(|name| name == "sharedindex");
     files.filter(|path| is_shared(path)).for_each(|shared| fs::remove_file(shared).unwrap());
-    let finished = doctor(&repo, &[]).exits(1);
+    let finished = doctor(&repo, &[]).assert_exit_code(1);
     assert!(finished.stdout.starts_with("wrong: git-index: "), "{}", finished.stdout);
     let index = repo.git_folder().join("index");
     let mended = format!("`rm '{}'` and `git reset`", index.display());
     assert!(finished.stdout.contains(&mended), "{}", finished.stdout);
     fs::remove_file(index).unwrap();
     repo.git(&["reset", "--quiet"]);
-    doctor(&repo, &[]).exits(0);
+    doctor(&repo, &[]).assert_exit_code(0);
 }
 
 #[test]
@@ -217,10 +221,10 @@ fn what_git_calls_damage_once_and_not_again_is_none() {
         );
         fs::write(&git, text).unwrap();
         fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut doctor = program(folder.path());
+        let mut doctor = collectory_command(folder.path());
         doctor.arg("doctor").arg("--repo").arg(repo.path());
         doctor.env("PATH", format!("{}:{path}", folder.path().display()));
-        let told = run_to_end(&mut doctor).exits(code).stdout;
+        let told = run_to_end(&mut doctor).assert_exit_code(code).stdout;
         assert_eq!(told.contains("wrong: fsck: git fsck says: missing blob"), code == 1, "{told}");
         fs::remove_file(&runs).unwrap();
     }
@@ -273,9 +277,9 @@ impl Somebody {
         }
     }
 
-    fn doctor(&self, repo: &Repo) -> Finished {
+    fn doctor(&self, repo: &Repo) -> ProgramOutput {
         let mut command = Command::new(&self.program);
-        for (name, value) in program(self.folder.path()).get_envs() {
+        for (name, value) in collectory_command(self.folder.path()).get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
@@ -300,7 +304,8 @@ fn written_repo(folder: &Path) -> Repo {
     let repo = repo(folder);
     let source = folder.join("new.json");
     fs::write(&source, r#"{"collections": {"new": {"type": "media"}}}"#).unwrap();
-    run_to_end(program(folder).arg("import").arg(&source).arg("--repo").arg(repo.path())).exits(0);
+    run_to_end(collectory_command(folder).arg("import").arg(&source).arg("--repo").arg(repo.path()))
+        .assert_exit_code(0);
     repo
 }
 
@@ -309,7 +314,7 @@ fn all_that_a_write_needs_is_looked_at() {
     let somebody = Somebody::new();
     let repo = written_repo(somebody.folder.path());
     somebody.take_over();
-    assert_eq!(somebody.doctor(&repo).exits(0).stdout, "all is well\n");
+    assert_eq!(somebody.doctor(&repo).assert_exit_code(0).stdout, "all is well\n");
     let git = repo.git_folder();
     for place in [
         repo.path().join("collections"),
@@ -327,7 +332,7 @@ fn all_that_a_write_needs_is_looked_at() {
         fs::set_permissions(&place, closed).unwrap();
         let told = somebody.doctor(&repo);
         fs::set_permissions(&place, was).unwrap();
-        let told = told.exits(1).stdout;
+        let told = told.assert_exit_code(1).stdout;
         let wanted = format!("wrong: permissions: {} can't be written by this user", place.display());
         assert_eq!(told.matches("wrong: ").count(), 1, "{told}");
         assert!(told.starts_with(&wanted) && told.contains("chmod u+w"), "{told}");
@@ -337,7 +342,7 @@ fn all_that_a_write_needs_is_looked_at() {
     fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o500)).unwrap();
     let told = somebody.doctor(&repo);
     fs::set_permissions(repo.path(), was).unwrap();
-    assert_eq!(told.exits(0).stdout, "all is well\n");
+    assert_eq!(told.assert_exit_code(0).stdout, "all is well\n");
 }
 
 #[test]
@@ -350,11 +355,11 @@ fn what_the_service_s_user_may_not_write_is_told_to_root_too() {
     somebody.take_over();
     let log = repo.git_folder().join("logs/HEAD");
     chown(&log, Some(0), Some(0)).unwrap();
-    let told = somebody.doctor(&repo).exits(1).stdout;
+    let told = somebody.doctor(&repo).assert_exit_code(1).stdout;
     assert!(told.contains("it belongs to user 0, with the mode 644"), "{told}");
-    let mut doctor = program(somebody.folder.path());
+    let mut doctor = collectory_command(somebody.folder.path());
     doctor.env("SUDO_UID", SOMEBODY.to_string()).arg("doctor").arg("--repo").arg(repo.path());
-    let told = run_to_end(&mut doctor).exits(0).stdout;
+    let told = run_to_end(&mut doctor).assert_exit_code(0).stdout;
     let wanted = format!(
         "hint: permissions: {} can't be written by the user that the repository belongs to",
         log.display()

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::support::{
-    Auth, Repo, Setup, Stream, TestServer, document, eventually, eventually_is, git_daemon, program,
-    raw_exchange, run_to_end,
+    Auth, EventStream, Repo, Setup, TestServer, collectory_command, document, eventually, eventually_status,
+    git_daemon, raw_exchange, run_to_end,
 };
 
 const POLICY: &str = "tokens:\n";
@@ -95,7 +95,7 @@ async fn requests_are_counted_by_route_method_and_class_of_status() {
 async fn every_metric_of_the_readme_is_shown() {
     let server = setup().auth(Auth::AllowAll).start().await;
     server.list().await.is(200);
-    let stream = Stream::open(server.address(), "", None);
+    let stream = EventStream::open(server.address(), "", None);
     let (_, _, text) = page(&server, "/metrics", "*/*").await;
     let readme = include_str!("../../../README.md");
     let table = readme.split("### Metrics").nth(1).and_then(|rest| rest.split("\n### ").next()).unwrap();
@@ -136,7 +136,12 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
     let daemon = git_daemon(folder.path());
     let url = format!("git://127.0.0.1:{}/hub.git", daemon.1);
     let with = |flags: &[&str]| {
-        let setup = TestServer::setup("").absent().flag(&["--admin-listen", "127.0.0.1:0", "--remote", &url]);
+        let setup = TestServer::setup("").without_repository().flag(&[
+            "--admin-listen",
+            "127.0.0.1:0",
+            "--remote",
+            &url,
+        ]);
         setup.flag(&["--remote-insecure"]).flag(flags)
     };
     // This instance learns nothing of the remote before it pushes.
@@ -145,7 +150,7 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
     let written = other.patch("posts", json!({"name": "First"})).await.is(200);
     assert_eq!(Some(written.header("collectory-revision")), hub.tip("main"));
     let raced = one.patch("pages", json!({"name": "Second"})).await.is(200).header("collectory-revision");
-    other.serves(&raced).await;
+    other.wait_for_revision(&raced).await;
     let (here, there) = (samples(&one).await, samples(&other).await);
     let pushes = |samples: &BTreeMap<String, f64>, outcome: &str| {
         samples[&format!("collectory_remote_push_duration_seconds_count{{outcome=\"{outcome}\"}}")]
@@ -161,7 +166,7 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
     assert_eq!(here["collectory_remote_propagation_seconds_count"], 1.0, "what the other one has written");
     assert_eq!((there["collectory_remote_up"], there["collectory_remote_ahead_commits"]), (1.0, 0.0));
     let stale = with(&["--max-staleness-ms", "1000", "--remote-poll-ms", "600000"]).start().await;
-    eventually_is("too long ago", 503, async || stale.get("/readyz").await).await;
+    eventually_status("too long ago", 503, async || stale.get("/readyz").await).await;
     assert!(samples(&stale).await["collectory_limit_reached_total{limit=\"max_staleness_ms\"}"] >= 1.0);
     let [attempt, success] =
         ["attempt", "success"].map(|what| there[&format!("collectory_remote_last_{what}_timestamp_seconds")]);
@@ -186,7 +191,10 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
 #[tokio::test]
 async fn hand_edits_and_commits_of_others_are_counted() {
     let server = setup().start().await;
-    server.repo().save("collections/drafts.yaml", "type: document\nname: Pages\ndirectory: content/pages\n");
+    server.repo().write_by_rename(
+        "collections/drafts.yaml",
+        "type: document\nname: Pages\ndirectory: content/pages\n",
+    );
     eventually("it is live", async || (server.read("drafts").await.status() == 200).then_some(())).await;
     let before = samples(&server).await;
     assert_eq!(before["collectory_hand_edits_total{kind=\"saved\"}"], 1.0);
@@ -267,7 +275,8 @@ const NO_LIMITS: [&str; 8] = [
 #[tokio::test]
 async fn every_named_limit_is_counted() {
     let server = setup().start().await;
-    let help = run_to_end(program(server.folder()).args(["serve", "--help"])).exits(0).stdout;
+    let help =
+        run_to_end(collectory_command(server.folder()).args(["serve", "--help"])).assert_exit_code(0).stdout;
     let section = help.split("\nLimits:\n").nth(1).expect("the limits have a heading");
     let section = section.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
     let flags = section.filter_map(|line| line.trim().strip_prefix("--")?.split(' ').next());
@@ -315,7 +324,7 @@ async fn what_the_server_refuses_by_itself_is_counted_and_has_a_line() {
     let times = |limit: &str| now[&format!("collectory_limit_reached_total{{limit=\"{limit}\"}}")];
     assert_eq!([times("header_bytes_max"), times("uri_bytes_max")], [1.0; 2]);
     for (method, status) in [("-", 431), ("-", 414), ("GET", 400)] {
-        server.logs(&format!("answered method={method} route=none status={status}")).await;
+        server.wait_for_log(&format!("answered method={method} route=none status={status}")).await;
     }
 }
 
@@ -336,7 +345,7 @@ async fn operators_are_told_everything_of_readiness() {
 async fn a_reader_that_hangs_up_is_missed_long_before_the_heartbeat() {
     let server = setup().flag(&["--heartbeat-ms", "3600000"]).start().await;
     for path in ["/events", "/collections"] {
-        drop(Stream::of(server.address(), path, ""));
+        drop(EventStream::open_path(server.address(), path, ""));
         eventually("nobody follows any more", async || {
             let (_, _, text) = page(&server, "/metrics", "*/*").await;
             text.contains("collectory_subscribers 0\n").then_some(())
@@ -349,7 +358,10 @@ async fn a_reader_that_hangs_up_is_missed_long_before_the_heartbeat() {
 fn an_admin_listener_that_is_taken_is_told_in_a_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let refused = TestServer::setup("small").flag(&["--admin-listen", &address]).refused().exits(1);
+    let refused = TestServer::setup("small")
+        .flag(&["--admin-listen", &address])
+        .expect_start_failure()
+        .assert_exit_code(1);
     let sentence = format!(
         "the admin listener can't be opened (--admin-listen): cannot listen on {address}, another process does already"
     );

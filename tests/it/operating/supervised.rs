@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{DEADLINE, Signal, TestServer, program, raw_exchange};
+use crate::support::{DEADLINE, Signal, TestServer, collectory_command, raw_exchange};
 
 /// Waits for a notification that has a line with this beginning, and returns it.
 #[track_caller]
@@ -55,7 +55,7 @@ async fn a_supervisor_may_listen_at_a_name_that_is_no_path() {
 
 /// Starts a service with socket activation, as systemd does: `listener` is file descriptor 3.
 fn activated(folder: &Path, listener: impl Into<OwnedFd>) -> (std::process::Child, String) {
-    let program = program(folder);
+    let program = collectory_command(folder);
     let mut shell = Command::new("sh");
     let script = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
     shell.args(["-c", script, "sh"]).arg(program.get_program());

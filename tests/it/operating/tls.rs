@@ -9,7 +9,7 @@ use std::process::Command;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::support::{Setup, Signal, TestServer, eventually, program, run_to_end};
+use crate::support::{Setup, Signal, TestServer, collectory_command, eventually, run_to_end};
 
 /// A self-signed certificate for this machine, and its key.
 struct Pair {
@@ -66,30 +66,30 @@ async fn a_certificate_is_taken_over_when_it_changes_and_a_bad_one_is_not() {
     let [served, other] = ["served", "other"].map(|name| pair(folder.path(), name));
     let first = folder.path().join("first.crt");
     fs::copy(&served.certificate, &first).unwrap();
-    let server = setup(&served).start_unchecked();
+    let server = setup(&served).start_without_waiting();
     eventually("it is served over TLS", async || ask(server.address(), &first).ok()).await;
     assert!(ask(server.address(), &other.certificate).is_err());
 
     // A certificate that does not match its key is not used.
     fs::copy(&other.certificate, &served.certificate).unwrap();
     server.signal(Signal::HUP);
-    server.logs("can't be used together").await;
+    server.wait_for_log("can't be used together").await;
     ask(server.address(), &first).unwrap();
 
     fs::copy(&other.key, &served.key).unwrap();
     eventually("the new pair is shown", async || ask(server.address(), &other.certificate).ok()).await;
     assert_eq!(server.log().matches("kept the last good TLS certificate").count(), 1, "{}", server.log());
 
-    let mut check = program(folder.path());
+    let mut check = collectory_command(folder.path());
     check.arg("healthcheck").env("COLLECTORY_LISTEN", server.address().to_string());
-    run_to_end(check.env("COLLECTORY_TLS_CERT", &served.certificate)).exits(0);
+    run_to_end(check.env("COLLECTORY_TLS_CERT", &served.certificate)).assert_exit_code(0);
 }
 
 #[tokio::test]
 async fn clients_without_tls_are_not_served_and_hold_up_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let pair = pair(folder.path(), "served");
-    let server = setup(&pair).flag(&["--header-wait-ms-max", "200"]).start_unchecked();
+    let server = setup(&pair).flag(&["--header-wait-ms-max", "200"]).start_without_waiting();
     // This client sends nothing, and must not block others.
     let silent = std::net::TcpStream::connect(server.address()).unwrap();
     let answer = server.client().request("GET", "/livez").attempt().await;
@@ -105,15 +105,15 @@ fn a_key_that_others_may_read_or_that_does_not_fit_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let [one, other] = ["one", "other"].map(|name| pair(folder.path(), name));
     let mixed = Pair { certificate: one.certificate.clone(), key: other.key.clone() };
-    let said = setup(&mixed).refused().exits(1).stderr;
+    let said = setup(&mixed).expect_start_failure().assert_exit_code(1).stderr;
     assert!(said.contains("can't be used together"), "{said}");
     fs::set_permissions(&one.key, fs::Permissions::from_mode(0o644)).unwrap();
-    let said = setup(&one).refused().exits(1).stderr;
+    let said = setup(&one).expect_start_failure().assert_exit_code(1).stderr;
     assert!(said.contains("others than its owner may read the key") && said.contains("chmod 600"), "{said}");
     fs::set_permissions(&one.key, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&one.certificate, "no certificate\n").unwrap();
-    let said = setup(&one).refused().exits(1).stderr;
+    let said = setup(&one).expect_start_failure().assert_exit_code(1).stderr;
     assert!(said.contains("one.crt holds no certificate in PEM"), "{said}");
     let alone = TestServer::setup("small").flag(&["--tls-cert", "a.crt"]);
-    alone.refused().exits(2);
+    alone.expect_start_failure().assert_exit_code(2);
 }

@@ -58,7 +58,7 @@ fn what_a_newer_version_wrote_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let repo = kept(&versions()[0], folder.path());
     fs::write(repo.git_folder().join("collectory/format"), "7\n").unwrap();
-    let refused = serving(&repo).refused().exits(1);
+    let refused = serving(&repo).expect_start_failure().assert_exit_code(1);
     let sentence = "a newer version of Collectory has served it (its own files have the format 7, and this version knows 1)";
     assert!(refused.stderr.contains(sentence), "{}", refused.stderr);
 }

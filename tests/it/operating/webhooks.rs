@@ -15,7 +15,7 @@ use sha2::Sha256;
 
 use crate::operating::samples;
 use crate::policy::hash;
-use crate::support::{Auth, Setup, Signal, TestServer, document, eventually, program, run_to_end};
+use crate::support::{Auth, Setup, Signal, TestServer, collectory_command, document, eventually, run_to_end};
 
 const SECRET: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -131,7 +131,7 @@ async fn events_are_delivered_once_in_order_and_signed_whoever_made_them() {
     server.create(&document("first", json!({"name": "First"}))).await.is(201);
     server.repo().write("collections/second.yaml", "type: document\n");
     server.repo().commit("By hand");
-    server.shows("second", "type", "document").await;
+    server.wait_for_attribute("second", "type", "document").await;
     server.patch("first", json!({"name": "Renamed"})).await.is(200);
     let got = receiver.gets(3).await;
     assert_eq!(keys(&got), ["first", "second", "first"]);
@@ -265,7 +265,7 @@ async fn a_branch_that_goes_on_from_the_noted_commit_is_no_reset_whatever_else_i
     receiver.gets(2).await;
     server.create(&document("z", json!({}))).await.is(201);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD^"]);
-    server.serves(&other).await;
+    server.wait_for_revision(&other).await;
     server.create(&document("blog-d", json!({}))).await.is(201);
     let got = receiver.gets(3).await;
     assert_eq!((got.len(), keys(&got)), (3, vec!["blog-a", "blog-c", "blog-d"]));
@@ -298,7 +298,7 @@ async fn the_list_is_read_again_and_a_bad_one_is_not_taken_over() {
     at_head(&server).await;
     fs::write(&file, "- url: nowhere\n").unwrap();
     server.signal(Signal::HUP);
-    server.logs("kept the last good list").await;
+    server.wait_for_log("kept the last good list").await;
     listed(folder.path(), &[(&other, "")]);
     server.signal(Signal::HUP);
     eventually("the other one is told", async || {
@@ -311,10 +311,10 @@ async fn the_list_is_read_again_and_a_bad_one_is_not_taken_over() {
     server.create(&document("a", json!({}))).await.is(201);
     assert_eq!(keys(&other.gets(1).await), ["a"]);
     assert_eq!(one.got.lock().unwrap().len(), 0);
-    let mut serve = program(folder.path());
+    let mut serve = collectory_command(folder.path());
     fs::write(&file, "- url: nowhere\n").unwrap();
     serve.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--webhooks", &file]);
-    let refused = run_to_end(&mut serve).exits(1);
+    let refused = run_to_end(&mut serve).assert_exit_code(1);
     assert!(refused.stderr.contains("webhooks.yaml:1:1: receiver 1"), "{}", refused.stderr);
 }
 
@@ -339,7 +339,7 @@ async fn a_receiver_whose_beginning_is_not_there_yet_is_told_from_there_when_it_
     let receiver = Receiver::listen();
     let file = listed(folder.path(), &[(&receiver, ", since: release")]);
     let server = setup(&file).start().await;
-    server.logs("since: ").await;
+    server.wait_for_log("since: ").await;
     server.repo().git(&["tag", "release"]);
     server.create(&document("a", json!({}))).await.is(201);
     assert_eq!(keys(&receiver.gets(1).await), ["a"]);
@@ -353,11 +353,11 @@ async fn a_pipe_in_the_place_of_the_list_holds_up_no_signal() {
     fs::remove_file(&file).unwrap();
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
     server.signal(Signal::HUP);
-    server.logs("kept the last good list").await;
+    server.wait_for_log("kept the last good list").await;
     server.stop();
-    let mut serve = program(folder.path());
+    let mut serve = collectory_command(folder.path());
     serve.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--webhooks", &file]);
-    let refused = run_to_end(&mut serve).exits(1);
+    let refused = run_to_end(&mut serve).assert_exit_code(1);
     assert!(refused.stderr.contains("it is no regular file"), "{}", refused.stderr);
 }
 

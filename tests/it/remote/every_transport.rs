@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::transports::{By, Reached};
-use super::{Hub, create, goes_on, is_in_state, tells_of, touch, unavailable};
+use super::{Hub, create, touch, unavailable, wait_for_problem_about, wait_for_remote_state, wait_for_write};
 use crate::support::{document, eventually};
 
 /// Makes one test for each transport.
@@ -58,7 +58,7 @@ async fn writes_of_two_instances_are_on_the_remote_when_they_are_answered(reache
     let (one, other) = (reached.setup().start().await, reached.setup().start().await);
     let revision = create(&one, "new").await;
     assert_eq!(reached.hub.head().as_ref(), Some(&revision));
-    other.serves(&revision).await;
+    other.wait_for_revision(&revision).await;
     for round in 0..3 {
         let (name, there) = (json!({"name": format!("{round}")}), json!({"name": format!("there {round}")}));
         let (here, there) = tokio::join!(one.patch("posts", name), other.patch("new", there));
@@ -82,11 +82,11 @@ async fn a_lost_race_is_decided_again(reached: &Reached) {
     let hub = &reached.hub;
     let server = reached.deaf().start().await;
     let tag = server.read("posts").await.is(200).header("etag");
-    hub.somebody_writes("posts", "Foreign");
+    hub.push_collection("posts", "Foreign");
     let body = document("posts", json!({"name": "Mine"}));
     let stale = server.request("PATCH", "/collections/posts").header("If-Match", &tag).document(&body);
     stale.send().await.is(412);
-    hub.somebody_writes("new", "Foreign");
+    hub.push_collection("new", "Foreign");
     server.create(&document("new", json!({}))).await.is(409);
     server.patch("pages", json!({"name": "Mine"})).await.is(200);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Foreign");
@@ -122,7 +122,7 @@ async fn what_the_remote_refuses_is_told_in_its_words(reached: &Reached) {
     assert!(error["detail"].as_str().unwrap().contains("closed on Sundays"), "{error}");
     assert_eq!(hub.head(), head);
     hub.no_hook("pre-receive");
-    goes_on(&server).await;
+    wait_for_write(&server).await;
 }
 
 async fn a_write_of_which_nobody_knows_is_found_out_later(reached: &Reached) {
@@ -136,32 +136,32 @@ async fn a_write_of_which_nobody_knows_is_found_out_later(reached: &Reached) {
     assert_eq!(code, "outcome_unknown");
     let events = error["meta"]["events"].as_array().unwrap();
     assert_eq!(events.len(), 1, "{error}");
-    is_in_state(&server, "unknown").await;
+    wait_for_remote_state(&server, "unknown").await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "First", "reads go on");
     assert_eq!(unavailable(&server, "pages", "Later").await.0, "remote_unreachable");
     std::fs::remove_file(&gate).unwrap();
-    server.shows("posts", "name", "Perhaps").await;
+    server.wait_for_attribute("posts", "name", "Perhaps").await;
     let told = server.get(&format!("/events/{}", events[0].as_str().unwrap())).await.is(200).data();
     assert_eq!(told["attributes"]["revision"], hub.head().unwrap());
-    goes_on(&server).await;
-    is_in_state(&server, "up").await;
+    wait_for_write(&server).await;
+    wait_for_remote_state(&server, "up").await;
 }
 
 async fn a_remote_that_goes_away_and_comes_back(reached: &Reached) {
     let hub = &reached.hub;
     let server = reached.setup().flag(&["--remote-timeout-ms", "5000"]).start().await;
     let head = hub.head();
-    hub.goes_away();
+    hub.make_unreachable();
     assert_eq!(unavailable(&server, "posts", "No").await.0, "remote_unreachable");
     assert_eq!(unavailable(&server, "posts", "No").await.0, "remote_unreachable");
     assert_eq!(server.delete("nobody").await.is(503).error().0, "remote_unreachable");
-    let told = is_in_state(&server, "down").await;
+    let told = wait_for_remote_state(&server, "down").await;
     assert!(told["lastError"].as_str().unwrap().contains("cannot be reached"), "{told}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "reads go on");
-    hub.comes_back();
+    hub.make_reachable();
     assert_eq!(hub.head(), head);
-    goes_on(&server).await;
-    is_in_state(&server, "up").await;
+    wait_for_write(&server).await;
+    wait_for_remote_state(&server, "up").await;
 }
 
 async fn a_rewound_remote_is_followed_and_restored(reached: &Reached) {
@@ -169,30 +169,30 @@ async fn a_rewound_remote_is_followed_and_restored(reached: &Reached) {
     let server = reached.setup().start().await;
     let before = hub.head().unwrap();
     let gone = server.rename("posts", "Gone").await;
-    hub.moves_to(&before);
-    server.serves(&before).await;
-    let foreign = hub.somebody_writes("pages", "Foreign");
-    tells_of(&server, &gone).await;
+    hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
+    let foreign = hub.push_collection("pages", "Foreign");
+    wait_for_problem_about(&server, &gone).await;
     server.request("POST", "/remote/restore").send().await.is(200);
     assert_eq!(hub.parents(), format!("{foreign} {gone}"));
-    server.shows("posts", "name", "Gone").await;
+    server.wait_for_attribute("posts", "name", "Gone").await;
 }
 
 async fn what_was_written_before_it_was_pushed_is_merged(reached: &Reached) {
     let hub = &reached.hub;
     let mut server = reached.setup().flag(&["--remote-ack", "local"]).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     let mine = server.patch("posts", json!({"x-mine": 1})).await.is(200).header("collectory-revision");
     // A transfer that still tries to push would be faster than the person.
     server.kill_transfers();
     server.stop();
-    hub.comes_back();
-    let theirs = hub.somebody_writes("posts", "Theirs");
+    hub.make_reachable();
+    let theirs = hub.push_collection("posts", "Theirs");
     server.start_again().await;
     eventually("both are on the remote", async || {
         (hub.parents() == format!("{theirs} {mine}")).then_some(())
     })
     .await;
-    let served = server.shows("posts", "name", "Theirs").await;
+    let served = server.wait_for_attribute("posts", "name", "Theirs").await;
     assert_eq!(served.attributes()["x-mine"], 1);
 }

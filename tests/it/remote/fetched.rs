@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::{Hub, create, is_in_state, kept, link, rewound, stopped, tells_of};
+use super::{Hub, create, kept, link, rewound, stopped, wait_for_problem_about, wait_for_remote_state};
 use crate::policy::hash;
 use crate::support::{
-    Auth, Client, Heard, Repo, Stream, TestServer, eventually, eventually_is, program, run_to_end,
+    Auth, Client, EventStream, Repo, StreamMessage, TestServer, collectory_command, eventually,
+    eventually_status, run_to_end,
 };
 
 #[tokio::test]
@@ -14,13 +15,13 @@ async fn a_remote_that_was_rewound_is_followed_and_what_went_is_kept_and_told() 
     let server = hub.polling(50).start().await;
     let before = hub.head().unwrap();
     let gone = server.rename("posts", "Gone").await;
-    let mut stream = Stream::of(server.address(), "/events", "");
+    let mut stream = EventStream::open_path(server.address(), "/events", "");
     assert!(stream.head.starts_with("http/1.1 200"), "{}", stream.head);
-    hub.moves_to(&before);
-    server.serves(&before).await;
+    hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
     assert_eq!(kept(&server), gone);
-    let heard: Vec<String> = std::iter::from_fn(|| stream.next())
-        .map(|Heard { event, .. }| event)
+    let heard: Vec<String> = std::iter::from_fn(|| stream.next_message())
+        .map(|StreamMessage { event, .. }| event)
         .take_while(|event| event != "reset")
         .collect();
     assert!(heard.iter().all(|event| event != "reset"));
@@ -40,8 +41,8 @@ async fn a_rewound_remote_is_not_followed_where_somebody_is_to_decide() {
     assert!(told["lastError"].as_str().unwrap().contains("collectory remote accept"), "{told}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Stays");
     server.patch("posts", json!({"name": "No"})).await.is(503);
-    hub.moves_to(&stays);
-    is_in_state(&server, "up").await;
+    hub.move_branch(&stays);
+    wait_for_remote_state(&server, "up").await;
     server.patch("posts", json!({"name": "Yes"})).await.is(200);
 }
 
@@ -51,23 +52,23 @@ async fn a_remote_without_the_branch_or_with_another_history_is_never_followed()
     let server = hub.polling(50).start().await;
     let before = hub.head().unwrap();
     hub.loses_its_branch();
-    is_in_state(&server, "rewritten").await;
+    wait_for_remote_state(&server, "rewritten").await;
     server.patch("posts", json!({"name": "No"})).await.is(503);
     assert_eq!(hub.head(), None);
     let tree = hub.repo.git(&["rev-parse", &format!("{before}^{{tree}}")]);
     let other = hub.repo.git(&["commit-tree", "-m", "Other", &tree]);
-    hub.moves_to(&other);
+    hub.move_branch(&other);
     server.patch("posts", json!({"name": "No"})).await.is(503);
     assert_eq!((server.repo().head(), hub.head()), (before.clone(), Some(other)));
-    hub.moves_to(&before);
-    is_in_state(&server, "up").await;
+    hub.move_branch(&before);
+    wait_for_remote_state(&server, "up").await;
 }
 
 #[tokio::test]
 async fn commits_that_a_person_makes_here_are_pushed() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--work-tree"]).start().await;
-    server.repo().introduce();
+    server.repo().configure_user();
     server.repo().write("collections/posts.yaml", "type: document\nname: By hand\n");
     let commit = server.commit_by_hand("By hand").await;
     server.patch("pages", json!({"name": "By API"})).await.is(200);
@@ -79,19 +80,19 @@ async fn commits_that_a_person_makes_here_are_pushed() {
 async fn a_remote_that_is_a_folder_of_this_machine_is_watched() {
     let hub = Hub::with("small");
     let (one, other) = (hub.instance().await, hub.instance().await);
-    let head = hub.somebody_writes("posts", "Foreign");
-    one.serves(&head).await;
+    let head = hub.push_collection("posts", "Foreign");
+    one.wait_for_revision(&head).await;
     let head = create(&one, "new").await;
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
 }
 
 #[tokio::test]
 async fn a_notice_has_the_remote_looked_at() {
     let hub = Hub::with("small");
     let server = hub.setup().flag(&["--watch", "none", "--tick-ms", "600000"]).start().await;
-    let head = hub.somebody_writes("posts", "Foreign");
+    let head = hub.push_collection("posts", "Foreign");
     server.request("POST", "/remote/notices").send().await.is(202);
-    server.serves(&head).await;
+    server.wait_for_revision(&head).await;
     server.request("GET", "/remote/notices").send().await.is(405);
 }
 
@@ -119,7 +120,7 @@ async fn behind_a_policy_a_notice_is_signed_or_from_an_operator() {
     let signed = notice(server.client()).header("X-Gitlab-Token", "It's a Secret to Everybody");
     signed.form("a".repeat((1 << 20) + 1)).send().await.is(413);
     notice(&server.client().with_token("op")).send().await.is(202);
-    let head = hub.somebody_writes("posts", "Foreign");
+    let head = hub.push_collection("posts", "Foreign");
     notice(server.client()).header("X-Gitlab-Token", "It's a Secret to Everybody").send().await.is(202);
     eventually("the push is served", async || {
         let found = reader.list().await.is(200).header_if_any("collectory-revision");
@@ -136,7 +137,7 @@ async fn siblings_are_told_of_a_push() {
     let peer = format!("http://{}/", other.address());
     let one = hub.setup().flag(&deaf).flag(&["--peer", &peer]).start().await;
     let head = create(&one, "new").await;
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
 }
 
 #[tokio::test]
@@ -145,10 +146,10 @@ async fn a_commit_in_a_remote_whose_git_folder_stands_elsewhere_is_seen() {
     let theirs = Repo::seeded(folder.path().join("theirs"), "small");
     theirs.git(&["init", "--quiet", "--separate-git-dir", folder.path().join("elsewhere").to_str().unwrap()]);
     let url = theirs.path().to_str().unwrap().to_owned();
-    let setup = TestServer::setup("").absent().flag(&["--remote", &url, "--remote-poll-ms", "0"]);
+    let setup = TestServer::setup("").without_repository().flag(&["--remote", &url, "--remote-poll-ms", "0"]);
     let server = setup.start().await;
     theirs.write("collections/new.yaml", "type: document\nname: New\n");
-    server.serves(&theirs.commit("Write new")).await;
+    server.wait_for_revision(&theirs.commit("Write new")).await;
 }
 
 #[tokio::test]
@@ -162,7 +163,7 @@ async fn a_sibling_that_hangs_holds_up_no_other() {
     peers.push(format!("http://{}/", other.address()));
     let one = hub.setup().flag(&deaf).flag(&["--peer", &peers.join(",")]).start().await;
     let head = create(&one, "new").await;
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
 }
 
 #[tokio::test]
@@ -175,43 +176,43 @@ async fn a_follower_takes_no_writes_and_shows_those_of_others() {
     follower.operations(json!([])).await.is(405);
     let options = follower.request("OPTIONS", "/collections/posts").send().await.is(204);
     assert_eq!(options.header("allow"), "GET, HEAD, OPTIONS");
-    crate::ui::look(&follower, "/", 200).await.has("posts").lacks("New collection");
-    crate::ui::look(&follower, "/collections/posts", 200).await.lacks("Save");
-    crate::ui::look(&follower, "/new", 403).await.has("takes no writes");
+    crate::ui::get_page(&follower, "/", 200).await.has("posts").lacks("New collection");
+    crate::ui::get_page(&follower, "/collections/posts", 200).await.lacks("Save");
+    crate::ui::get_page(&follower, "/new", 403).await.has("takes no writes");
     let restore = follower.request("POST", "/remote/restore").send().await.is(405);
     assert_eq!(restore.header("allow"), "OPTIONS");
     let head = create(&hub.instance().await, "new").await;
-    follower.serves(&head).await;
+    follower.wait_for_revision(&head).await;
 }
 
 #[tokio::test]
 async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--max-staleness-ms", "2000"]).start().await;
-    hub.goes_away();
-    let told = eventually_is("it is not ready", 503, async || server.get("/readyz").await).await.json();
+    hub.make_unreachable();
+    let told = eventually_status("it is not ready", 503, async || server.get("/readyz").await).await.json();
     let remote = &told["errors"][0]["meta"]["remote"];
     assert!(remote["state"] == "down" && remote["lastError"].is_string(), "{told}");
     server.read("posts").await.is(200);
-    hub.comes_back();
-    server.answers().await;
+    hub.make_reachable();
+    server.wait_until_ready().await;
 }
 
 #[tokio::test]
 async fn what_a_rewritten_remote_has_lost_is_merged_with_what_it_has_now() {
     let hub = Hub::with("small");
     let (server, gone) = rewound(&hub, &[]).await;
-    let foreign = hub.somebody_writes("pages", "Foreign");
+    let foreign = hub.push_collection("pages", "Foreign");
     let service = format!("http://{}/", server.address());
-    let mut command = program(server.folder());
-    let restored = run_to_end(command.args(["remote", "restore", "--to", &service])).exits(0);
+    let mut command = collectory_command(server.folder());
+    let restored = run_to_end(command.args(["remote", "restore", "--to", &service])).assert_exit_code(0);
     let merge = hub.head().unwrap();
     assert!(restored.stdout.contains(&merge), "{restored:?}");
     assert_eq!(hub.parents(), format!("{foreign} {gone}"));
-    server.serves(&merge).await;
+    server.wait_for_revision(&merge).await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
     assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Foreign");
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
     server.request("POST", "/remote/restore").send().await.is(409);
 }
 
@@ -220,8 +221,8 @@ async fn a_remote_that_stopped_writes_is_accepted() {
     let hub = Hub::with("small");
     let (server, before, _) = stopped(&hub).await;
     server.request("POST", "/remote/accept").send().await.is(200);
-    server.serves(&before).await;
-    server.no_problem().await;
+    server.wait_for_revision(&before).await;
+    server.wait_for_no_problem().await;
     server.patch("posts", json!({"name": "Goes on"})).await.is(200);
 }
 
@@ -231,39 +232,39 @@ async fn a_persons_commits_are_merged_with_what_others_have_pushed_meanwhile() {
     let mut server = hub.polling(50).flag(&["--work-tree"]).start().await;
     server.stop();
     let here = Repo::at(server.repo().path());
-    here.introduce();
+    here.configure_user();
     here.write("collections/mine.yaml", "type: document\nname: Mine\n");
     let mine = here.commit("Mine");
-    let theirs = hub.somebody_writes("theirs", "Theirs");
+    let theirs = hub.push_collection("theirs", "Theirs");
     server.start_again().await;
     eventually("both are on the remote", async || {
         let parents = hub.parents();
         (parents == format!("{theirs} {mine}")).then_some(())
     })
     .await;
-    server.shows("theirs", "name", "Theirs").await;
+    server.wait_for_attribute("theirs", "name", "Theirs").await;
     assert_eq!(server.read("mine").await.is(200).attributes()["name"], "Mine");
     server.patch("mine", json!({"name": "Goes on"})).await.is(200);
-    is_in_state(&server, "up").await;
+    wait_for_remote_state(&server, "up").await;
 }
 
 #[tokio::test]
 async fn a_persons_commits_that_were_not_pushed_are_kept_when_a_rewritten_remote_is_followed() {
     let hub = Hub::with("small");
     let before = hub.head().unwrap();
-    hub.somebody_writes("posts", "Goes");
+    hub.push_collection("posts", "Goes");
     let mut server = hub.polling(50).flag(&["--work-tree"]).start().await;
-    server.serves(&hub.head().unwrap()).await;
+    server.wait_for_revision(&hub.head().unwrap()).await;
     server.stop();
     let here = Repo::at(server.repo().path());
-    here.introduce();
+    here.configure_user();
     here.write("collections/mine.yaml", "type: document\nname: Mine\n");
     let mine = here.commit("Mine");
-    hub.moves_to(&before);
+    hub.move_branch(&before);
     server.start_again().await;
-    server.serves(&before).await;
+    server.wait_for_revision(&before).await;
     assert_eq!(kept(&server), mine);
-    tells_of(&server, &mine).await;
+    wait_for_problem_about(&server, &mine).await;
 }
 
 #[tokio::test]
@@ -279,15 +280,15 @@ async fn the_lock_of_a_git_that_was_killed_keeps_nobody_from_the_remote() {
         }
     };
     plant();
-    let head = hub.somebody_writes("posts", "While it runs");
-    server.serves(&head).await;
+    let head = hub.push_collection("posts", "While it runs");
+    server.wait_for_revision(&head).await;
     server.patch("posts", json!({"name": "Pushed"})).await.is(200);
 
     server.kill();
     plant();
-    let head = hub.somebody_writes("posts", "While it is down");
+    let head = hub.push_collection("posts", "While it is down");
     server.start_again().await;
-    server.serves(&head).await;
+    server.wait_for_revision(&head).await;
     server.patch("posts", json!({"name": "Pushed again"})).await.is(200);
 }
 
@@ -302,9 +303,9 @@ async fn notes_of_the_remote_that_a_power_cut_left_empty_keep_nobody_from_it() {
         for note in ["base", "polled", "judged"] {
             std::fs::write(format!("{git_dir}/collectory/remote/refs/collectory/{note}"), left).unwrap();
         }
-        let head = hub.somebody_writes("posts", "While it is down");
+        let head = hub.push_collection("posts", "While it is down");
         server.start_again().await;
-        server.serves(&head).await;
+        server.wait_for_revision(&head).await;
         server.patch("posts", json!({"name": "Pushed again"})).await.is(200);
     }
 }
@@ -338,8 +339,8 @@ async fn another_history_that_is_accepted_is_answered_when_it_can_be_read() {
     let server = hub.polling(50).start().await;
     let tree = hub.repo.git(&["mktree"]);
     let other = hub.repo.git(&["commit-tree", "-m", "Other", &tree]);
-    hub.moves_to(&other);
-    is_in_state(&server, "rewritten").await;
+    hub.move_branch(&other);
+    wait_for_remote_state(&server, "rewritten").await;
     server.request("POST", "/remote/accept").send().await.is(200);
     let read = server.list().await.is(200);
     assert_eq!((read.header("collectory-revision"), read.ids().len()), (other, 0));

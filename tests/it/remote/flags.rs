@@ -1,7 +1,7 @@
 //! Flags that can't be combined, and invalid remotes.
 
 use super::{Hub, link};
-use crate::support::{TestServer, eventually, program, run_to_end};
+use crate::support::{TestServer, collectory_command, eventually, run_to_end};
 
 #[tokio::test]
 async fn what_makes_no_sense_is_wrong_usage() {
@@ -30,7 +30,8 @@ async fn what_makes_no_sense_is_wrong_usage() {
             "--remote-notice-secret: /nowhere cannot be read",
         ),
     ] {
-        let refused = TestServer::setup("").absent().flag(flags).refused().exits(2);
+        let refused =
+            TestServer::setup("").without_repository().flag(flags).expect_start_failure().assert_exit_code(2);
         assert!(refused.stderr.contains(said), "{flags:?}: {}", refused.stderr);
         assert!(!refused.stderr.contains("secret@"), "{}", refused.stderr);
     }
@@ -51,7 +52,8 @@ fn a_secret_that_could_verify_nothing_is_wrong_usage() {
     let file = folder.path().join("secret");
     std::fs::write(&file, "whsec_!!!\n").unwrap();
     let flags = ["--remote", "/hub", "--remote-notice-secret", file.to_str().unwrap()];
-    let refused = TestServer::setup("").absent().flag(&flags).refused().exits(2);
+    let refused =
+        TestServer::setup("").without_repository().flag(&flags).expect_start_failure().assert_exit_code(2);
     assert!(refused.stderr.contains("begins with whsec_ and does not go on in base64"), "{}", refused.stderr);
     assert!(!refused.stderr.contains("!!!"), "{}", refused.stderr);
 }
@@ -69,26 +71,27 @@ fn what_is_done_through_a_service_is_told_of_no_repository() {
         (&["import", "-", to], &["--repo=/settings", "--branch=main"]),
     ] {
         for flag in flags {
-            let refused = run_to_end(program(folder.path()).args(command).arg(flag)).exits(2);
+            let refused =
+                run_to_end(collectory_command(folder.path()).args(command).arg(flag)).assert_exit_code(2);
             let name = flag.split('=').next().unwrap();
             assert!(refused.stderr.contains(&format!("and {name} is for")), "{}", refused.stderr);
         }
-        let mut command_line = program(folder.path());
+        let mut command_line = collectory_command(folder.path());
         // `COLLECTORY_REPO` is ignored: the command still asks only the service.
         command_line.args(command).env("COLLECTORY_REPO", "/settings");
-        run_to_end(&mut command_line).exits(1);
+        run_to_end(&mut command_line).assert_exit_code(1);
     }
 }
 
 #[tokio::test]
 async fn without_remote_and_without_a_copy_it_is_not_ready_and_goes_on_trying() {
     let hub = Hub::with("small");
-    hub.goes_away();
-    let server = hub.setup().flag(&["--branch", "main"]).start_unchecked();
+    hub.make_unreachable();
+    let server = hub.setup().flag(&["--branch", "main"]).start_without_waiting();
     let answer = server.get("/readyz").await.is(503);
     assert!(answer.detail().contains("remote"), "{}", answer.detail());
-    hub.comes_back();
-    server.answers().await;
+    hub.make_reachable();
+    server.wait_until_ready().await;
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
 }
 
@@ -97,11 +100,11 @@ async fn a_remote_that_was_away_at_the_first_start_tells_its_branch_when_it_is_t
     let hub = Hub::with("small");
     hub.repo.git(&["branch", "live", "main"]);
     hub.repo.git(&["symbolic-ref", "HEAD", "refs/heads/live"]);
-    hub.goes_away();
-    let mut server = hub.polling(50).start_unchecked();
+    hub.make_unreachable();
+    let mut server = hub.polling(50).start_without_waiting();
     server.get("/readyz").await.is(503);
-    hub.comes_back();
-    server.answers().await;
+    hub.make_reachable();
+    server.wait_until_ready().await;
     let main = hub.repo.tip("main");
     for name in ["First", "Second"] {
         let revision = server.patch("posts", serde_json::json!({"name": name})).await.is(200);
@@ -115,15 +118,15 @@ async fn a_remote_that_was_away_at_the_first_start_tells_its_branch_when_it_is_t
 async fn a_remote_that_says_nothing_holds_up_no_listening() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("git://{}/hub.git", silent.local_addr().unwrap());
-    let setup = TestServer::setup("").absent().flag(&["--remote", &url, "--remote-insecure"]);
-    let server = setup.flag(&["--remote-timeout-ms", "600000"]).start_unchecked();
+    let setup = TestServer::setup("").without_repository().flag(&["--remote", &url, "--remote-insecure"]);
+    let server = setup.flag(&["--remote-timeout-ms", "600000"]).start_without_waiting();
     server.get("/readyz").await.is(503);
 }
 
 #[tokio::test]
 async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
     let hub = Hub::with("small");
-    let server = hub.polling(50).flag(&["--branch", "mian"]).start_unchecked();
+    let server = hub.polling(50).flag(&["--branch", "mian"]).start_without_waiting();
     let told = eventually("it is told", async || {
         let told = server.get("/readyz").await.is(503).json().to_string();
         told.contains("no branch `mian` but `main`").then_some(told)
@@ -133,7 +136,7 @@ async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
     server.create(&crate::support::document("new", serde_json::json!({}))).await.is(503);
     assert_eq!(hub.repo.tip("mian"), None);
     hub.repo.git(&["branch", "mian", "main"]);
-    server.answers().await;
+    server.wait_until_ready().await;
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
 }
 
@@ -153,7 +156,8 @@ async fn what_is_here_is_served_where_git_is_missing() {
     let told = link(&bare).await;
     assert_eq!(told["state"], "down");
     assert!(told["lastError"].as_str().unwrap().contains("2.36 or newer has to be installed"), "{told}");
-    let absent = hub.setup().environment("PATH", nothing.to_str().unwrap()).refused().exits(1);
+    let absent =
+        hub.setup().environment("PATH", nothing.to_str().unwrap()).expect_start_failure().assert_exit_code(1);
     assert!(absent.stderr.contains("2.36 or newer has to be installed"), "{}", absent.stderr);
 }
 

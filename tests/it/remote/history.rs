@@ -16,9 +16,10 @@ use tokio::task::JoinSet;
 
 use super::evidence::Evidence;
 use super::{Hub, link, over_git};
-use crate::linearizable::{Answered, Call, Caller, Line as Order, Saves, judge};
+use crate::linearizable::{BranchHistory as Order, Call, Caller, Outcome, Saves, judge};
 use crate::support::{
-    Heard, Line, Proxy, Repo, Stream, TestServer, chosen, eventually, git_command, git_daemon,
+    EventStream, Proxy, ProxyMode, Repo, StreamMessage, TestServer, env_or, eventually, git_command,
+    git_daemon,
 };
 
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -42,7 +43,7 @@ impl Instances {
     async fn start(hub: &Hub, port: u16, count: usize) -> Self {
         let (mut servers, mut proxies) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            let proxy = Proxy::before(port);
+            let proxy = Proxy::start(port);
             let setup = over_git(proxy.port, 100, 2_000).flag(&["--heartbeat-ms", "200"]);
             let setup = setup.flag(&["--log-level", "info,collectory::store::remote=debug"]);
             servers.push(setup.start().await);
@@ -75,18 +76,18 @@ impl Instances {
             }
             7..=9 => {
                 let lines = [
-                    Line::Refuse,
-                    Line::LoseAnswers,
-                    Line::CutAfter(200),
-                    Line::Delay(Duration::from_millis(5)),
-                    Line::Swallow,
+                    ProxyMode::Refuse,
+                    ProxyMode::LoseAnswers,
+                    ProxyMode::CutAfter(200),
+                    ProxyMode::Delay(Duration::from_millis(5)),
+                    ProxyMode::Swallow,
                 ];
                 let line = lines[dice.usize(..lines.len())];
                 self.proxies[at].set(line);
                 format!("the line of {at}: {line:?}")
             }
             _ => {
-                self.proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
+                self.proxies.iter().for_each(|proxy| proxy.set(ProxyMode::Pass));
                 "all lines pass".to_owned()
             }
         }
@@ -158,17 +159,17 @@ fn follow(
     seed: u64,
     last: &Mutex<Option<String>>,
     is_over: &AtomicBool,
-) -> Vec<Heard> {
+) -> Vec<StreamMessage> {
     let mut dice = fastrand::Rng::with_seed(seed);
-    let (mut all, mut id) = (Vec::<Heard>::new(), None::<String>);
+    let (mut all, mut id) = (Vec::<StreamMessage>::new(), None::<String>);
     loop {
         let address = {
             let addresses = addresses.lock().unwrap();
             addresses[dice.usize(..addresses.len())]
         };
-        let Some(mut stream) = Stream::try_open(address, "", id.as_deref()) else { continue };
+        let Some(mut stream) = EventStream::try_open(address, "", id.as_deref()) else { continue };
         for _ in 0..dice.usize(1..20) {
-            let Some(heard) = stream.next() else { break };
+            let Some(heard) = stream.next_message() else { break };
             if heard.id.is_some() {
                 id.clone_from(&heard.id);
             }
@@ -182,10 +183,10 @@ fn follow(
 }
 
 /// Returns the state that results from applying the events in order.
-fn folded(heard: &[Heard], order: &Order) -> BTreeMap<String, String> {
+fn folded(heard: &[StreamMessage], order: &Order) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut state = BTreeMap::new();
-    for Heard { event, data, .. } in heard {
+    for StreamMessage { event, data, .. } in heard {
         match event.as_str() {
             "head" => {}
             "reset" => state = order.states[order.places[data["revision"].as_str().unwrap()][0]].clone(),
@@ -216,7 +217,7 @@ fn known_ids(repos: &[&Repo]) -> HashSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote_has_had() {
-    let (seed, seconds) = (chosen("COLLECTORY_REMOTE_SEED", 1), chosen("COLLECTORY_REMOTE_SECONDS", 20));
+    let (seed, seconds) = (env_or("COLLECTORY_REMOTE_SEED", 1), env_or("COLLECTORY_REMOTE_SECONDS", 20));
     println!("COLLECTORY_REMOTE_SEED={seed}");
     let hub = Hub::noting_moves("empty");
     let start = hub.repo.head();
@@ -250,7 +251,7 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
         let what = instances.break_something(&mut dice, &hub, step).await;
         evidence.note(what);
     }
-    instances.proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
+    instances.proxies.iter().for_each(|proxy| proxy.set(ProxyMode::Pass));
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
     evidence.note(person(&hub, step + 1, Push::OnTop));
     let repos: Vec<&Repo> = instances.servers.iter().map(TestServer::repo).chain([&hub.repo]).collect();
@@ -268,7 +269,7 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
     let order = Order::of_moves(&hub.repo, &start);
     judge(&calls, &order, &Saves::default());
     let (known, done): (_, Vec<&Call>) =
-        (known_ids(&repos), calls.iter().filter(|call| matches!(call.answered, Answered::Done(_))).collect());
+        (known_ids(&repos), calls.iter().filter(|call| matches!(call.answered, Outcome::Done(_))).collect());
     let gone: Vec<_> =
         done.iter().filter(|call| order.by_id.contains_key(&call.id) && !known.contains(&call.id)).collect();
     assert!(gone.is_empty(), "acknowledged, and neither on the remote nor kept: {gone:?}");

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Hub, create, tells_of};
-use crate::support::{Repo, TestServer, copy_folder, eventually, program, run_to_end};
+use super::{Hub, create, wait_for_problem_about};
+use crate::support::{Repo, TestServer, collectory_command, copy_folder, eventually, run_to_end};
 
 /// Every hook that git knows (githooks(5)).
 const HOOKS: [&str; 24] = [
@@ -129,33 +129,33 @@ impl Trap {
 async fn takes_part(server: &mut TestServer, hub: &Hub) {
     let head = create(server, "new").await;
     eventually("it is pushed", async || (hub.head().as_ref() == Some(&head)).then_some(())).await;
-    let head = hub.somebody_writes("posts", "Foreign");
-    server.serves(&head).await;
-    hub.goes_away();
+    let head = hub.push_collection("posts", "Foreign");
+    server.wait_for_revision(&head).await;
+    hub.make_unreachable();
     let mine = server.patch("pages", json!({"name": "Mine"})).await.status();
     server.stop();
-    hub.comes_back();
-    hub.somebody_writes("posts", "Theirs");
+    hub.make_reachable();
+    hub.push_collection("posts", "Theirs");
     server.start_again().await;
-    server.shows("posts", "name", "Theirs").await;
+    server.wait_for_attribute("posts", "name", "Theirs").await;
     if mine == 200 {
-        server.shows("pages", "name", "Mine").await;
+        server.wait_for_attribute("pages", "name", "Mine").await;
         eventually("the merge is pushed", async || (server.repo().tip("main") == hub.head()).then_some(()))
             .await;
     }
     let before = hub.head().unwrap();
-    let gone = hub.somebody_writes("posts", "Gone");
-    server.serves(&gone).await;
-    hub.moves_to(&before);
-    server.serves(&before).await;
-    tells_of(server, &gone).await;
+    let gone = hub.push_collection("posts", "Gone");
+    server.wait_for_revision(&gone).await;
+    hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
+    wait_for_problem_about(server, &gone).await;
     server.request("POST", "/remote/restore").send().await.is(200);
-    server.shows("posts", "name", "Gone").await;
+    server.wait_for_attribute("posts", "name", "Gone").await;
 }
 
 async fn nothing_runs(ack: &str, work_tree: bool) {
     let hub = Hub::with("small");
-    hub.somebody_pushes(|person| {
+    hub.push_change(|person| {
         person.write(".gitattributes", "*.txt text\n");
         person.write("notes.txt", "notes\n");
         person.write(".gitmodules", "[submodule \"x\"]\npath = x\nurl = /nowhere\n");
@@ -167,7 +167,7 @@ async fn nothing_runs(ack: &str, work_tree: bool) {
         setup = setup.flag(&["--work-tree"]);
     }
     let mut server = setup.start().await;
-    server.serves(&hub.head().unwrap()).await;
+    server.wait_for_revision(&hub.head().unwrap()).await;
     server.stop();
     let git = server.repo().git_folder();
     let (config, theirs) =
@@ -189,7 +189,8 @@ async fn nothing_runs(ack: &str, work_tree: bool) {
     let folder = server.folder().to_path_buf();
     for words in [&["doctor"][..], &["backup", "copy.bundle"], &["check"], &["log"], &["verify"], &["export"]]
     {
-        let done = run_to_end(program(&folder).args(words).arg("--repo").arg(server.repo().path()));
+        let done =
+            run_to_end(collectory_command(&folder).args(words).arg("--repo").arg(server.repo().path()));
         assert!(matches!(done.status.code(), Some(0 | 1)), "{words:?}: {done:#?}");
     }
     // Git itself would run all of this, so it is removed before the final checks.

@@ -6,9 +6,11 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{Hub, State, create, folded, is_in_state, link, rewound, state};
+use super::{Hub, State, create, folded, link, rewound, state, wait_for_remote_state};
 use crate::operating::samples;
-use crate::support::{Good, Heard, Repo, Setup, Signal, Stream, TestServer, document, eventually, media};
+use crate::support::{
+    CheckedAnswer, EventStream, Repo, Setup, Signal, StreamMessage, TestServer, document, eventually, media,
+};
 
 impl Hub {
     /// An instance that acknowledges a write before the remote has it.
@@ -44,17 +46,17 @@ async fn a_write_is_answered_while_the_remote_is_away_and_pushed_when_it_is_back
     let hub = Hub::with("small");
     let server = hub.local().start().await;
     let head = hub.head();
-    hub.goes_away();
+    hub.make_unreachable();
     let first = server.patch("posts", json!({"name": "Mine"})).await.is(200);
     let second = server.patch("pages", json!({"name": "Mine"})).await.is(200);
     assert_eq!(
         (first.header("collectory-ahead"), second.header("collectory-ahead")),
         ("1".into(), "2".into())
     );
-    let told = is_in_state(&server, "down").await;
+    let told = wait_for_remote_state(&server, "down").await;
     assert_eq!((&told["ack"], &told["ahead"]), (&json!("local"), &json!(2)));
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Mine");
-    hub.comes_back();
+    hub.make_reachable();
     assert_eq!(hub.head(), head);
     let pushed = is_pushed(&hub, &server).await;
     assert_eq!(pushed, second.header("collectory-revision"), "the commits keep their ids");
@@ -65,15 +67,15 @@ async fn a_write_is_answered_while_the_remote_is_away_and_pushed_when_it_is_back
 async fn what_waits_is_told_after_a_restart_in_the_other_mode_too() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.rename("posts", "Mine").await;
     server.rename("pages", "Mine").await;
     server.stop();
-    server.reflag("--remote-ack", "pushed");
+    server.set_flag("--remote-ack", "pushed");
     server.start_again().await;
-    let told = is_in_state(&server, "down").await;
+    let told = wait_for_remote_state(&server, "down").await;
     assert_eq!((&told["ack"], &told["ahead"]), (&json!("pushed"), &json!(2)));
-    hub.comes_back();
+    hub.make_reachable();
     is_pushed(&hub, &server).await;
 }
 
@@ -81,10 +83,10 @@ async fn what_waits_is_told_after_a_restart_in_the_other_mode_too() {
 async fn what_was_not_pushed_when_the_service_was_killed_is_pushed_by_the_next() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     let mine = server.rename("posts", "Mine").await;
     server.kill();
-    hub.comes_back();
+    hub.make_reachable();
     server.start_again().await;
     assert_eq!(is_pushed(&hub, &server).await, mine);
 }
@@ -100,9 +102,9 @@ async fn a_push_under_way_when_the_service_stops_is_waited_for() {
     // Opening blocks until the hook opens the other end.
     let mut gate = fs::OpenOptions::new().write(true).open(gate).unwrap();
     server.signal(Signal::TERM);
-    server.logs("shutting down").await;
+    server.wait_for_log("shutting down").await;
     gate.write_all(b"go\n").unwrap();
-    server.ends(0);
+    server.wait_for_exit(0);
     assert_eq!(hub.head(), Some(mine));
 }
 
@@ -131,18 +133,18 @@ async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     let mine = server.rename("posts", "Mine").await;
     server.stop();
     // The other instance must notice the outage before the remote is back.
-    is_in_state(&other, "down").await;
-    hub.comes_back();
-    is_in_state(&other, "up").await;
+    wait_for_remote_state(&other, "down").await;
+    hub.make_reachable();
+    wait_for_remote_state(&other, "up").await;
     let theirs = other.patch("posts", json!({"x-theirs": 1})).await.is(200).header("collectory-revision");
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
     assert_eq!(hub.parents(), format!("{theirs} {mine}"));
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
     for server in [&server, &other] {
         let served = server.read("posts").await.is(200).attributes();
         assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
@@ -156,12 +158,12 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).flag(&["--admin-listen", "127.0.0.1:0"]).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.patch("posts", json!({"name": "Mine", "x-mine": 1})).await.is(200);
     let mine = server.rename("pages", "Mine").await;
     server.stop();
-    hub.comes_back();
-    let theirs = hub.somebody_writes("posts", "Theirs");
+    hub.make_reachable();
+    let theirs = hub.push_collection("posts", "Theirs");
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
     assert_eq!(hub.parents(), format!("{theirs} {mine}"));
@@ -170,12 +172,12 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     let served = server.read("posts").await.is(200).attributes();
     assert_eq!((&served["name"], &served["x-mine"]), (&json!("Theirs"), &json!(1)));
     assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Mine");
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
     for server in [&server, &other] {
         let told = names(server, "posts").await;
         assert_eq!(told[..3], ["merge Theirs", "api Mine", "git Theirs"], "{told:?}");
         assert_eq!(names(server, "pages").await[0], "api Mine");
-        let problem = server.problem("conflict:posts/name").await;
+        let problem = server.wait_for_problem("conflict:posts/name").await;
         assert_eq!(problem["attributes"]["revision"], head);
         let message = problem["attributes"]["message"].as_str().unwrap();
         assert!(message.ends_with("settle this, and then the one that stays if that is right."), "{message}");
@@ -187,13 +189,13 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     }
     assert_eq!(samples(&other).await["collectory_problems"], 1.0);
     server.restart().await;
-    server.problem("conflict:posts/name").await;
+    server.wait_for_problem("conflict:posts/name").await;
     for name in ["Another", "Theirs"] {
         other.patch("posts", json!({"name": name})).await.is(200);
-        server.shows("posts", "name", name).await;
+        server.wait_for_attribute("posts", "name", name).await;
     }
     for server in [&server, &other] {
-        server.no_problem().await;
+        server.wait_for_no_problem().await;
     }
 }
 
@@ -203,16 +205,16 @@ async fn what_both_changed_stays_told_where_the_collections_stand_at_the_root() 
     let mut server = hub.local().flag(&["--path", "."]).start().await;
     create(&server, "posts").await;
     is_pushed(&hub, &server).await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.rename("posts", "Mine").await;
     server.stop();
-    hub.comes_back();
-    hub.somebody_pushes(|person| person.write("posts.yaml", "type: document\nname: Theirs\n"));
+    hub.make_reachable();
+    hub.push_change(|person| person.write("posts.yaml", "type: document\nname: Theirs\n"));
     server.start_again().await;
     is_pushed(&hub, &server).await;
-    server.problem("conflict:posts/name").await;
-    hub.somebody_pushes(|person| person.write("posts.yaml", "type: [\n"));
-    server.problem("posts.yaml").await;
+    server.wait_for_problem("conflict:posts/name").await;
+    hub.push_change(|person| person.write("posts.yaml", "type: [\n"));
+    server.wait_for_problem("posts.yaml").await;
 }
 
 #[tokio::test]
@@ -220,43 +222,43 @@ async fn what_both_changed_is_settled_by_another_value_and_the_one_that_stays_ho
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.patch("posts", json!({"name": "Mine"})).await.is(200);
     server.stop();
-    hub.comes_back();
-    let theirs = hub.somebody_writes("posts", "Theirs");
+    hub.make_reachable();
+    let theirs = hub.push_collection("posts", "Theirs");
     server.start_again().await;
     is_pushed(&hub, &server).await;
     for server in [&server, &other] {
-        server.problem("conflict:posts/name").await;
+        server.wait_for_problem("conflict:posts/name").await;
     }
     // A write that changes nothing leaves nothing that other instances could see.
     server.patch("posts", json!({"name": "Theirs"})).await.is(200);
-    server.problem("conflict:posts/name").await;
-    let settled = hub.somebody_pushes(|person| {
+    server.wait_for_problem("conflict:posts/name").await;
+    let settled = hub.push_change(|person| {
         person.write("collections/posts.yaml", "type: document\nname: Another\n");
         person.commit("Another");
         person.git(&["checkout", "--quiet", &theirs, "--", "collections/posts.yaml"]);
     });
     for server in [&server, &other] {
-        server.serves(&settled).await;
+        server.wait_for_revision(&settled).await;
         assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Theirs");
-        server.no_problem().await;
+        server.wait_for_no_problem().await;
     }
     server.restart().await;
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
 }
 
 #[tokio::test]
 async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_settle_it() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.create(&document("kind", json!({}))).await.is(201);
     server.create(&document("Case", json!({}))).await.is(201);
     server.stop();
-    hub.comes_back();
-    hub.somebody_pushes(|person| {
+    hub.make_reachable();
+    hub.push_change(|person| {
         person.write("collections/kind.yaml", "type: media\n");
         person.write("collections/case.yaml", "type: document\n");
     });
@@ -265,7 +267,7 @@ async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_s
     let open = ["conflict:kind/type", "conflict:collections/Case.yaml"];
     for _ in 0..2 {
         for id in open {
-            server.problem(id).await;
+            server.wait_for_problem(id).await;
         }
         server.restart().await;
     }
@@ -281,15 +283,15 @@ async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_s
 #[tokio::test]
 async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_under_that_name() {
     let hub = Hub::with("small");
-    hub.somebody_writes("moved", "Old");
+    hub.push_collection("moved", "Old");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.create(&document("both", json!({"name": "Mine", "directory": "x"}))).await.is(201);
     server.patch("moved", json!({"directory": "mine"})).await.is(200);
     server.stop();
-    hub.comes_back();
-    hub.somebody_pushes(|person| {
+    hub.make_reachable();
+    hub.push_change(|person| {
         person.write("collections/both.yml", "type: document\nname: Theirs\nrecursive: true\n");
         person.git(&["mv", "collections/moved.yaml", "collections/moved.yml"]);
         person.write("collections/moved.yml", "type: document\nname: Theirs\n");
@@ -303,7 +305,7 @@ async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_
     let message = hub.repo.git(&["log", "-1", "--format=%B", "main"]);
     let told: Vec<&str> = message.lines().filter(|it| it.starts_with("Collectory-Conflict")).collect();
     assert_eq!(told, ["Collectory-Conflict: both name"]);
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
     for server in [&server, &other] {
         let both = server.read("both").await.is(200).attributes();
         assert_eq!(
@@ -321,17 +323,17 @@ async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_whereve
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.patch("posts", json!({"name": "Ours"})).await.is(200);
     server.stop();
-    hub.comes_back();
-    let broken = hub.somebody_writes("posts", "[broken");
+    hub.make_reachable();
+    let broken = hub.push_collection("posts", "[broken");
     // The other instance has read the broken file before the merge.
-    other.serves(&broken).await;
+    other.wait_for_revision(&broken).await;
     assert_ne!(other.read("posts").await.is(200).attributes()["name"], "Ours");
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
     let fresh = hub.instance().await;
     for _ in 0..2 {
         for server in [&server, &other, &fresh] {
@@ -341,8 +343,8 @@ async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_whereve
         }
         server.restart().await;
     }
-    let later = hub.somebody_writes("other", "Other");
-    other.serves(&later).await;
+    let later = hub.push_collection("other", "Other");
+    other.wait_for_revision(&later).await;
     assert_eq!(other.read("posts").await.is(200).attributes()["name"], "Ours");
 }
 
@@ -350,14 +352,14 @@ async fn a_file_that_the_remote_broke_is_served_as_it_was_last_good_here_whereve
 async fn so_much_may_wait_to_be_pushed_and_no_more() {
     let hub = Hub::with("small");
     let server = hub.local().flag(&["--ahead-commits-max", "2"]).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     for name in ["1", "2"] {
         server.patch("posts", json!({"name": name})).await.is(200);
     }
     let refused = server.patch("posts", json!({"name": "3"})).await.is(503);
     let detail = refused.json()["errors"][0]["detail"].to_string();
     assert!(detail.contains("--ahead-commits-max is 2"), "{detail}");
-    hub.comes_back();
+    hub.make_reachable();
     is_pushed(&hub, &server).await;
     server.patch("posts", json!({"name": "3"})).await.is(200);
 }
@@ -366,7 +368,7 @@ async fn so_much_may_wait_to_be_pushed_and_no_more() {
 async fn what_waited_to_be_pushed_still_counts_after_a_restart_without_the_remote() {
     let hub = Hub::with("small");
     let mut server = hub.local().flag(&["--ahead-commits-max", "2"]).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     for name in ["1", "2"] {
         server.patch("posts", json!({"name": name})).await.is(200);
     }
@@ -374,7 +376,7 @@ async fn what_waited_to_be_pushed_still_counts_after_a_restart_without_the_remot
     assert_eq!(link(&server).await["ahead"], 2);
     assert_eq!(server.read("posts").await.is(200).header("collectory-ahead"), "2");
     server.patch("posts", json!({"name": "3"})).await.is(503);
-    hub.comes_back();
+    hub.make_reachable();
     is_pushed(&hub, &server).await;
 }
 
@@ -391,7 +393,7 @@ async fn the_first_commits_of_two_instances_over_an_empty_remote_are_merged() {
 }
 
 /// Requests a new collection with an idempotency key.
-async fn ask(server: &TestServer) -> Good {
+async fn ask(server: &TestServer) -> CheckedAnswer {
     let body = document("new", json!({"name": "New"}));
     let asked = server.request("POST", "/collections").header("Idempotency-Key", "once").document(&body);
     asked.send().await.is(201)
@@ -402,14 +404,14 @@ async fn a_request_under_a_name_is_known_when_its_commit_came_in_by_a_merge() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     let first = ask(&server).await;
     server.stop();
-    hub.comes_back();
-    hub.somebody_writes("posts", "Theirs");
+    hub.make_reachable();
+    hub.push_collection("posts", "Theirs");
     server.start_again().await;
     let head = is_pushed(&hub, &server).await;
-    other.serves(&head).await;
+    other.wait_for_revision(&head).await;
     for server in [&server, &other] {
         let again = ask(server).await;
         assert_eq!(again.header("collectory-revision"), first.header("collectory-revision"));
@@ -421,20 +423,21 @@ async fn a_reader_of_the_stream_goes_on_over_a_merge_from_either_side() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
     let other = hub.polling(100).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     let mine = server.rename("posts", "Mine").await;
     server.stop();
-    hub.comes_back();
-    let theirs = hub.somebody_writes("posts", "Theirs");
-    let more = hub.somebody_writes("pages", "Theirs");
+    hub.make_reachable();
+    let theirs = hub.push_collection("posts", "Theirs");
+    let more = hub.push_collection("pages", "Theirs");
     server.start_again().await;
     let merge = is_pushed(&hub, &server).await;
-    other.serves(&merge).await;
+    other.wait_for_revision(&merge).await;
     for server in [&server, &other] {
         let heard = |from: &str, count: usize| -> Vec<String> {
-            let mut stream = Stream::open(server.address(), "", Some(from));
-            let revision = |heard: Heard| heard.data["attributes"]["revision"].as_str().unwrap().to_owned();
-            (0..count).map(|_| revision(stream.event())).collect()
+            let mut stream = EventStream::open(server.address(), "", Some(from));
+            let revision =
+                |heard: StreamMessage| heard.data["attributes"]["revision"].as_str().unwrap().to_owned();
+            (0..count).map(|_| revision(stream.next_event())).collect()
         };
         assert_eq!(heard(&mine, 3), [theirs.clone(), more.clone(), merge.clone()]);
         assert_eq!(heard(&theirs, 3), [more.clone(), mine.clone(), merge.clone()]);
@@ -460,9 +463,9 @@ impl Apart {
         let (server, other) = (hub.local().start().await, hub.polling(100).start().await);
         create(&other, "gone").await;
         let before = create(&other, "kept").await;
-        server.serves(&before).await;
+        server.wait_for_revision(&before).await;
         let known = vec![(before, state(&other).await)];
-        hub.goes_away();
+        hub.make_unreachable();
         Self { hub, server, other, known }
     }
 
@@ -470,9 +473,9 @@ impl Apart {
     async fn alone(&mut self) {
         self.known.push((self.server.repo().head(), state(&self.server).await));
         self.server.stop();
-        is_in_state(&self.other, "down").await;
-        self.hub.comes_back();
-        is_in_state(&self.other, "up").await;
+        wait_for_remote_state(&self.other, "down").await;
+        self.hub.make_reachable();
+        wait_for_remote_state(&self.other, "up").await;
     }
 
     /// Ends the other instance's writes and merges. Returns the merge, and the events of the merge and after it that
@@ -481,22 +484,23 @@ impl Apart {
         self.known.push((self.other.repo().head(), state(&self.other).await));
         self.server.start_again().await;
         let merge = is_pushed(&self.hub, &self.server).await;
-        self.other.serves(&merge).await;
+        self.other.wait_for_revision(&merge).await;
         let last = self.other.patch("posts", json!({"x-last": 1})).await.is(200);
         let last = last.header("collectory-revision");
-        self.server.serves(&last).await;
+        self.server.wait_for_revision(&last).await;
         let mut told: Option<Vec<(String, String)>> = None;
         for server in [&self.server, &self.other] {
             for (from, begun) in &self.known {
-                let mut stream = Stream::open(server.address(), "", Some(from));
+                let mut stream = EventStream::open(server.address(), "", Some(from));
                 let mut heard = Vec::new();
-                while heard.last().is_none_or(|it: &Heard| it.data["attributes"]["revision"] != *last) {
-                    heard.push(stream.event());
+                while heard.last().is_none_or(|it: &StreamMessage| it.data["attributes"]["revision"] != *last)
+                {
+                    heard.push(stream.next_event());
                 }
                 let events = heard.iter().map(|heard| &heard.data["attributes"]);
                 assert_eq!(folded(begun.clone(), events), state(server).await, "from {from}: {heard:?}");
                 let of_merge = heard.iter().filter(|it| it.data["attributes"]["revision"] == *merge);
-                let named = |it: &Heard| {
+                let named = |it: &StreamMessage| {
                     let key = it.data["attributes"]["collection"].as_str().unwrap();
                     (it.data["id"].to_string(), format!("{} {key}", it.event))
                 };
@@ -549,7 +553,7 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
     let message = apart.hub.repo.git(&["log", "-1", "--format=%B", &merge]);
     assert!(message.contains("Collectory-Conflict: posts name"), "{message}");
     for server in [&apart.server, &apart.other] {
-        server.problem("conflict:posts/name").await;
+        server.wait_for_problem("conflict:posts/name").await;
         let blame = server.get("/collections/posts/blame").await.is(200).json().to_string();
         assert!(blame.contains(&merge), "{blame}");
     }
@@ -563,10 +567,10 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
 }
 
 /// Pushes a person's change to the repository of an instance.
-fn somebody_pushes_here(hub: &Hub, server: &TestServer, change: impl FnOnce(&Repo)) -> String {
+fn push_change_here(hub: &Hub, server: &TestServer, change: impl FnOnce(&Repo)) -> String {
     let here = Repo::at(hub.folder.path().join("here"));
     server.repo().git(&["clone", "--quiet", ".", here.path().to_str().unwrap()]);
-    here.introduce();
+    here.configure_user();
     change(&here);
     let commit = here.commit("Here");
     here.git(&["push", "--quiet", "origin", "HEAD"]);
@@ -584,45 +588,44 @@ async fn files_that_are_no_collections_are_merged_as_git_merges_them() {
             person.write("both.txt", &both);
         }
     };
-    let before = hub.somebody_pushes(both("a", "z", "a"));
+    let before = hub.push_change(both("a", "z", "a"));
     let mut server = hub.local().start().await;
-    server.serves(&before).await;
+    server.wait_for_revision(&before).await;
     server.stop();
-    let mine = somebody_pushes_here(&hub, &server, both("mine", "z", "mine"));
-    hub.somebody_pushes(both("a", "theirs", "theirs"));
+    let mine = push_change_here(&hub, &server, both("mine", "z", "mine"));
+    hub.push_change(both("a", "theirs", "theirs"));
     server.start_again().await;
     let merge = is_pushed(&hub, &server).await;
     assert_eq!(hub.repo.git(&["rev-parse", &format!("{merge}^2")]), mine);
     assert_eq!(hub.repo.git(&["show", "main:notes.txt"]), lines("mine", "theirs").trim());
     assert_eq!(hub.repo.git(&["show", "main:both.txt"]), "theirs");
-    server.problem("conflict:both.txt").await;
+    server.wait_for_problem("conflict:both.txt").await;
 }
 
 #[tokio::test]
 async fn a_folder_on_one_side_where_the_other_has_a_collection_takes_nothing_away_without_a_word() {
     let hub = Hub::with("small");
     let mut server = hub.local().start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     server.create(&document("shadow", json!({"name": "Mine"}))).await.is(201);
     server.stop();
-    hub.comes_back();
-    hub.somebody_pushes(|person| person.write("collections/shadow.yaml/x.txt", "keep me"));
+    hub.make_reachable();
+    hub.push_change(|person| person.write("collections/shadow.yaml/x.txt", "keep me"));
     server.start_again().await;
     is_pushed(&hub, &server).await;
     assert_eq!(hub.repo.git(&["show", "main:collections/shadow.yaml/x.txt"]), "keep me");
-    server.problem("conflict:collections/shadow.yaml").await;
+    server.wait_for_problem("conflict:collections/shadow.yaml").await;
     for path in ["/collections/shadow", "/collections/shadow?asOf=HEAD"] {
         assert_eq!(server.get(path).await.is(200).attributes()["name"], "Mine", "its last good version");
     }
     server.stop();
-    let mine =
-        somebody_pushes_here(&hub, &server, |here| here.write("collections/turned.yaml/x.txt", "mine"));
-    hub.somebody_writes("turned", "Theirs");
+    let mine = push_change_here(&hub, &server, |here| here.write("collections/turned.yaml/x.txt", "mine"));
+    hub.push_collection("turned", "Theirs");
     server.start_again().await;
     let merge = is_pushed(&hub, &server).await;
     assert_eq!(hub.repo.git(&["rev-parse", &format!("{merge}^2")]), mine);
     assert_eq!(server.read("turned").await.is(200).attributes()["name"], "Theirs");
-    server.problem("conflict:collections/turned.yaml/x.txt").await;
+    server.wait_for_problem("conflict:collections/turned.yaml/x.txt").await;
 }
 
 /// Returns the subjects of the commits on the remote, newest first.
@@ -642,12 +645,12 @@ async fn accepting_a_remote_that_was_not_rewritten_takes_no_acknowledged_write_b
     let server = hub.local().start().await;
     hub.hook("pre-receive", "echo closed; exit 1");
     let mine = server.rename("posts", "Mine").await;
-    is_in_state(&server, "refused").await;
+    wait_for_remote_state(&server, "refused").await;
     let told = server.request("POST", "/remote/accept").send().await.is(200);
     assert_eq!(told.json()["meta"]["revision"], mine);
     assert_eq!(told.header("collectory-ahead"), "1");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Mine");
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
     hub.no_hook("pre-receive");
     assert_eq!(is_pushed(&hub, &server).await, mine, "it is pushed, with its id");
 }
@@ -658,12 +661,12 @@ async fn what_waits_to_be_pushed_stays_when_what_a_rewritten_remote_has_lost_is_
     let (server, gone) = rewound(&hub, &["--remote-ack", "local"]).await;
     takes_merges_only(&hub);
     let mine = server.rename("pages", "Mine").await;
-    is_in_state(&server, "refused").await;
+    wait_for_remote_state(&server, "refused").await;
     server.request("POST", "/remote/restore").send().await.is(200);
     is_pushed(&hub, &server).await;
     let history = hub.repo.git(&["rev-list", "main"]);
     assert!(history.contains(&gone) && history.contains(&mine), "{}", subjects(&hub));
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
     assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Mine");
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Hub, State, create, folded, link, over_git, state};
-use crate::support::{Line, Proxy, TestServer, chosen, eventually, git_command, git_daemon};
+use crate::support::{Proxy, ProxyMode, TestServer, env_or, eventually, git_command, git_daemon};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
 #[tokio::test]
 async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree() {
-    let (seed, steps) = (chosen("COLLECTORY_REMOTE_SEED", 1), chosen("COLLECTORY_REMOTE_STEPS", 60));
+    let (seed, steps) = (env_or("COLLECTORY_REMOTE_SEED", 1), env_or("COLLECTORY_REMOTE_STEPS", 60));
     let mut dice = fastrand::Rng::with_seed(seed);
     let hub = Hub::with("small");
     let daemon = git_daemon(hub.folder.path());
-    let proxies = [0; 3].map(|_| Proxy::before(daemon.1));
+    let proxies = [0; 3].map(|_| Proxy::start(daemon.1));
     let mut servers = Vec::new();
     for (proxy, ack) in proxies.iter().zip(["pushed", "local", "local"]) {
         servers.push(over_git(proxy.port, 100, 2_000).flag(&["--remote-ack", ack]).start().await);
@@ -33,14 +33,14 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
             0 => person_writes(&hub, KEYS[dice.usize(..4)], step),
             1 | 2 => {
                 let lines = [
-                    Line::Refuse,
-                    Line::LoseAnswers,
-                    Line::CutAfter(200),
-                    Line::Delay(Duration::from_millis(5)),
+                    ProxyMode::Refuse,
+                    ProxyMode::LoseAnswers,
+                    ProxyMode::CutAfter(200),
+                    ProxyMode::Delay(Duration::from_millis(5)),
                 ];
                 proxies[at].set(lines[dice.usize(..4)]);
             }
-            3 | 4 => proxies[at].set(Line::Pass),
+            3 | 4 => proxies[at].set(ProxyMode::Pass),
             _ => {
                 let attribute = ["name", "x-one", "x-two"][dice.usize(..3)];
                 let answer =
@@ -54,7 +54,7 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
             }
         }
     }
-    proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
+    proxies.iter().for_each(|proxy| proxy.set(ProxyMode::Pass));
     eventually(&format!("seed {seed}: all are at the same commit"), async || {
         let mut is_same = true;
         for server in &servers {

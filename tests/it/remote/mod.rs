@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Auth, Repo, Setup, TestServer, document, eventually, eventually_is};
+use crate::support::{Auth, Repo, Setup, TestServer, document, eventually, eventually_status};
 
 /// A remote that is a folder, and a person who works with it in a clone.
 struct Hub {
@@ -73,7 +73,7 @@ impl Hub {
 
     /// An instance that polls the remote at this interval.
     fn polling(&self, poll_ms: u64) -> Setup {
-        let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+        let setup = TestServer::setup("").without_repository().auth(Auth::AllowAll);
         setup.flag(&["--remote", &self.url(), "--remote-poll-ms", &poll_ms.to_string()])
     }
 
@@ -86,13 +86,13 @@ impl Hub {
         let path = self.folder.path().join("person");
         if !path.exists() {
             self.repo.git(&["clone", "--quiet", &self.url(), path.to_str().unwrap()]);
-            Repo::at(&path).introduce();
+            Repo::at(&path).configure_user();
         }
         Repo::at(path)
     }
 
     /// Changes the person's clone, commits everything and pushes it. Returns the commit.
-    fn somebody_pushes(&self, change: impl FnOnce(&Repo)) -> String {
+    fn push_change(&self, change: impl FnOnce(&Repo)) -> String {
         let person = self.person();
         person.git(&["pull", "--quiet"]);
         change(&person);
@@ -101,10 +101,10 @@ impl Hub {
         commit
     }
 
-    /// Like [`somebody_pushes`](Self::somebody_pushes), for one collection file.
-    fn somebody_writes(&self, key: &str, name: &str) -> String {
+    /// Like [`push_change`](Self::push_change), for one collection file.
+    fn push_collection(&self, key: &str, name: &str) -> String {
         let text = format!("type: document\nname: {name}\n");
-        self.somebody_pushes(|person| person.write(&format!("collections/{key}.yaml"), &text))
+        self.push_change(|person| person.write(&format!("collections/{key}.yaml"), &text))
     }
 
     fn head(&self) -> Option<String> {
@@ -117,7 +117,7 @@ impl Hub {
     }
 
     /// Moves the branch, forward or back.
-    fn moves_to(&self, head: &str) {
+    fn move_branch(&self, head: &str) {
         self.repo.git(&["update-ref", "refs/heads/main", head]);
     }
 
@@ -142,11 +142,11 @@ impl Hub {
         self.folder.path().join("away")
     }
 
-    fn goes_away(&self) {
+    fn make_unreachable(&self) {
         fs::rename(self.repo.path(), self.away()).unwrap();
     }
 
-    fn comes_back(&self) {
+    fn make_reachable(&self) {
         fs::rename(self.away(), self.repo.path()).unwrap();
     }
 }
@@ -162,7 +162,7 @@ impl Drop for Hub {
 /// An instance that reaches the remote through the git protocol, at a port of this machine.
 fn over_git(port: u16, poll_ms: u64, timeout_ms: u64) -> Setup {
     let url = format!("git://127.0.0.1:{port}/hub.git");
-    let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+    let setup = TestServer::setup("").without_repository().auth(Auth::AllowAll);
     let setup = setup.flag(&["--remote", &url, "--remote-insecure"]);
     let setup = setup.flag(&["--remote-poll-ms", &poll_ms.to_string()]);
     setup.flag(&["--remote-timeout-ms", &timeout_ms.to_string()])
@@ -174,9 +174,9 @@ async fn rewound(hub: &Hub, flags: &[&str]) -> (TestServer, String) {
     let before = hub.head().unwrap();
     let gone = server.rename("posts", "Gone").await;
     eventually("it is pushed", async || (hub.head().as_ref() == Some(&gone)).then_some(())).await;
-    hub.moves_to(&before);
-    server.serves(&before).await;
-    tells_of(&server, &gone).await;
+    hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
+    wait_for_problem_about(&server, &gone).await;
     (server, gone)
 }
 
@@ -185,8 +185,8 @@ async fn stopped(hub: &Hub) -> (TestServer, String, String) {
     let server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
     let before = hub.head().unwrap();
     let stays = server.rename("posts", "Stays").await;
-    hub.moves_to(&before);
-    is_in_state(&server, "stopped").await;
+    hub.move_branch(&before);
+    wait_for_remote_state(&server, "stopped").await;
     (server, before, stays)
 }
 
@@ -196,7 +196,7 @@ fn kept(server: &TestServer) -> String {
 }
 
 /// Waits until a problem mentions `what`.
-async fn tells_of(server: &TestServer, what: &str) {
+async fn wait_for_problem_about(server: &TestServer, what: &str) {
     eventually("it is told", async || {
         server.get("/problems").await.is(200).json().to_string().contains(what).then_some(())
     })
@@ -204,9 +204,9 @@ async fn tells_of(server: &TestServer, what: &str) {
 }
 
 /// Waits until a write succeeds again.
-async fn goes_on(server: &TestServer) {
+async fn wait_for_write(server: &TestServer) {
     let write = async || server.patch("pages", json!({"name": "After"})).await;
-    eventually_is("writes go on", 200, write).await;
+    eventually_status("writes go on", 200, write).await;
 }
 
 /// Returns what `/readyz` reports about the remote.
@@ -215,7 +215,7 @@ async fn link(server: &TestServer) -> Value {
 }
 
 /// Waits until the remote is in a state.
-async fn is_in_state(server: &TestServer, state: &str) -> Value {
+async fn wait_for_remote_state(server: &TestServer, state: &str) -> Value {
     eventually(&format!("the remote is {state}"), async || {
         let link = link(server).await;
         (link["state"] == state).then_some(link)

@@ -13,7 +13,7 @@ fn paced(setup: Setup) -> Setup {
 
 /// Waits until a write is held back.
 async fn a_write_is_held(server: &TestServer) {
-    server.logs("writes wait until the branch may go on").await;
+    server.wait_for_log("writes wait until the branch may go on").await;
 }
 
 #[tokio::test]
@@ -24,9 +24,9 @@ async fn a_write_that_waits_for_its_turn_holds_up_nothing_else() {
     let mine = server.patch("posts", json!({"name": "Mine"}));
     let meanwhile = async {
         a_write_is_held(&server).await;
-        server.repo().save("collections/saved.yaml", "type: document\nname: Saved\n");
-        server.shows("saved", "name", "Saved").await;
-        let head = hub.somebody_writes("pages", "Foreign");
+        server.repo().write_by_rename("collections/saved.yaml", "type: document\nname: Saved\n");
+        server.wait_for_attribute("saved", "name", "Saved").await;
+        let head = hub.push_collection("pages", "Foreign");
         let read = server.request("GET", "/collections/pages").header("Collectory-Min-Revision", "latest");
         assert_eq!(read.send().await.is(200).header("collectory-revision"), head);
         server.patch("pages", json!({"name": "Foreign"})).await.is(200);
@@ -34,20 +34,20 @@ async fn a_write_that_waits_for_its_turn_holds_up_nothing_else() {
         assert_eq!(hub.head(), Some(head), "nothing was pushed");
         assert_eq!(link(&server).await["state"], "up");
         server.repo().remove("collections/saved.yaml");
-        server.loses("saved").await;
+        server.wait_until_not_found("saved").await;
         server.signal(Signal::TERM);
     };
     let (mine, ()) = tokio::join!(mine, meanwhile);
     let revision = mine.is(200).header("collectory-revision");
     assert_eq!(hub.head(), Some(revision), "at the end nothing waits for its turn");
-    server.ends(0);
+    server.wait_for_exit(0);
 }
 
 #[tokio::test]
 async fn a_lost_race_is_no_push_after_which_others_wait() {
     let reached = Reached::by(By::Daemon, Hub::with("small")).await.unwrap();
     let server = paced(reached.deaf()).start().await;
-    let theirs = reached.hub.somebody_writes("pages", "Foreign");
+    let theirs = reached.hub.push_collection("pages", "Foreign");
     let mine = server.rename("posts", "Mine").await;
     assert_eq!(reached.hub.repo.git(&["rev-parse", "main", "main~1"]), format!("{mine}\n{theirs}"));
 }
@@ -56,8 +56,8 @@ async fn a_lost_race_is_no_push_after_which_others_wait() {
 async fn who_was_faster_than_others_waits_for_them_without_holding_up_anything_else() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--log-level", "debug"]).start().await;
-    hub.somebody_writes("pages", "Foreign");
-    server.shows("pages", "name", "Foreign").await;
+    hub.push_collection("pages", "Foreign");
+    server.wait_for_attribute("pages", "name", "Foreign").await;
     let mark = hub.repo.path().join("mark");
     hub.hook("pre-receive", &format!("touch {}; sleep 0.3", mark.display()));
     let later = async {
@@ -76,13 +76,13 @@ async fn a_person_s_commits_wait_for_their_turn_and_hold_up_nothing() {
     let mut server = paced(hub.polling(50)).flag(&["--work-tree"]).start().await;
     create(&server, "first").await;
     let person = server.repo();
-    person.introduce();
+    person.configure_user();
     person.write("collections/saved.yaml", "type: document\nname: Saved\n");
     let commit = person.commit("Save");
-    server.shows("saved", "name", "Saved").await;
-    server.serves(&commit).await;
+    server.wait_for_attribute("saved", "name", "Saved").await;
+    server.wait_for_revision(&commit).await;
     assert_ne!(hub.head().as_ref(), Some(&commit));
     server.signal(Signal::TERM);
-    server.ends(0);
+    server.wait_for_exit(0);
     assert_eq!(hub.head(), Some(commit), "at the end nothing waits for its turn");
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::transports::{By, Reached};
-use super::{Hub, create, goes_on, is_in_state, link, unavailable};
+use super::{Hub, create, link, unavailable, wait_for_remote_state, wait_for_write};
 use crate::support::{TOKEN, document, eventually};
 
 #[tokio::test]
@@ -30,24 +30,24 @@ async fn an_instance_begins_with_the_whole_history_of_the_remote_and_goes_on_fro
     assert_eq!(Some(server.repo().head()), hub.head());
     assert!(server.repo().is_bare());
     server.stop();
-    let head = hub.somebody_writes("posts", "Foreign");
+    let head = hub.push_collection("posts", "Foreign");
     server.start_again().await;
-    server.serves(&head).await;
-    hub.goes_away();
+    server.wait_for_revision(&head).await;
+    hub.make_unreachable();
     server.restart().await;
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Foreign");
-    hub.comes_back();
+    hub.make_reachable();
 }
 
 #[tokio::test]
 async fn an_answer_without_a_commit_rests_on_what_the_remote_has_now() {
     let hub = Hub::with("small");
     let server = hub.instance().await;
-    hub.somebody_writes("new", "Foreign");
+    hub.push_collection("new", "Foreign");
     server.create(&document("new", json!({}))).await.is(409);
-    hub.somebody_writes("newer", "Foreign");
+    hub.push_collection("newer", "Foreign");
     server.patch("newer", json!({"name": "Mine"})).await.is(200);
-    hub.somebody_pushes(|person| person.remove("collections/newer.yaml"));
+    hub.push_change(|person| person.remove("collections/newer.yaml"));
     server.delete("newer").await.is(404);
     server.patch("pages", json!({"name": "Pages"})).await.is(200);
 }
@@ -56,7 +56,7 @@ async fn an_answer_without_a_commit_rests_on_what_the_remote_has_now() {
 async fn what_a_dry_run_tells_rests_on_what_the_remote_has_now() {
     let hub = Hub::with("small");
     let server = hub.instance().await;
-    hub.somebody_writes("new", "Foreign");
+    hub.push_collection("new", "Foreign");
     let dry = |key: &str| {
         server
             .request("POST", "/collections")
@@ -65,12 +65,12 @@ async fn what_a_dry_run_tells_rests_on_what_the_remote_has_now() {
             .send()
     };
     dry("new").await.is(409);
-    hub.somebody_pushes(|person| person.remove("collections/new.yaml"));
+    hub.push_change(|person| person.remove("collections/new.yaml"));
     dry("new").await.is(200);
-    hub.goes_away();
+    hub.make_unreachable();
     dry("new").await.is(503);
     dry("pages").await.is(503);
-    hub.comes_back();
+    hub.make_reachable();
 }
 
 #[tokio::test]
@@ -123,11 +123,11 @@ async fn an_update_is_merged_by_attribute_by_an_instance_that_has_not_seen_the_c
 async fn a_write_that_failed_is_no_trouble_any_more_when_the_remote_is_up_again() {
     let hub = Hub::with("small");
     let server = hub.polling(50).start().await;
-    hub.goes_away();
+    hub.make_unreachable();
     unavailable(&server, "posts", "Lost").await;
-    is_in_state(&server, "down").await;
-    hub.comes_back();
-    is_in_state(&server, "up").await;
+    wait_for_remote_state(&server, "down").await;
+    hub.make_reachable();
+    wait_for_remote_state(&server, "up").await;
     let ready = server.get("/readyz").await.is(200).json();
     assert_eq!(ready["meta"].get("writes"), None, "{ready}");
 }
@@ -160,11 +160,11 @@ async fn what_the_remote_refuses_is_told_in_its_words_and_tried_no_more_for_a_wh
     assert!(detail.contains("no writes \u{fffd}[31mtoday") && !detail.contains('\u{1b}'), "{detail}");
     assert_eq!(unavailable(&server, "posts", "Lost").await.0, "remote_refused");
     assert!(std::fs::read_to_string(&runs).unwrap().lines().count() <= 4, "no storm");
-    is_in_state(&server, "refused").await;
+    wait_for_remote_state(&server, "refused").await;
     assert_eq!((server.repo().head(), hub.head()), (head.clone(), Some(head)));
     hub.no_hook("pre-receive");
-    goes_on(&server).await;
-    is_in_state(&server, "up").await;
+    wait_for_write(&server).await;
+    wait_for_remote_state(&server, "up").await;
 }
 
 #[tokio::test]
@@ -199,6 +199,6 @@ async fn what_was_pushed_by_a_service_that_was_killed_is_found_by_the_next() {
     assert!(answer.is_none(), "nobody was answered");
     hub.no_hook("post-receive");
     server.start_again().await;
-    server.shows("posts", "name", "Mine").await;
+    server.wait_for_attribute("posts", "name", "Mine").await;
     assert_eq!(Some(server.repo().head()), hub.head());
 }

@@ -4,8 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{Hub, goes_on, kept, link};
-use crate::support::{Auth, Hosted, Repo, Setup, TOKEN, TestServer, eventually, eventually_is, serve_http};
+use super::{Hub, kept, link, wait_for_write};
+use crate::support::{
+    Auth, Repo, ServedFolders, Setup, TOKEN, TestServer, eventually, eventually_status, serve_http,
+};
 
 /// A remote, its replica, and the flags that reach both at one address.
 struct Replicated {
@@ -22,14 +24,14 @@ impl Replicated {
         let replica = hub.repo.bare_clone(folder.join("hub.git"));
         let token = hub.folder.path().join("token");
         fs::write(&token, TOKEN).unwrap();
-        let hosted = Hosted { read: folder, pushed: hub.folder.path().to_owned() };
+        let hosted = ServedFolders { read: folder, pushed: hub.folder.path().to_owned() };
         let url = format!("http://127.0.0.1:{}/hub.git", serve_http(hosted));
         let flags = ["--remote", &url, "--remote-token-file", token.to_str().unwrap()].map(str::to_owned);
         Self { hub, replica, flags }
     }
 
     fn setup(&self) -> Setup {
-        let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+        let setup = TestServer::setup("").without_repository().auth(Auth::AllowAll);
         let setup = setup.flag(&self.flags.each_ref().map(String::as_str)).flag(&["--remote-insecure"]);
         setup.flag(&["--remote-poll-ms", "50", "--remote-timeout-ms", "3000"])
     }
@@ -55,8 +57,8 @@ async fn an_instance_does_not_go_back_to_what_a_replica_still_shows() {
     server.delete("nobody").await.is(404);
     assert_eq!(kept(&server), "");
     remote.catches_up();
-    eventually_is("the replica is believed again", 200, latest).await;
-    server.no_problem().await;
+    eventually_status("the replica is believed again", 200, latest).await;
+    server.wait_for_no_problem().await;
     assert_eq!(link(&server).await["state"], "up");
 }
 
@@ -69,7 +71,7 @@ async fn a_write_that_rests_on_what_a_replica_shows_is_not_applied_before_it_has
     assert_eq!(refused.error().0, "remote_unreachable");
     assert_eq!(remote.hub.head(), Some(first));
     remote.catches_up();
-    goes_on(&other).await;
+    wait_for_write(&other).await;
     assert_eq!(other.read("posts").await.is(200).attributes()["name"], "First");
 }
 
@@ -82,7 +84,7 @@ async fn a_remote_that_was_rewound_on_both_sides_is_followed() {
     remote.catches_up();
     remote.replica.git(&["update-ref", "refs/heads/main", &before]);
     assert_eq!(server.read("posts").await.is(200).header("collectory-revision"), gone);
-    remote.hub.moves_to(&before);
-    server.serves(&before).await;
+    remote.hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
     eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
 }

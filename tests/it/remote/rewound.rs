@@ -5,8 +5,12 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Hub, create, is_in_state, kept, link, over_git, rewound, stopped, tells_of, touch};
-use crate::support::{Answer, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
+use super::{
+    Hub, create, kept, link, over_git, rewound, stopped, touch, wait_for_problem_about, wait_for_remote_state,
+};
+use crate::support::{
+    Answer, Daemon, TestServer, collectory_command, document, eventually, git_daemon, run_to_end,
+};
 
 /// Returns the ref file that records up to where the branch here contains the remote's.
 fn base_of(server: &TestServer) -> PathBuf {
@@ -24,17 +28,17 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
         let stale = eventually("the base is noted", async || fs::read(&note).ok()).await;
         let gone = match is_ours {
             true => server.rename("posts", "Gone").await,
-            false => hub.somebody_writes("posts", "Gone"),
+            false => hub.push_collection("posts", "Gone"),
         };
-        server.serves(&gone).await;
+        server.wait_for_revision(&gone).await;
         // The answer to the push has arrived, too.
         eventually("it is pushed", async || (link(&server).await["ahead"] == 0).then_some(())).await;
         assert_eq!(hub.head().as_ref(), Some(&gone));
         server.kill();
         fs::write(&note, &stale).unwrap();
-        hub.moves_to(&before);
+        hub.move_branch(&before);
         server.start_again().await;
-        server.serves(&before).await;
+        server.wait_for_revision(&before).await;
         assert_eq!(hub.head(), Some(before), "{ack}");
         eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
     }
@@ -63,7 +67,7 @@ async fn a_push_that_had_no_answer_and_may_yet_land_is_not_said_to_be_refused() 
     let (answer, ()) = tokio::join!(server.patch("posts", json!({"name": "Late"})), lost);
     assert_eq!(answer.is(503).error().0, "outcome_unknown");
     fs::remove_file(gate).unwrap();
-    server.shows("posts", "name", "Late").await;
+    server.wait_for_attribute("posts", "name", "Late").await;
 }
 
 /// Makes the remote hold up pushes until the returned file is removed.
@@ -90,11 +94,11 @@ async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_onc
     let tree = hub.repo.git(&["rev-parse", "main^{tree}"]);
     let other = hub.repo.git(&["commit-tree", "-m", "Other", "-p", &before, &tree]);
     for head in [&other, &before] {
-        hub.moves_to(head);
-        server.serves(head).await;
+        hub.move_branch(head);
+        server.wait_for_revision(head).await;
     }
     fs::remove_file(gate).unwrap();
-    server.shows("posts", "name", "Late").await;
+    server.wait_for_attribute("posts", "name", "Late").await;
     let landed = hub.head().unwrap();
     let told = server.get(&format!("/events/{event}")).await.is(200).data();
     assert_eq!(told["attributes"]["revision"], landed);
@@ -110,14 +114,14 @@ async fn what_a_rewound_remote_had_is_no_problem_any_more_when_somebody_has_push
         if is_merged {
             let person = hub.person();
             person.git(&["fetch", "--quiet", server.repo().path().to_str().unwrap(), &gone]);
-            hub.somebody_writes("pages", "Foreign");
+            hub.push_collection("pages", "Foreign");
             person.git(&["merge", "--quiet", "-m", "Take it back", &gone]);
             person.git(&["push", "--quiet", "origin", "HEAD"]);
         } else {
-            hub.moves_to(&gone);
+            hub.move_branch(&gone);
         }
-        server.serves(&hub.head().unwrap()).await;
-        server.no_problem().await;
+        server.wait_for_revision(&hub.head().unwrap()).await;
+        server.wait_for_no_problem().await;
         assert_eq!(kept(&server), "");
         server.request("POST", "/remote/restore").send().await.is(409);
     }
@@ -128,14 +132,14 @@ async fn a_follower_pushes_nothing_whatever_becomes_of_the_remote() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--follow", "--work-tree"]).start().await;
     let before = hub.head().unwrap();
-    server.serves(&before).await;
-    server.repo().introduce();
+    server.wait_for_revision(&before).await;
+    server.repo().configure_user();
     server.repo().write("collections/mine.yaml", "type: document\nname: Mine\n");
     server.commit_by_hand("Mine").await;
-    hub.somebody_writes("theirs", "Theirs");
-    is_in_state(&server, "stopped").await;
-    hub.moves_to(&before);
-    is_in_state(&server, "up").await;
+    hub.push_collection("theirs", "Theirs");
+    wait_for_remote_state(&server, "stopped").await;
+    hub.move_branch(&before);
+    wait_for_remote_state(&server, "up").await;
     assert_eq!(hub.head(), Some(before));
 }
 
@@ -145,29 +149,29 @@ async fn a_follower_that_has_gone_on_beside_the_remote_accepts_it_and_keeps_what
         let hub = Hub::with("small");
         let flags = ["--follow", "--work-tree"];
         let mut server = hub.polling(50).flag(&flags).start().await;
-        server.serves(&hub.head().unwrap()).await;
-        server.repo().introduce();
+        server.wait_for_revision(&hub.head().unwrap()).await;
+        server.repo().configure_user();
         server.repo().write("collections/mine.yaml", "type: document\nname: Mine\n");
         let mine = server.commit_by_hand("Mine").await;
-        let theirs = hub.somebody_writes("theirs", "Theirs");
-        let why = is_in_state(&server, "stopped").await.to_string();
+        let theirs = hub.push_collection("theirs", "Theirs");
+        let why = wait_for_remote_state(&server, "stopped").await.to_string();
         assert!(why.contains("`collectory remote accept`"), "{why}");
         if is_served {
             let accepted = server.request("POST", "/remote/accept").send().await.is(200);
             assert_eq!(accepted.header("collectory-revision"), theirs);
         } else {
             server.stop();
-            let mut accept = program(server.folder());
+            let mut accept = collectory_command(server.folder());
             accept.args(["remote", "accept", "--follow", "--repo", server.repo().path().to_str().unwrap()]);
-            run_to_end(accept.args(["--remote", &hub.url()])).exits(0);
+            run_to_end(accept.args(["--remote", &hub.url()])).assert_exit_code(0);
             server.start_again().await;
         }
-        server.serves(&theirs).await;
-        is_in_state(&server, "up").await;
+        server.wait_for_revision(&theirs).await;
+        wait_for_remote_state(&server, "up").await;
         assert_eq!((kept(&server), server.repo().status()), (mine.clone(), String::new()));
-        tells_of(&server, &mine).await;
+        wait_for_problem_about(&server, &mine).await;
         server.request("POST", "/remote/accept").send().await.is(200);
-        server.no_problem().await;
+        server.wait_for_no_problem().await;
         assert_eq!((kept(&server), hub.head()), (String::new(), Some(theirs)));
     }
 }
@@ -176,7 +180,7 @@ async fn a_follower_that_has_gone_on_beside_the_remote_accepts_it_and_keeps_what
 async fn what_is_replaced_by_force_is_kept_before_it_goes() {
     let hub = Hub::with("small");
     let (mut server, _, stays) = stopped(&hub).await;
-    let foreign = hub.somebody_writes("pages", "Foreign");
+    let foreign = hub.push_collection("pages", "Foreign");
     server.stop();
     let repo = server.repo().path().to_str().unwrap().to_owned();
     let found = hub.folder.path().join("found");
@@ -184,15 +188,15 @@ async fn what_is_replaced_by_force_is_kept_before_it_goes() {
     let look = format!("env -i PATH=\"$PATH\" git -C {repo} {refs}");
     hub.hook("pre-receive", &format!("{look} > {0}; [ -e {0}.takes ]", found.display()));
     let restore = || {
-        let mut command = program(server.folder());
+        let mut command = collectory_command(server.folder());
         command.args(["remote", "restore", "--force", "--repo", &repo, "--remote", &hub.url()]);
         run_to_end(&mut command)
     };
-    restore().exits(1);
+    restore().assert_exit_code(1);
     assert_eq!(fs::read_to_string(&found).unwrap().trim(), foreign);
     assert_eq!(kept(&server), "", "it has not gone");
     touch(&found.with_extension("takes"));
-    restore().exits(0);
+    restore().assert_exit_code(0);
     assert_eq!((hub.head(), kept(&server)), (Some(stays), foreign));
     hub.no_hook("pre-receive");
     server.start_again().await;
@@ -205,16 +209,16 @@ async fn what_a_person_committed_since_the_service_ended_leaves_the_work_tree_wi
     let mut server = hub.polling(50).flag(&["--work-tree", "--remote-rewrite", "stop"]).start().await;
     let before = hub.head().unwrap();
     server.create(&document("gone", json!({}))).await.is(201);
-    hub.moves_to(&before);
-    is_in_state(&server, "stopped").await;
+    hub.move_branch(&before);
+    wait_for_remote_state(&server, "stopped").await;
     server.stop();
     let repo = server.repo();
-    repo.introduce();
+    repo.configure_user();
     repo.write("collections/mine.yaml", "type: document\n");
     let mine = repo.commit("Mine");
-    let mut accept = program(server.folder());
+    let mut accept = collectory_command(server.folder());
     accept.args(["remote", "accept", "--repo", repo.path().to_str().unwrap(), "--remote", &hub.url()]);
-    run_to_end(&mut accept).exits(0);
+    run_to_end(&mut accept).assert_exit_code(0);
     assert_eq!((repo.head(), kept(&server)), (before, mine));
     assert!(repo.status().is_empty(), "{:?}", repo.status());
     assert!(!repo.has("collections/gone.yaml") && !repo.has("collections/mine.yaml"));
@@ -227,16 +231,16 @@ async fn what_was_restored_and_goes_again_is_named_as_the_history_named_it() {
     let before = hub.head().unwrap();
     let one = create(&server, "one").await;
     let posts = server.rename("posts", "Gone").await;
-    hub.moves_to(&before);
-    server.serves(&before).await;
-    tells_of(&server, &one).await;
+    hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
+    wait_for_problem_about(&server, &one).await;
     let pages = server.rename("pages", "Other").await;
     let restored = restore(&server).await.is(200).header("collectory-revision").to_owned();
-    server.serves(&restored).await;
-    server.no_problem().await;
-    hub.moves_to(&before);
-    server.serves(&before).await;
-    tells_of(&server, &posts).await;
+    server.wait_for_revision(&restored).await;
+    server.wait_for_no_problem().await;
+    hub.move_branch(&before);
+    server.wait_for_revision(&before).await;
+    wait_for_problem_about(&server, &posts).await;
     let told = server.get("/problems").await.is(200).data()[0]["attributes"].clone();
     let went = told["events"].as_array().unwrap().iter();
     let went: Vec<_> = went.map(|it| (it["collection"].clone(), it["revision"].clone())).collect();
@@ -274,7 +278,7 @@ async fn what_is_restored_while_others_push_is_decided_again_on_what_they_have_p
         assert!(parents.ends_with("Faster"), "{parents}");
         assert_eq!(hub.repo.git(&["rev-parse", "main^2"]), gone);
         assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
-        server.no_problem().await;
+        server.wait_for_no_problem().await;
         assert_eq!(kept(&server), "");
     }
 }
@@ -291,9 +295,9 @@ async fn what_is_restored_while_others_keep_pushing_is_told_as_any_race_that_is_
     );
     assert_eq!(lost.header("retry-after"), "1");
     assert_eq!(kept(&server), gone);
-    is_in_state(&server, "up").await;
+    wait_for_remote_state(&server, "up").await;
     restore(&server).await.is(200);
-    server.shows("posts", "name", "Gone").await;
+    server.wait_for_attribute("posts", "name", "Gone").await;
 }
 
 #[tokio::test]
@@ -303,7 +307,7 @@ async fn of_what_others_push_while_they_are_overruled_by_force_the_last_is_kept(
     others_are_faster(&hub, &gone, 2);
     server.request("POST", "/remote/restore?force=true").send().await.is(200);
     assert_eq!(hub.head().as_ref(), Some(&gone));
-    server.shows("posts", "name", "Gone").await;
+    server.wait_for_attribute("posts", "name", "Gone").await;
     let last = server.repo().git(&["log", "--format=%s", "-2", &kept(&server), "--"]);
     assert_eq!(last, "Faster\nFaster");
 }
@@ -321,7 +325,7 @@ async fn what_is_restored_waits_for_the_push_that_is_under_way() {
     let mine = server.rename("pages", "Mine").await;
     eventually("it is being pushed", async || busy.exists().then_some(())).await;
     let opened = async {
-        server.logs("what is here was merged").await;
+        server.wait_for_log("what is here was merged").await;
         fs::remove_file(&gate).unwrap();
     };
     let (told, ()) = tokio::join!(restore(&server), opened);
@@ -329,5 +333,5 @@ async fn what_is_restored_waits_for_the_push_that_is_under_way() {
     assert!(!both.exists(), "one is pushed after the other");
     let history = hub.repo.git(&["rev-list", "main"]);
     assert!(history.contains(&gone) && history.contains(&mine), "{history}");
-    server.no_problem().await;
+    server.wait_for_no_problem().await;
 }

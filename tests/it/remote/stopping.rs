@@ -19,7 +19,7 @@ async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
     };
     let (answer, ()) = tokio::join!(asked, stopped);
     let code = answer.is(503).error().0;
-    (code, server.ends(0))
+    (code, server.wait_for_exit(0))
 }
 
 const FLAGS: [&str; 6] =

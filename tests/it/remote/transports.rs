@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{Hub, goes_on, link};
+use super::{Hub, link, wait_for_write};
 use crate::support::{
-    AUTHORIZATION, Auth, Daemon, Hosted, Setup, TOKEN, TestServer, eventually, git_daemon, serve_head,
-    serve_http, sshd,
+    AUTHORIZATION, Auth, Daemon, ServedFolders, Setup, TOKEN, TestServer, eventually, git_daemon,
+    serve_fixed_response, serve_http, sshd,
 };
 
 /// The transport to a remote.
@@ -42,7 +42,7 @@ impl Reached {
                 fs::write(folder.join("token"), TOKEN).unwrap();
                 let token = folder.join("token").display().to_string();
                 flags.extend(["--remote-insecure".to_owned(), "--remote-token-file".to_owned(), token]);
-                format!("http://127.0.0.1:{}/hub.git", serve_http(Hosted::all_from(folder)))
+                format!("http://127.0.0.1:{}/hub.git", serve_http(ServedFolders::all_from(folder)))
             }
             By::Ssh => {
                 let Some(sshd) = sshd(folder) else {
@@ -72,7 +72,11 @@ impl Reached {
 
     fn polling(&self, poll_ms: &str) -> Setup {
         let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
-        TestServer::setup("").absent().auth(Auth::AllowAll).flag(&flags).flag(&["--remote-poll-ms", poll_ms])
+        TestServer::setup("")
+            .without_repository()
+            .auth(Auth::AllowAll)
+            .flag(&flags)
+            .flag(&["--remote-poll-ms", poll_ms])
     }
 }
 
@@ -101,7 +105,7 @@ async fn a_token_is_read_for_each_use_and_seen_by_nobody() {
     server.patch("posts", json!({"name": "No"})).await.is(503);
     let told = link(&server).await.to_string();
     fs::write(&token, TOKEN).unwrap();
-    goes_on(&server).await;
+    wait_for_write(&server).await;
     let log = server.stop();
     assert!(!log.contains(TOKEN) && !log.contains("wrong") && !told.contains("wrong"), "{told}\n{log}");
 }
@@ -109,15 +113,19 @@ async fn a_token_is_read_for_each_use_and_seen_by_nobody() {
 #[tokio::test]
 async fn no_other_host_than_the_remote_s_is_given_the_token() {
     let hub = Hub::with("small");
-    let (port, heard) = serve_head("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"x\"\r\n".into());
+    let (port, heard) =
+        serve_fixed_response("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"x\"\r\n".into());
     let elsewhere = format!("http://127.0.0.1:{port}/hub.git/info/refs?service=git-upload-pack");
-    let (port, _) = serve_head(format!("HTTP/1.1 302 Found\r\nLocation: {elsewhere}\r\n"));
+    let (port, _) = serve_fixed_response(format!("HTTP/1.1 302 Found\r\nLocation: {elsewhere}\r\n"));
     let token = hub.folder.path().join("token");
     fs::write(&token, TOKEN).unwrap();
     let url = format!("http://127.0.0.1:{port}/hub.git");
-    let setup =
-        TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote-insecure", "--remote", &url]);
-    let server = setup.flag(&["--remote-token-file", &token.display().to_string()]).start_unchecked();
+    let setup = TestServer::setup("").without_repository().auth(Auth::AllowAll).flag(&[
+        "--remote-insecure",
+        "--remote",
+        &url,
+    ]);
+    let server = setup.flag(&["--remote-token-file", &token.display().to_string()]).start_without_waiting();
     let told = why_not_ready(&server).await;
     let heard = eventually("the other host was asked", async || {
         let heard = heard.lock().unwrap().clone();
@@ -134,11 +142,11 @@ async fn a_token_that_can_not_be_read_is_told_by_the_name_of_its_file() {
     let token = reached.hub.folder.path().join("token");
     fs::remove_file(&token).unwrap();
     super::unavailable(&server, "posts", "Not let in").await;
-    let told = super::is_in_state(&server, "down").await["lastError"].to_string();
+    let told = super::wait_for_remote_state(&server, "down").await["lastError"].to_string();
     assert!(told.contains(&format!("{} cannot be read: No such file", token.display())), "{told}");
     assert!(told.contains("is read again for each use") && !told.contains("subcommand"), "{told}");
     fs::write(&token, TOKEN).unwrap();
-    super::is_in_state(&server, "up").await;
+    super::wait_for_remote_state(&server, "up").await;
 }
 
 #[tokio::test]
@@ -147,7 +155,7 @@ async fn what_keeps_a_remote_away_is_told_anew_when_it_is_something_else() {
     let server = reached.setup().start().await;
     let there = reached.hub.repo.path().with_extension("away");
     fs::rename(reached.hub.repo.path(), &there).unwrap();
-    let told = super::is_in_state(&server, "down").await["lastError"].to_string();
+    let told = super::wait_for_remote_state(&server, "down").await["lastError"].to_string();
     assert!(!told.contains("the token is not taken"), "{told}");
     fs::write(reached.hub.folder.path().join("token"), "wrong\n").unwrap();
     eventually("the token is told of", async || {
@@ -161,7 +169,7 @@ async fn what_keeps_a_remote_away_is_told_anew_when_it_is_something_else() {
 async fn a_host_that_is_not_known_is_not_trusted() {
     let Some(reached) = Reached::by(By::Ssh, Hub::with("small")).await else { return };
     fs::write(reached.hub.folder.path().join("known_hosts"), "").unwrap();
-    let stranger = reached.setup().start_unchecked();
+    let stranger = reached.setup().start_without_waiting();
     let told = why_not_ready(&stranger).await;
     assert!(!told.contains("user"), "{told}");
 }

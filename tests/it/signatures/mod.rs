@@ -12,7 +12,7 @@ use serde_json::Value;
 use ssh_key::private::Ed25519Keypair;
 use ssh_key::{LineEnding, PrivateKey};
 
-use crate::support::{Finished, Repo, program, run_to_end};
+use crate::support::{ProgramOutput, Repo, collectory_command, run_to_end};
 
 /// Returns a different key for each number.
 fn key(seed: u8) -> PrivateKey {
@@ -37,13 +37,13 @@ fn signers(folder: &Path, text: &str) -> PathBuf {
     path
 }
 
-fn verify(repo: &Repo, arguments: &[&str]) -> Finished {
+fn verify(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
     let folder = repo.path().parent().unwrap();
-    run_to_end(program(folder).arg("verify").args(arguments).arg("--repo").arg(repo.path()))
+    run_to_end(collectory_command(folder).arg("verify").args(arguments).arg("--repo").arg(repo.path()))
 }
 
 /// Returns the commits that `verify --json` lists, oldest first.
-fn told(finished: &Finished) -> Vec<Value> {
+fn told(finished: &ProgramOutput) -> Vec<Value> {
     finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

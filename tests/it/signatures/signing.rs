@@ -8,7 +8,9 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{git_verifies, key, key_file, public, signers, told, verify};
-use crate::support::{Repo, Setup, TestServer, add, document, fixture, program, run_to_end};
+use crate::support::{
+    Repo, Setup, TestServer, add_operation, collectory_command, document, fixture, run_to_end,
+};
 
 /// A service that signs.
 struct Signing {
@@ -32,7 +34,7 @@ impl Signing {
         let repo = self.server.repo();
         let signers = self.folder.path().join("allowed-signers");
         let flags = ["--json", "--require-signature", "--allowed-signers", signers.to_str().unwrap()];
-        let commits = told(&verify(repo, &flags).exits(0));
+        let commits = told(&verify(repo, &flags).assert_exit_code(0));
         let by_service: Vec<_> = commits.iter().filter(|commit| commit["maker"] == "service").collect();
         assert_eq!(by_service.len(), len, "{commits:#?}");
         for commit in by_service {
@@ -81,11 +83,13 @@ async fn whatever_makes_the_service_commit_is_signed() {
     let event = server.get("/events?page[size]=1").await.is(200).ids().remove(0);
     server.undo(&event).await.is(201);
     server.delete("new").await.is(204);
-    let operations =
-        json!([add(&document("a", json!({"name": "A"}))), add(&document("b", json!({"name": "B"}))),]);
+    let operations = json!([
+        add_operation(&document("a", json!({"name": "A"}))),
+        add_operation(&document("b", json!({"name": "B"}))),
+    ]);
     server.operations(operations).await.is(200);
-    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
-    server.shows("posts", "name", "By hand").await;
+    server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.wait_for_attribute("posts", "name", "By hand").await;
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     // Create, update, undo, delete, batch, the person's edit, update.
     signing.has_signed(7);
@@ -96,7 +100,7 @@ async fn whatever_makes_the_service_commit_is_signed() {
 
 #[tokio::test]
 async fn a_repository_is_signed_from_its_first_commit_on_bare_or_not() {
-    for setup in [TestServer::setup("small").absent(), TestServer::setup("small").unborn()] {
+    for setup in [TestServer::setup("small").without_repository(), TestServer::setup("small").unborn()] {
         let signing = Signing::on(setup).await;
         signing.server.create(&document("first", json!({}))).await.is(201);
         signing.has_signed(1);
@@ -205,7 +209,8 @@ fn a_key_that_can_not_be_used_stops_the_start_with_a_sentence() {
         let file = file.to_str().unwrap();
         let made = folder.path().join("made");
         let serve = ["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--signing-key", file, "--repo"];
-        let refused = run_to_end(program(folder.path()).args(serve).arg(&made)).exits(1);
+        let refused =
+            run_to_end(collectory_command(folder.path()).args(serve).arg(&made)).assert_exit_code(1);
         assert!(refused.stderr.contains(why) && refused.stderr.contains(file), "{}", refused.stderr);
         assert_eq!((refused.stdout.as_str(), made.exists()), ("", false));
     }
@@ -216,10 +221,11 @@ fn the_example_of_init_is_signed_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = key_file(folder.path(), &key(1));
     let signers = signers(folder.path(), &format!("collectory@localhost {}\n", public(&key(1))));
-    run_to_end(program(folder.path()).args(["init", "made"]).env("COLLECTORY_SIGNING_KEY", file)).exits(0);
+    run_to_end(collectory_command(folder.path()).args(["init", "made"]).env("COLLECTORY_SIGNING_KEY", file))
+        .assert_exit_code(0);
     let repo = Repo::at(folder.path().join("made"));
     let flags = ["--require-signature", "--allowed-signers", signers.to_str().unwrap()];
-    let said = verify(&repo, &flags).exits(0).stdout;
+    let said = verify(&repo, &flags).assert_exit_code(0).stdout;
     assert!(said.contains("signed by collectory@localhost (SHA256:"), "{said}");
     assert_ne!(git_verifies(&repo, Path::new(&signers), "HEAD"), Some(false));
     repo.fsck();

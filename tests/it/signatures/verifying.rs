@@ -133,7 +133,7 @@ fn each_commit_is_told_by_its_signature_and_git_agrees() {
         public(&old)
     ));
     let flags = ["--json", "--require-signature", "--allowed-signers", &signers];
-    let commits = told(&verify(&forge.repo, &flags).exits(1));
+    let commits = told(&verify(&forge.repo, &flags).assert_exit_code(1));
     assert_eq!(commits.len(), expected.len());
     for (commit, (revision, state, disagrees)) in commits.iter().zip(&expected) {
         assert_eq!(commit["revision"], *revision);
@@ -145,7 +145,8 @@ fn each_commit_is_told_by_its_signature_and_git_agrees() {
         }
     }
     forge.repo.fsck();
-    let text = verify(&forge.repo, &["--allowed-signers", &signers, &expected[11].0]).exits(1).stdout;
+    let text =
+        verify(&forge.repo, &["--allowed-signers", &signers, &expected[11].0]).assert_exit_code(1).stdout;
     assert!(text.contains("signed, not checked ok With GnuPG"), "{text}");
     assert!(text.contains("badly signed DISAGREES Torn"), "{text}");
     assert!(text.contains("    OpenPGP signatures are not checked"), "{text}");
@@ -157,19 +158,19 @@ fn without_a_file_that_says_whom_to_believe_only_bad_signatures_disagree() {
     let mut forge = Forge::new();
     let text = forge.text(SERVICE, "Signed");
     let good = forge.push(&signed(&key(1), &text));
-    let told_of = told(&verify(&forge.repo, &["--json"]).exits(0));
+    let told_of = told(&verify(&forge.repo, &["--json"]).assert_exit_code(0));
     assert_eq!(told_of[0]["signature"]["state"], "unattributed");
     assert!(told_of[0]["signature"]["key"].as_str().unwrap().starts_with("SHA256:"));
-    let said = verify(&forge.repo, &[]).exits(0);
+    let said = verify(&forge.repo, &[]).assert_exit_code(0);
     assert!(said.stdout.contains("signed, signer not checked (SHA256:"), "{said:#?}");
     assert!(said.stderr.contains("--allowed-signers"), "{said:#?}");
-    let demanding = verify(&forge.repo, &["--require-signature"]).exits(2);
+    let demanding = verify(&forge.repo, &["--require-signature"]).assert_exit_code(2);
     assert!(demanding.stderr.contains("--allowed-signers"), "{demanding:#?}");
     let text = forge.text(SERVICE, "Tampered");
     forge.push(&signed(&key(1), &text).replace("Tampered", "With"));
-    verify(&forge.repo, &[]).exits(1);
-    verify(&forge.repo, &[&good]).exits(0);
-    verify(&forge.repo, &[&format!("{good}..")]).exits(1);
+    verify(&forge.repo, &[]).assert_exit_code(1);
+    verify(&forge.repo, &[&good]).assert_exit_code(0);
+    verify(&forge.repo, &[&format!("{good}..")]).assert_exit_code(1);
 }
 
 #[test]
@@ -178,40 +179,42 @@ fn git_s_configuration_names_whom_to_believe() {
     let text = forge.text(SERVICE, "Signed");
     forge.push(&signed(&key(1), &text));
     let state = |code| {
-        let commits = told(&verify(&forge.repo, &["--json"]).exits(code));
+        let commits = told(&verify(&forge.repo, &["--json"]).assert_exit_code(code));
         commits[0]["signature"]["state"].as_str().unwrap().to_owned()
     };
     forge.repo.write("signers", &format!("collectory@localhost {}\n", public(&key(1))));
     // Like git, `verify` resolves this from the root of the work tree.
     forge.repo.git(&["config", "gpg.ssh.allowedSignersFile", "signers"]);
     assert_eq!(state(0), "valid");
-    let said = verify(&forge.repo, &[]).exits(0).stderr;
+    let said = verify(&forge.repo, &[]).assert_exit_code(0).stderr;
     assert!(said.contains("settings/signers, as git is configured"), "{said}");
     // Anyone who commits could add a key to this file.
-    let demanding = verify(&forge.repo, &["--require-signature"]).exits(2).stderr;
+    let demanding = verify(&forge.repo, &["--require-signature"]).assert_exit_code(2).stderr;
     assert!(demanding.contains("checked-out file"), "{demanding}");
     let named = forge.repo.path().join("signers");
-    verify(&forge.repo, &["--require-signature", "--allowed-signers", named.to_str().unwrap()]).exits(0);
+    verify(&forge.repo, &["--require-signature", "--allowed-signers", named.to_str().unwrap()])
+        .assert_exit_code(0);
     forge.repo.write("revoked", &format!("{}\n", public(&key(1))));
     forge.repo.git(&["config", "gpg.ssh.revocationFile", "revoked"]);
     assert_eq!(state(1), "not-allowed");
     let none = forge.allow("");
     assert_eq!(
-        told(&verify(&forge.repo, &["--json", "--revoked-keys", &none]).exits(0))[0]["signature"]["state"],
+        told(&verify(&forge.repo, &["--json", "--revoked-keys", &none]).assert_exit_code(0))[0]["signature"]
+            ["state"],
         "valid"
     );
-    let other =
-        verify(&forge.repo, &["--json", "--revoked-keys", &none, "--allowed-signers", &none]).exits(1);
+    let other = verify(&forge.repo, &["--json", "--revoked-keys", &none, "--allowed-signers", &none])
+        .assert_exit_code(1);
     assert_eq!(told(&other)[0]["signature"]["detail"], "it is not among the allowed signers");
     forge.repo.git(&["config", "gpg.ssh.allowedSignersFile", "absent"]);
-    let absent = verify(&forge.repo, &[]).exits(1);
+    let absent = verify(&forge.repo, &[]).assert_exit_code(1);
     assert!(absent.stderr.contains("cannot read the allowed signers"), "{absent:#?}");
     let from_home = forge.repo.path().parent().unwrap().join("home-config");
     fs::write(&from_home, format!("[gpg \"ssh\"]\n\tallowedSignersFile = {none}\n")).unwrap();
     forge.repo.git(&["config", "--unset", "gpg.ssh.allowedSignersFile"]);
-    let mut command = crate::support::program(forge.folder.path());
+    let mut command = crate::support::collectory_command(forge.folder.path());
     command.env("GIT_CONFIG_GLOBAL", from_home).args(["verify", "--repo"]).arg(forge.repo.path());
-    crate::support::run_to_end(&mut command).exits(1);
+    crate::support::run_to_end(&mut command).assert_exit_code(1);
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn what_is_wrong_with_the_files_is_told_with_the_line() {
     let revision = forge.push(&signed(&key(1), &text));
     let public = public(&key(1));
     let signers = forge.allow(&format!("nobody\n* cert-authority {public}\n* {public}\n"));
-    let said = verify(&forge.repo, &["--allowed-signers", &signers]).exits(0);
+    let said = verify(&forge.repo, &["--allowed-signers", &signers]).assert_exit_code(0);
     assert!(
         said.stderr.contains("line 1 is left out") && said.stderr.contains("line 2 is left out"),
         "{said:#?}"
@@ -229,7 +232,7 @@ fn what_is_wrong_with_the_files_is_told_with_the_line() {
     assert_ne!(git_verifies(&forge.repo, signers.as_ref(), &revision), Some(false));
     let revoked = forge.folder.path().join("revoked");
     fs::write(&revoked, "nonsense\n").unwrap();
-    let said = verify(&forge.repo, &["--revoked-keys", revoked.to_str().unwrap()]).exits(1);
+    let said = verify(&forge.repo, &["--revoked-keys", revoked.to_str().unwrap()]).assert_exit_code(1);
     assert!(said.stderr.contains("line 1 is no public key"), "{said:#?}");
 }
 
@@ -274,7 +277,7 @@ fn git_agrees_about_every_list_of_allowed_signers() {
 
 #[tokio::test]
 async fn forged_trailers_disagree_whoever_signed_them() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let message = "Update posts: name\n\nCollectory-Action: collection.updated\nCollectory-Key: posts\n\
                    Collectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e\n";
     let repo = server.repo();
@@ -287,10 +290,10 @@ async fn forged_trailers_disagree_whoever_signed_them() {
     fs::write(&file, signed(&key(2), &text)).unwrap();
     let forged = repo.git(&["hash-object", "-t", "commit", "-w", file.to_str().unwrap()]);
     repo.git(&["update-ref", "refs/heads/main", &forged]);
-    server.serves(&forged).await;
+    server.wait_for_revision(&forged).await;
     let signers = signers(server.folder(), &format!("mara@example.org {}\n", public(&key(2))));
     let flags = ["--json", "--allowed-signers", signers.to_str().unwrap()];
-    let last = told(&verify(repo, &flags).exits(1)).pop().unwrap();
+    let last = told(&verify(repo, &flags).assert_exit_code(1)).pop().unwrap();
     assert_eq!(last["signature"]["state"], "valid");
     let faults = last["disagreements"].to_string();
     assert!(faults.contains("mara@example.org committed it") && faults.contains("did not touch"), "{last}");

@@ -57,7 +57,7 @@ const ERRORS: &[(u16, &str, &str)] = &[
 
 /// The request, as far as the checks of the answer need it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct SentRequest {
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) document: Option<Value>,
@@ -67,7 +67,7 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 #[must_use = "say what it has to be, with `is`"]
 pub(crate) struct Answer {
-    pub(crate) asked: Asked,
+    pub(crate) request: SentRequest,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -75,22 +75,22 @@ pub(crate) struct Answer {
 
 /// An answer with the expected status that passed all checks.
 #[derive(Debug)]
-pub(crate) struct Good(Answer);
+pub(crate) struct CheckedAnswer(Answer);
 
 impl Answer {
     /// Asserts the status, and checks everything that holds for all answers.
     #[track_caller]
-    pub(crate) fn is(self, status: u16) -> Good {
-        assert_eq!(self.status, status, "{}", self.shown());
+    pub(crate) fn is(self, status: u16) -> CheckedAnswer {
+        assert_eq!(self.status, status, "{}", self.describe());
         self.checked()
     }
 
     /// Checks everything that holds for all answers, whatever the status.
     #[track_caller]
-    pub(crate) fn checked(self) -> Good {
+    pub(crate) fn checked(self) -> CheckedAnswer {
         self.check_headers();
         self.check_body();
-        Good(self)
+        CheckedAnswer(self)
     }
 
     /// Returns the status, for tests that allow several.
@@ -98,12 +98,12 @@ impl Answer {
         self.status
     }
 
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "{} {}\n{:?}\n-> {} {:?}\n{}",
-            self.asked.method,
-            self.asked.target,
-            self.asked.document.as_ref().map(Value::to_string),
+            self.request.method,
+            self.request.target,
+            self.request.document.as_ref().map(Value::to_string),
             self.status,
             self.headers,
             String::from_utf8_lossy(&self.body)
@@ -123,44 +123,48 @@ impl Answer {
             assert!(
                 HEADERS.contains(&name.as_str()),
                 "nobody decided on the header {name}: {}",
-                self.shown()
+                self.describe()
             );
         }
-        assert_eq!(self.header("cache-control"), Some("no-store"), "{}", self.shown());
+        assert_eq!(self.header("cache-control"), Some("no-store"), "{}", self.describe());
         let vary = self.header("vary").unwrap_or_default().to_ascii_lowercase();
-        assert!(vary.split(',').any(|name| name.trim() == "accept"), "Vary lacks Accept: {}", self.shown());
+        assert!(
+            vary.split(',').any(|name| name.trim() == "accept"),
+            "Vary lacks Accept: {}",
+            self.describe()
+        );
         if let Some(tag) = self.header("etag") {
             assert!(tag.len() > 2 && tag.starts_with('"') && tag.ends_with('"'), "not a strong tag: {tag}");
         }
         if self.status == 405 {
-            assert!(self.header("allow").is_some(), "405 needs Allow: {}", self.shown());
+            assert!(self.header("allow").is_some(), "405 needs Allow: {}", self.describe());
         }
         if self.status == 503 {
-            assert!(self.header("retry-after").is_some(), "503 needs Retry-After: {}", self.shown());
+            assert!(self.header("retry-after").is_some(), "503 needs Retry-After: {}", self.describe());
         }
     }
 
     #[track_caller]
     fn check_body(&self) {
-        if self.asked.method == "HEAD" || matches!(self.status, 204 | 304) {
-            assert!(self.body.is_empty(), "there must be no body: {}", self.shown());
+        if self.request.method == "HEAD" || matches!(self.status, 204 | 304) {
+            assert!(self.body.is_empty(), "there must be no body: {}", self.describe());
             if matches!(self.status, 204 | 304) {
-                assert_eq!(self.header("content-type"), None, "{}", self.shown());
+                assert_eq!(self.header("content-type"), None, "{}", self.describe());
             }
             return;
         }
-        let path = self.asked.target.split('?').next().unwrap_or_default();
+        let path = self.request.target.split('?').next().unwrap_or_default();
         let own = [("/openapi.json", "application/json"), ("/openapi.yaml", "application/yaml")];
         if let Some((_, media_type)) = own.iter().find(|(end, _)| path.ends_with(end) && self.status == 200) {
-            assert_eq!(self.header("content-type"), Some(*media_type), "{}", self.shown());
+            assert_eq!(self.header("content-type"), Some(*media_type), "{}", self.describe());
             return;
         }
         self.check_media_type();
         let document: Value = serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.shown()));
+            .unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.describe()));
         self.check_document(&document);
-        if let Err(fault) = schema::check(&self.asked, self.status, &document) {
-            panic!("{fault}\n{}", self.shown());
+        if let Err(fault) = schema::check(&self.request, self.status, &document) {
+            panic!("{fault}\n{}", self.describe());
         }
     }
 
@@ -168,32 +172,32 @@ impl Answer {
     fn check_media_type(&self) {
         let found = self.header("content-type").unwrap_or_default();
         let mut parts = found.split(';').map(str::trim);
-        assert_eq!(parts.next(), Some("application/vnd.api+json"), "{}", self.shown());
+        assert_eq!(parts.next(), Some("application/vnd.api+json"), "{}", self.describe());
         for parameter in parts {
             let name = parameter.split('=').next().unwrap_or_default();
-            assert!(matches!(name, "ext" | "profile"), "{}", self.shown());
+            assert!(matches!(name, "ext" | "profile"), "{}", self.describe());
         }
     }
 
     /// Checks the rules of JSON:API 1.1 for a whole document.
     #[track_caller]
     fn check_document(&self, document: &Value) {
-        let members = document.as_object().unwrap_or_else(|| panic!("not an object: {}", self.shown()));
+        let members = document.as_object().unwrap_or_else(|| panic!("not an object: {}", self.describe()));
         let allowed = ["data", "errors", "meta", "jsonapi", "links", "atomic:results"];
         for name in members.keys() {
-            assert!(allowed.contains(&name.as_str()), "the member {name}: {}", self.shown());
+            assert!(allowed.contains(&name.as_str()), "the member {name}: {}", self.describe());
         }
         let content = ["data", "errors", "meta", "atomic:results"];
-        assert!(content.iter().any(|name| members.contains_key(*name)), "empty: {}", self.shown());
+        assert!(content.iter().any(|name| members.contains_key(*name)), "empty: {}", self.describe());
         if let Some(errors) = document.get("errors") {
-            assert!(self.status >= 400 && !members.contains_key("data"), "{}", self.shown());
+            assert!(self.status >= 400 && !members.contains_key("data"), "{}", self.describe());
             self.check_errors(errors);
         } else {
-            let health = self.asked.target.ends_with("z");
-            assert!(self.status < 400 || health, "errors are missing: {}", self.shown());
+            let health = self.request.target.ends_with("z");
+            assert!(self.status < 400 || health, "errors are missing: {}", self.describe());
         }
         if self.status < 400 && members.contains_key("data") {
-            assert_eq!(document["jsonapi"]["version"], "1.1", "{}", self.shown());
+            assert_eq!(document["jsonapi"]["version"], "1.1", "{}", self.describe());
         }
         let resources = match &document["data"] {
             Value::Array(items) => items.iter().collect(),
@@ -212,25 +216,29 @@ impl Answer {
     fn check_resource(&self, resource: &Value) {
         for name in resource.as_object().expect("a resource is an object").keys() {
             let allowed = ["id", "type", "attributes", "links", "meta"];
-            assert!(allowed.contains(&name.as_str()), "the member {name}: {}", self.shown());
+            assert!(allowed.contains(&name.as_str()), "the member {name}: {}", self.describe());
         }
-        assert!(resource["id"].is_string() && resource["type"].is_string(), "{}", self.shown());
+        assert!(resource["id"].is_string() && resource["type"].is_string(), "{}", self.describe());
         let Some(kind) = resource["type"].as_str().and_then(|name| name.strip_suffix("-collection")) else {
             return;
         };
-        let sparse = self.asked.target.contains("fields");
-        assert!(sparse || resource["attributes"]["type"] == kind, "{}", self.shown());
+        let sparse = self.request.target.contains("fields");
+        assert!(sparse || resource["attributes"]["type"] == kind, "{}", self.describe());
         let link = resource["links"]["self"].as_str().unwrap_or_default();
         let id = resource["id"].as_str().unwrap_or_default();
         let (path, query) = link.split_once('?').unwrap_or((link, ""));
-        assert!(path.starts_with('/') && path.ends_with(&format!("/collections/{id}")), "{}", self.shown());
-        assert_eq!(query.starts_with("asOf="), self.asked.target.contains("asOf="), "{}", self.shown());
+        assert!(
+            path.starts_with('/') && path.ends_with(&format!("/collections/{id}")),
+            "{}",
+            self.describe()
+        );
+        assert_eq!(query.starts_with("asOf="), self.request.target.contains("asOf="), "{}", self.describe());
     }
 
     #[track_caller]
     fn check_errors(&self, errors: &Value) {
-        let errors = errors.as_array().unwrap_or_else(|| panic!("not a list: {}", self.shown()));
-        assert!(!errors.is_empty(), "{}", self.shown());
+        let errors = errors.as_array().unwrap_or_else(|| panic!("not a list: {}", self.describe()));
+        assert!(!errors.is_empty(), "{}", self.describe());
         for error in errors {
             self.check_error(error);
         }
@@ -241,20 +249,24 @@ impl Answer {
         for (name, value) in error.as_object().expect("an error is an object") {
             match name.as_str() {
                 "status" | "code" | "title" | "detail" | "id" => {
-                    assert!(value.as_str().is_some_and(|text| !text.is_empty()), "{name}: {}", self.shown());
+                    assert!(
+                        value.as_str().is_some_and(|text| !text.is_empty()),
+                        "{name}: {}",
+                        self.describe()
+                    );
                 }
-                "source" | "links" | "meta" => assert!(value.is_object(), "{name}: {}", self.shown()),
-                _ => panic!("the member {name}: {}", self.shown()),
+                "source" | "links" | "meta" => assert!(value.is_object(), "{name}: {}", self.describe()),
+                _ => panic!("the member {name}: {}", self.describe()),
             }
         }
         for name in ["status", "code", "title", "detail"] {
-            assert!(error.get(name).is_some(), "{name} is missing: {}", self.shown());
+            assert!(error.get(name).is_some(), "{name} is missing: {}", self.describe());
         }
-        assert_eq!(error["status"], self.status.to_string(), "{}", self.shown());
+        assert_eq!(error["status"], self.status.to_string(), "{}", self.describe());
         let (code, title) = (error["code"].as_str(), error["title"].as_str());
         let known: Vec<_> = ERRORS.iter().filter(|(status, ..)| *status == self.status).collect();
         let agrees = known.iter().any(|(_, a, b)| code == Some(*a) && title == Some(*b));
-        assert!(known.is_empty() || agrees, "code and title: {}", self.shown());
+        assert!(known.is_empty() || agrees, "code and title: {}", self.describe());
         if let Some(source) = error.get("source") {
             self.check_source(source);
         }
@@ -264,17 +276,17 @@ impl Answer {
     #[track_caller]
     fn check_source(&self, source: &Value) {
         let source = source.as_object().expect("a source is an object");
-        assert_eq!(source.len(), 1, "{}", self.shown());
+        assert_eq!(source.len(), 1, "{}", self.describe());
         let (name, value) = source.iter().next().expect("it has one member");
-        assert!(matches!(name.as_str(), "pointer" | "parameter" | "header"), "{}", self.shown());
-        let value = value.as_str().unwrap_or_else(|| panic!("not a string: {}", self.shown()));
-        if let (Some(document), "pointer") = (&self.asked.document, name.as_str()) {
-            assert!(document.pointer(value).is_some(), "{value} is not in the request: {}", self.shown());
+        assert!(matches!(name.as_str(), "pointer" | "parameter" | "header"), "{}", self.describe());
+        let value = value.as_str().unwrap_or_else(|| panic!("not a string: {}", self.describe()));
+        if let (Some(document), "pointer") = (&self.request.document, name.as_str()) {
+            assert!(document.pointer(value).is_some(), "{value} is not in the request: {}", self.describe());
         }
     }
 }
 
-impl Good {
+impl CheckedAnswer {
     /// Returns the body as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
@@ -304,7 +316,7 @@ impl Good {
     /// Returns a header that must be present.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> String {
-        self.0.header(name).unwrap_or_else(|| panic!("{name} is missing: {}", self.0.shown())).to_owned()
+        self.0.header(name).unwrap_or_else(|| panic!("{name} is missing: {}", self.0.describe())).to_owned()
     }
 
     /// Returns a header that may be absent.

@@ -10,12 +10,12 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Returns the number in an environment variable, or the usual one.
-pub(crate) fn chosen(name: &str, usual: u64) -> u64 {
+pub(crate) fn env_or(name: &str, usual: u64) -> u64 {
     number(name).unwrap_or(usual)
 }
 
 /// Returns the seeds of random stories: `COLLECTORY_STORY_SEED`, or as many as `COLLECTORY_STORIES` says.
 pub(crate) fn story_seeds(usual: u64) -> RangeInclusive<u64> {
     number("COLLECTORY_STORY_SEED")
-        .map_or_else(|| 1..=chosen("COLLECTORY_STORIES", usual), |seed| seed..=seed)
+        .map_or_else(|| 1..=env_or("COLLECTORY_STORIES", usual), |seed| seed..=seed)
 }

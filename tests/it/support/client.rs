@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Asked};
+use super::answer::{Answer, SentRequest};
 use super::documents::document;
 
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
@@ -28,7 +28,7 @@ pub(crate) struct Client {
 #[must_use = "a request does nothing until it is sent"]
 pub(crate) struct Request {
     http: reqwest::RequestBuilder,
-    asked: Asked,
+    asked: SentRequest,
 }
 
 impl Client {
@@ -61,7 +61,7 @@ impl Client {
         if let Some(token) = &self.token {
             http = http.header("Authorization", format!("Bearer {token}"));
         }
-        Request { http, asked: Asked { method: method.to_owned(), target, document: None } }
+        Request { http, asked: SentRequest { method: method.to_owned(), target, document: None } }
     }
 
     pub(crate) async fn get(&self, target: &str) -> Answer {
@@ -155,7 +155,7 @@ impl Request {
         Self::try_send(self.http, self.asked).await.ok()
     }
 
-    async fn try_send(http: reqwest::RequestBuilder, asked: Asked) -> Result<Answer, reqwest::Error> {
+    async fn try_send(http: reqwest::RequestBuilder, asked: SentRequest) -> Result<Answer, reqwest::Error> {
         let response = http.send().await?;
         let status = response.status().as_u16();
         let text =
@@ -171,6 +171,6 @@ impl Request {
             flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).expect("the body is gzip");
             body = plain;
         }
-        Ok(Answer { asked, status, headers, body })
+        Ok(Answer { request: asked, status, headers, body })
     }
 }

@@ -67,19 +67,19 @@ pub(crate) fn git_daemon(folder: &Path) -> Daemon {
 
 /// The folders that are served over HTTP for reads and for pushes.
 #[derive(Debug, Clone)]
-pub(crate) struct Hosted {
+pub(crate) struct ServedFolders {
     pub(crate) read: PathBuf,
     pub(crate) pushed: PathBuf,
 }
 
-impl Hosted {
+impl ServedFolders {
     pub(crate) fn all_from(folder: &Path) -> Self {
         Self { read: folder.to_owned(), pushed: folder.to_owned() }
     }
 }
 
 /// Starts a server for `git http-backend` that requires a password; it ends with the process.
-pub(crate) fn serve_http(hosted: Hosted) -> u16 {
+pub(crate) fn serve_http(hosted: ServedFolders) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -92,7 +92,7 @@ pub(crate) fn serve_http(hosted: Hosted) -> u16 {
 }
 
 /// Starts a server that answers with this head and keeps the heads of requests; it ends with the process.
-pub(crate) fn serve_head(head: String) -> (u16, Arc<Mutex<Vec<String>>>) {
+pub(crate) fn serve_fixed_response(head: String) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let (port, sent) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
     let kept = Arc::clone(&sent);
@@ -121,7 +121,7 @@ fn head_of(reader: &mut impl BufRead) -> Option<Vec<String>> {
 }
 
 /// Answers one request, if it arrives completely, and closes the connection.
-fn answer(mut stream: &TcpStream, hosted: &Hosted) -> Option<()> {
+fn answer(mut stream: &TcpStream, hosted: &ServedFolders) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let lines = head_of(&mut reader)?;
     let header = |name: &str| {

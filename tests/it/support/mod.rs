@@ -17,19 +17,21 @@ mod schema;
 mod server;
 mod stream;
 
-pub(crate) use answer::{Answer, Good};
-pub(crate) use chosen::{chosen, story_seeds};
+pub(crate) use answer::{Answer, CheckedAnswer};
+pub(crate) use chosen::{env_or, story_seeds};
 pub(crate) use client::{ATOMIC, Client, JSON_API};
-pub(crate) use documents::{add, document, media, remove, restoring, update};
+pub(crate) use documents::{
+    add_operation, document, media, remove_operation, restore_document, update_operation,
+};
 pub(crate) use fixtures::{fixture, request_fixture};
 pub(crate) use git_servers::{
-    AUTHORIZATION, Daemon, Hosted, TOKEN, git_daemon, serve_head, serve_http, sshd,
+    AUTHORIZATION, Daemon, ServedFolders, TOKEN, git_daemon, serve_fixed_response, serve_http, sshd,
 };
-pub(crate) use patience::{DEADLINE, eventually, eventually_is, eventually_sync};
-pub(crate) use proxy::{Line, Proxy};
+pub(crate) use patience::{DEADLINE, eventually, eventually_status, eventually_sync};
+pub(crate) use proxy::{Proxy, ProxyMode};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::{PERSON, Repo, copy_folder, git_command};
 pub(crate) use rustix::process::Signal;
 pub(crate) use schema::openapi;
-pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
-pub(crate) use stream::{Heard, Stream};
+pub(crate) use server::{Auth, ProgramOutput, Setup, TestServer, collectory_command, run_to_end};
+pub(crate) use stream::{EventStream, StreamMessage};

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::answer::{Answer, Good};
+use super::answer::{Answer, CheckedAnswer};
 
 /// After this time a test stops waiting and fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -26,7 +26,11 @@ pub(crate) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> 
 }
 
 /// Repeats a request until the answer has a status.
-pub(crate) async fn eventually_is(what: &str, status: u16, ask: impl AsyncFn() -> Answer) -> Good {
+pub(crate) async fn eventually_status(
+    what: &str,
+    status: u16,
+    ask: impl AsyncFn() -> Answer,
+) -> CheckedAnswer {
     eventually(what, async || {
         let answer = ask().await;
         (answer.status() == status).then(|| answer.is(status))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What the proxy does to connections that are opened from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum ProxyMode {
     /// Passes everything on.
     Pass,
     /// Passes everything on, each chunk after this delay.
@@ -30,16 +30,16 @@ pub(crate) enum Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,
-    line: Arc<Mutex<Line>>,
+    line: Arc<Mutex<ProxyMode>>,
 }
 
 impl Proxy {
     /// Starts a proxy to a port of this machine.
-    pub(crate) fn before(port: u16) -> Self {
+    pub(crate) fn start(port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a port");
         let proxy = Self {
             port: listener.local_addr().expect("it is bound").port(),
-            line: Arc::new(Mutex::new(Line::Pass)),
+            line: Arc::new(Mutex::new(ProxyMode::Pass)),
         };
         let line = Arc::clone(&proxy.line);
         thread::spawn(move || {
@@ -52,32 +52,32 @@ impl Proxy {
     }
 
     /// Changes what the proxy does to new connections.
-    pub(crate) fn set(&self, line: Line) {
+    pub(crate) fn set(&self, line: ProxyMode) {
         *self.line.lock().unwrap() = line;
     }
 }
 
-fn carry(mut client: TcpStream, port: u16, shared: &Mutex<Line>) -> Option<()> {
+fn carry(mut client: TcpStream, port: u16, shared: &Mutex<ProxyMode>) -> Option<()> {
     let line = *shared.lock().unwrap();
-    if line == Line::Refuse {
+    if line == ProxyMode::Refuse {
         return client.shutdown(Shutdown::Both).ok();
     }
-    if line == Line::Swallow {
+    if line == ProxyMode::Swallow {
         return std::io::copy(&mut client, &mut std::io::sink()).ok().map(drop);
     }
     // The git protocol starts with the requested service.
     let mut first = [0; 4096];
     let len = client.read(&mut first).ok()?;
     let is_push = first[..len].windows(16).any(|word| word == b"git-receive-pack");
-    if line == Line::LoseEverything {
+    if line == ProxyMode::LoseEverything {
         if !is_push {
             return client.shutdown(Shutdown::Both).ok();
         }
-        *shared.lock().unwrap() = Line::Refuse;
+        *shared.lock().unwrap() = ProxyMode::Refuse;
     }
     let mut remote = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     let sent = Arc::new(AtomicUsize::new(0));
-    let is_lost = is_push && matches!(line, Line::LoseAnswers | Line::LoseEverything);
+    let is_lost = is_push && matches!(line, ProxyMode::LoseAnswers | ProxyMode::LoseEverything);
     let (mut back, mut from) = (client.try_clone().ok()?, remote.try_clone().ok()?);
     let known = Arc::clone(&sent);
     let down = thread::spawn(move || {
@@ -91,7 +91,7 @@ fn carry(mut client: TcpStream, port: u16, shared: &Mutex<Line>) -> Option<()> {
         }
         back.shutdown(Shutdown::Both).ok();
     });
-    let limit = if let Line::CutAfter(limit) = line { limit } else { usize::MAX };
+    let limit = if let ProxyMode::CutAfter(limit) = line { limit } else { usize::MAX };
     remote.write_all(&first[..len.min(limit)]).ok()?;
     let mut all = len;
     let mut buffer = [0; 4096];
@@ -114,8 +114,8 @@ fn carry(mut client: TcpStream, port: u16, shared: &Mutex<Line>) -> Option<()> {
     down.join().ok()
 }
 
-fn wait(line: Line) {
-    if let Line::Delay(time) = line {
+fn wait(line: ProxyMode) {
+    if let ProxyMode::Delay(time) = line {
         thread::sleep(time);
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use super::answer::{Answer, Asked};
+use super::answer::{Answer, SentRequest};
 use super::patience::DEADLINE;
 
 /// A request of which the test chooses every byte.
@@ -49,7 +49,7 @@ impl RawRequest {
     /// Sends the request on a new connection.
     pub(crate) fn send(&self, address: SocketAddr) -> Answer {
         let bytes = raw_exchange(address, &self.bytes());
-        let asked = Asked {
+        let asked = SentRequest {
             method: self.method.clone(),
             target: self.target.clone(),
             document: serde_json::from_slice(&self.body).ok(),
@@ -88,7 +88,7 @@ pub(crate) fn raw_exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Parses one HTTP/1.1 response.
-pub(crate) fn parse(asked: Asked, bytes: &[u8]) -> Answer {
+pub(crate) fn parse(asked: SentRequest, bytes: &[u8]) -> Answer {
     let shown = String::from_utf8_lossy(bytes);
     let split = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     let split = split.unwrap_or_else(|| panic!("{asked:?} is not answered with HTTP: {shown:?}"));
@@ -105,7 +105,7 @@ pub(crate) fn parse(asked: Asked, bytes: &[u8]) -> Answer {
     let rest = &bytes[split + 4..];
     let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
     let body = if chunked { unchunked(rest) } else { rest.to_vec() };
-    Answer { asked, status, headers, body }
+    Answer { request: asked, status, headers, body }
 }
 
 fn unchunked(mut rest: &[u8]) -> Vec<u8> {

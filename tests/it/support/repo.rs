@@ -58,7 +58,7 @@ impl Repo {
         let repo = Self::at(path);
         fs::create_dir_all(&repo.path).expect("a temporary folder can be made");
         repo.git(&["init", "--quiet", "--initial-branch=main"]);
-        repo.introduce();
+        repo.configure_user();
         repo
     }
 
@@ -77,12 +77,12 @@ impl Repo {
         let target = clone.path.to_str().expect("temporary paths are UTF-8");
         self.git(&["clone", "--quiet", "--bare", ".", target]);
         clone.git(&["remote", "remove", "origin"]);
-        clone.introduce();
+        clone.configure_user();
         clone
     }
 
     /// Configures the person as git's user.
-    pub(crate) fn introduce(&self) {
+    pub(crate) fn configure_user(&self) {
         let config = OpenOptions::new().append(true).open(self.git_folder().join("config"));
         let person = format!("[user]\n\tname = {}\n\temail = {}\n", PERSON.0, PERSON.1);
         config.and_then(|mut file| file.write_all(person.as_bytes())).expect("git made it");
@@ -148,7 +148,7 @@ impl Repo {
 
     /// Reads a file of the head.
     #[track_caller]
-    pub(crate) fn committed(&self, file: &str) -> String {
+    pub(crate) fn read_at_head(&self, file: &str) -> String {
         let mut text = self.git(&["show", &format!("HEAD:{file}")]);
         text.push('\n');
         text
@@ -162,7 +162,7 @@ impl Repo {
     }
 
     /// Saves a file as careful editors do: a temporary file beside it, renamed over it.
-    pub(crate) fn save(&self, file: &str, content: &str) {
+    pub(crate) fn write_by_rename(&self, file: &str, content: &str) {
         let path = self.path.join(file);
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let beside = path.with_file_name(format!(".{name}.saving"));
@@ -274,7 +274,7 @@ impl Repo {
     /// Returns the lock files and temporary files of git that no process holds any more.
     ///
     /// The service's own lock file may stay, because an advisory lock does not depend on the file's existence.
-    pub(crate) fn strays(&self) -> Vec<PathBuf> {
+    pub(crate) fn leftover_files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.git_folder(), &mut |path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

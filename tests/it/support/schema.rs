@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use jsonschema::{Draft, Validator};
 use serde_json::{Value, json};
 
-use super::answer::Asked;
+use super::answer::SentRequest;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/openapi.yaml");
@@ -26,7 +26,7 @@ pub(crate) fn openapi() -> &'static Value {
 }
 
 /// Checks a JSON:API body against the schema of its path, method and status.
-pub(crate) fn check(asked: &Asked, status: u16, body: &Value) -> Result<(), String> {
+pub(crate) fn check(asked: &SentRequest, status: u16, body: &Value) -> Result<(), String> {
     let Some((item, prefixed)) = path_item(&asked.target) else {
         return without_path(asked, status);
     };
@@ -55,7 +55,7 @@ pub(crate) fn check(asked: &Asked, status: u16, body: &Value) -> Result<(), Stri
 }
 
 /// Checks paths outside the document: health, and paths that do not exist.
-fn without_path(asked: &Asked, status: u16) -> Result<(), String> {
+fn without_path(asked: &SentRequest, status: u16) -> Result<(), String> {
     let path = asked.target.split('?').next().unwrap_or_default();
     let health = path.ends_with("/livez") || path.ends_with("/readyz");
     let refused = matches!(status, 400 | 404 | 405 | 414 | 431);

@@ -54,7 +54,8 @@ pub(crate) struct Setup {
 /// A running service with its own repository.
 ///
 /// Dropping it stops the service as an operator would. The repository must then be sound: `git fsck` finds nothing,
-/// no lock or temporary file is left, and `git status` is as the test has declared with [`leaves`](Self::leaves).
+/// no lock or temporary file is left, and `git status` is as the test has declared with
+/// [`expect_git_status`](Self::expect_git_status).
 pub(crate) struct TestServer {
     folder: TempDir,
     repo: Repo,
@@ -73,23 +74,23 @@ struct Process {
 
 /// How a program ended, and its output.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Finished {
+impl ProgramOutput {
     /// Asserts the exit code.
     #[track_caller]
-    pub(crate) fn exits(self, code: i32) -> Self {
+    pub(crate) fn assert_exit_code(self, code: i32) -> Self {
         assert_eq!(self.status.code(), Some(code), "{self:#?}");
         self
     }
 }
 
 /// The program under test, in an isolated environment.
-pub(crate) fn program(folder: &Path) -> Command {
+pub(crate) fn collectory_command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_collectory"));
     hermetic(&mut command, folder);
     command.env_remove("GIT_AUTHOR_DATE").env_remove("GIT_COMMITTER_DATE").env_remove("RUST_LOG");
@@ -143,7 +144,7 @@ impl Setup {
     }
 
     /// Makes calls below the repository fail while the file `fault` in this folder says so (`fail.c`).
-    pub(crate) fn failing(self, folder: &Path) -> Self {
+    pub(crate) fn with_injected_faults(self, folder: &Path) -> Self {
         let library = folder.join("fail.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/fail.c");
         let options = ["-shared", "-fPIC", "-O1", "-o"];
@@ -192,7 +193,7 @@ impl Setup {
     }
 
     /// Uses no repository: the service creates it.
-    pub(crate) fn absent(mut self) -> Self {
+    pub(crate) fn without_repository(mut self) -> Self {
         self.given = Given::Absent;
         self
     }
@@ -205,13 +206,13 @@ impl Setup {
 
     /// Starts the service and waits until it is ready.
     pub(crate) async fn start(self) -> TestServer {
-        let server = self.start_unchecked();
-        server.answers().await;
+        let server = self.start_without_waiting();
+        server.wait_until_ready().await;
         server
     }
 
     /// Starts the service without waiting, for tests in which the harness can't ask whether it is ready.
-    pub(crate) fn start_unchecked(self) -> TestServer {
+    pub(crate) fn start_without_waiting(self) -> TestServer {
         let (folder, repo) = self.prepared();
         let process = Process::spawn(self.command(folder.path(), &repo));
         let client = Client::new(process.address, &self.base);
@@ -220,7 +221,7 @@ impl Setup {
     }
 
     /// Starts a service that must refuse to run; returns its output.
-    pub(crate) fn refused(self) -> Finished {
+    pub(crate) fn expect_start_failure(self) -> ProgramOutput {
         let (folder, repo) = self.prepared();
         run_to_end(&mut self.command(folder.path(), &repo))
     }
@@ -243,7 +244,7 @@ impl Setup {
     }
 
     fn command(&self, folder: &Path, repo: &Repo) -> Command {
-        let mut command = program(folder);
+        let mut command = collectory_command(folder);
         let auth = match &self.auth {
             Auth::None => "none".to_owned(),
             Auth::AllowAll => "allow-all".to_owned(),
@@ -267,7 +268,7 @@ impl Setup {
 
 /// Runs a program to its end. A program that exceeds the deadline is killed, and the test fails.
 #[track_caller]
-pub(crate) fn run_to_end(command: &mut Command) -> Finished {
+pub(crate) fn run_to_end(command: &mut Command) -> ProgramOutput {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let drain = |mut stream: Box<dyn Read + Send>| {
@@ -283,7 +284,7 @@ pub(crate) fn run_to_end(command: &mut Command) -> Finished {
     let status =
         eventually_sync("the program ends", || guard.0.try_wait().expect("a child can be waited for"));
     let text = |reader: JoinHandle<String>| reader.join().expect("a reader ends");
-    Finished { status, stdout: text(stdout), stderr: text(stderr) }
+    ProgramOutput { status, stdout: text(stdout), stderr: text(stderr) }
 }
 
 struct KillOnDrop(Child);
@@ -384,7 +385,7 @@ impl TestServer {
     }
 
     /// Starts a service with [`setup`](Self::setup) alone.
-    pub(crate) async fn on(fixture: &str) -> Self {
+    pub(crate) async fn start(fixture: &str) -> Self {
         Self::setup(fixture).start().await
     }
 
@@ -414,17 +415,17 @@ impl TestServer {
 
     /// Waits until the log contains a text. The log comes through a pipe, so an answer about the same event may
     /// arrive first.
-    pub(crate) async fn logs(&self, text: &str) {
+    pub(crate) async fn wait_for_log(&self, text: &str) {
         eventually("it is logged", async || self.log().contains(text).then_some(())).await;
     }
 
     /// Declares what `git status --porcelain` shows in the end; by default nothing.
-    pub(crate) fn leaves(&mut self, status: &str) {
+    pub(crate) fn expect_git_status(&mut self, status: &str) {
         self.status = Some(status.trim_end().to_owned());
     }
 
     /// Waits until the service is ready.
-    pub(crate) async fn answers(&self) {
+    pub(crate) async fn wait_until_ready(&self) {
         eventually("the service is ready", async || {
             let answer = self.client.request("GET", "/readyz").attempt().await?;
             (answer.status() == 200).then_some(())
@@ -445,7 +446,7 @@ impl TestServer {
 
     /// Waits for the service to end by itself with this exit code; returns its log.
     #[track_caller]
-    pub(crate) fn ends(&mut self, code: i32) -> String {
+    pub(crate) fn wait_for_exit(&mut self, code: i32) -> String {
         let mut process = self.process.take().expect("the service runs");
         let status = process.wait();
         let log = process.log();
@@ -495,7 +496,7 @@ impl TestServer {
     /// Starts the service again after `stop` or `kill`, with the same settings and another port.
     pub(crate) async fn start_again(&mut self) {
         self.start_again_unready();
-        self.answers().await;
+        self.wait_until_ready().await;
     }
 
     /// Like [`start_again`](Self::start_again), for a repository that can't be read yet.
@@ -519,13 +520,13 @@ impl TestServer {
     }
 
     /// Changes the value of a flag, from the next start on.
-    pub(crate) fn reflag(&mut self, name: &str, value: &str) {
+    pub(crate) fn set_flag(&mut self, name: &str, value: &str) {
         let at = self.setup.flags.iter().position(|flag| flag == name).expect("the flag was given");
         value.clone_into(&mut self.setup.flags[at + 1]);
     }
 
     /// Waits until there is a problem with this id, and returns its resource.
-    pub(crate) async fn problem(&self, path: &str) -> serde_json::Value {
+    pub(crate) async fn wait_for_problem(&self, path: &str) -> serde_json::Value {
         eventually(&format!("{path} is a problem"), async || {
             let problems = self.get("/problems").await.is(200).data();
             problems.as_array().expect("a list").iter().find(|problem| problem["id"] == path).cloned()
@@ -534,7 +535,7 @@ impl TestServer {
     }
 
     /// Waits until there is no problem.
-    pub(crate) async fn no_problem(&self) {
+    pub(crate) async fn wait_for_no_problem(&self) {
         eventually("there is no problem", async || {
             self.get("/problems").await.is(200).ids().is_empty().then_some(())
         })
@@ -542,12 +543,12 @@ impl TestServer {
     }
 
     /// Waits until an attribute has a value (`null` for none) and returns the whole answer.
-    pub(crate) async fn shows(
+    pub(crate) async fn wait_for_attribute(
         &self,
         key: &str,
         attribute: &str,
         value: impl Into<serde_json::Value>,
-    ) -> super::Good {
+    ) -> super::CheckedAnswer {
         let value = value.into();
         eventually(&format!("{key} has {attribute} {value}"), async || {
             let answer = self.read(key).await;
@@ -562,7 +563,7 @@ impl TestServer {
     }
 
     /// Waits until a key is no longer served.
-    pub(crate) async fn loses(&self, key: &str) {
+    pub(crate) async fn wait_until_not_found(&self, key: &str) {
         eventually(&format!("{key} is gone"), async || {
             let answer = self.read(key).await;
             (answer.status() == 404).then(|| answer.is(404))
@@ -571,7 +572,7 @@ impl TestServer {
     }
 
     /// Waits until the service serves a revision.
-    pub(crate) async fn serves(&self, revision: &str) {
+    pub(crate) async fn wait_for_revision(&self, revision: &str) {
         eventually(&format!("{revision} is served"), async || {
             let found = self.list().await.is(200).header_if_any("collectory-revision");
             (found.as_deref() == Some(revision)).then_some(())
@@ -582,7 +583,7 @@ impl TestServer {
     /// Commits everything in the work tree by hand, and waits until that is served. Returns the revision.
     pub(crate) async fn commit_by_hand(&self, message: &str) -> String {
         let revision = self.repo.commit(message);
-        self.serves(&revision).await;
+        self.wait_for_revision(&revision).await;
         revision
     }
 
@@ -592,7 +593,7 @@ impl TestServer {
 
     fn check_repository(&self) {
         self.repo.fsck();
-        let strays = self.repo.strays();
+        let strays = self.repo.leftover_files();
         assert!(strays.is_empty(), "left behind: {strays:#?}");
         if !self.repo.is_bare() {
             assert_eq!(self.repo.status(), self.status.clone().unwrap_or_default(), "git status at the end");

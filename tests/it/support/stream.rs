@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::patience::DEADLINE;
 
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct EventStream {
     /// The head of the answer, in lower case.
     pub(crate) head: String,
     body: BufReader<TcpStream>,
@@ -17,13 +17,13 @@ pub(crate) struct Stream {
 
 /// A message of the stream.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct StreamMessage {
     pub(crate) id: Option<String>,
     pub(crate) event: String,
     pub(crate) data: Value,
 }
 
-impl Stream {
+impl EventStream {
     /// Opens `GET /events` with a query (`?…` or empty), after an event or from now on.
     pub(crate) fn open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Self {
         Self::try_open(address, query, last_event_id).expect("the service answers")
@@ -43,7 +43,7 @@ impl Stream {
 
     /// Opens any path, with further header lines.
     #[track_caller]
-    pub(crate) fn of(address: SocketAddr, path: &str, headers: &str) -> Self {
+    pub(crate) fn open_path(address: SocketAddr, path: &str, headers: &str) -> Self {
         Self::try_of(address, path, headers).expect("the service answers")
     }
 
@@ -66,7 +66,7 @@ impl Stream {
     }
 
     /// Returns the next lines up to a blank one, whatever they are; `None` at the end.
-    pub(crate) fn block(&mut self) -> Option<String> {
+    pub(crate) fn next_block(&mut self) -> Option<String> {
         while !self.text.contains("\n\n") {
             let mut size = String::new();
             self.body.read_line(&mut size).ok()?;
@@ -82,9 +82,9 @@ impl Stream {
     }
 
     /// Returns the next message, skipping comments; `None` at the end.
-    pub(crate) fn next(&mut self) -> Option<Heard> {
+    pub(crate) fn next_message(&mut self) -> Option<StreamMessage> {
         loop {
-            let block = self.block()?;
+            let block = self.next_block()?;
             let field = |name: &str| {
                 let value = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
                 value.map(|value| value.trim_start().to_owned())
@@ -92,16 +92,16 @@ impl Stream {
             if let Some(data) = field("data") {
                 let data = serde_json::from_str(&data).expect("the data is JSON");
                 let event = field("event").expect("it has a name");
-                return Some(Heard { id: field("id"), event, data });
+                return Some(StreamMessage { id: field("id"), event, data });
             }
         }
     }
 
     /// Returns the next event, skipping heartbeats.
     #[track_caller]
-    pub(crate) fn event(&mut self) -> Heard {
+    pub(crate) fn next_event(&mut self) -> StreamMessage {
         loop {
-            let heard = self.next().expect("the stream goes on");
+            let heard = self.next_message().expect("the stream goes on");
             if heard.event != "head" {
                 return heard;
             }

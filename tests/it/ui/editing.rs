@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Page, checked, look};
+use super::{Page, checked, get_page};
 use crate::support::{Answer, Auth, TestServer, document};
 
 async fn server() -> TestServer {
@@ -59,7 +59,7 @@ async fn sent(server: &TestServer, path: &str, body: String) -> Page {
     let answer = send(server, path, body).await;
     assert_eq!(answer.status, 303, "{}", String::from_utf8_lossy(&answer.body));
     let to = answer.header("location").expect("it leads somewhere").to_owned();
-    look(server, to.strip_prefix("/ui").expect("it leads to a page"), 200).await
+    get_page(server, to.strip_prefix("/ui").expect("it leads to a page"), 200).await
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
         ("a.directory", "content/posts"),
         ("reason", "Wir fangen an: ä"),
     ];
-    let form = look(&server, "/new", 200).await;
+    let form = get_page(&server, "/new", 200).await;
     let preview = send(&server, "/new", filled(&form, &[&typed[..], &[("do", "preview")]].concat())).await;
     let preview = checked(preview, 200);
     preview
@@ -84,7 +84,7 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts <1>");
     assert!(server.repo().field("HEAD", "%B").contains("Wir fangen an: ä"));
 
-    let form = look(&server, "/collections/posts", 200).await;
+    let form = get_page(&server, "/collections/posts", 200).await;
     let typed = [
         ("a.recursive", "true"),
         ("a.name", ""),
@@ -102,7 +102,7 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
                "unpublishedStatuses": {"draft": {"directory": "content/drafts", "name": "Draft"}},
                "x-owner": {"team": [1, null]}})
     );
-    let same = look(&server, "/collections/posts", 200).await;
+    let same = get_page(&server, "/collections/posts", 200).await;
     let commits = server.repo().commit_count();
     sent(&server, "/collections/posts", filled(&same, &[("reason", "none")]))
         .await
@@ -114,7 +114,7 @@ async fn a_collection_is_made_changed_and_deleted_with_reasons() {
     assert!(has_focus(&page, "f-reason"));
     assert_eq!(server.repo().commit_count(), commits);
 
-    let asked = look(&server, "/collections/posts/delete", 200).await;
+    let asked = get_page(&server, "/collections/posts/delete", 200).await;
     asked.has("Delete posts?").has("-directory: content/posts");
     sent(&server, "/collections/posts/delete", filled(&asked, &[("reason", "Done")]))
         .await
@@ -132,7 +132,7 @@ fn has_focus(page: &Page, id: &str) -> bool {
 #[tokio::test]
 async fn a_value_that_is_no_json_hides_no_other_error() {
     let server = server().await;
-    let form = look(&server, "/new", 200).await;
+    let form = get_page(&server, "/new", 200).await;
     let unreadable = [("x.name", "x-a"), ("x.value", "{")];
     let others = [("key", "a b"), ("a.directory", "../up"), ("do", "save")];
     let page = checked(send(&server, "/new", filled(&form, &[&others[..], &unreadable].concat())).await, 400);
@@ -143,7 +143,7 @@ async fn a_value_that_is_no_json_hides_no_other_error() {
     server.read("posts").await.is(404);
 
     server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
-    let form = look(&server, "/collections/posts", 200).await;
+    let form = get_page(&server, "/collections/posts", 200).await;
     server.patch("posts", json!({"name": "Theirs"})).await.is(200);
     let typed = [&[("a.directory", "../up"), ("a.name", "Mine")][..], &unreadable].concat();
     let page = checked(send(&server, "/collections/posts", filled(&form, &typed)).await, 400);
@@ -164,7 +164,7 @@ async fn a_value_that_is_no_json_hides_no_other_error() {
 #[tokio::test]
 async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
     let server = server().await;
-    let form = look(&server, "/new", 200).await;
+    let form = get_page(&server, "/new", 200).await;
     let long = "x".repeat(1025);
     let typed = [
         ("key", "a b"),
@@ -200,7 +200,7 @@ async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
     let page =
         checked(send(&server, "/new", filled(&form, &[("key", "posts"), ("a.name", "Mine")])).await, 409);
     page.has("exists already").has("value=\"Mine\"");
-    let form = look(&server, "/collections/posts", 200).await;
+    let form = get_page(&server, "/collections/posts", 200).await;
     server.delete("posts").await.is(204);
     let page = checked(send(&server, "/collections/posts", filled(&form, &[("a.name", "Mine")])).await, 404);
     page.has("Collection &#39;posts&#39; not found.").has("value=\"Mine\"").has("makes the collection anew");
@@ -213,7 +213,7 @@ async fn what_two_people_changed_is_merged_or_shown_side_by_side() {
         .create(&document("posts", json!({"name": "Posts", "directory": "a", "format": "md"})))
         .await
         .is(201);
-    let mine = look(&server, "/collections/posts", 200).await;
+    let mine = get_page(&server, "/collections/posts", 200).await;
     server.patch("posts", json!({"directory": "b"})).await.is(200);
     let merged = sent(&server, "/collections/posts", filled(&mine, &[("a.name", "Mine")])).await;
     merged.has("both changes are in");
@@ -222,7 +222,7 @@ async fn what_two_people_changed_is_merged_or_shown_side_by_side() {
         json!({"type": "document", "name": "Mine", "directory": "b", "format": "md"})
     );
 
-    let mine = look(&server, "/collections/posts", 200).await;
+    let mine = get_page(&server, "/collections/posts", 200).await;
     server.patch("posts", json!({"name": "Theirs", "directory": "c"})).await.is(200);
     let typed = [("a.name", "Mine too"), ("a.format", "html")];
     let page = checked(send(&server, "/collections/posts", filled(&mine, &typed)).await, 412);
@@ -251,20 +251,20 @@ async fn an_event_is_undone_and_a_version_restored_after_a_preview() {
     let server = server().await;
     server.create(&document("posts", json!({"name": "One"}))).await.is(201);
     server.patch("posts", json!({"name": "Two"})).await.is(200);
-    let history = look(&server, "/collections/posts/history", 200).await;
+    let history = get_page(&server, "/collections/posts/history", 200).await;
     let event = history.between("href=\"/ui/events/", "\"")[0].clone();
-    look(&server, &format!("/events/{event}"), 200).await.has(&format!("/ui/events/{event}/undo"));
+    get_page(&server, &format!("/events/{event}"), 200).await.has(&format!("/ui/events/{event}/undo"));
     let path = format!("/events/{event}/undo");
-    let asked = look(&server, &path, 200).await;
+    let asked = get_page(&server, &path, 200).await;
     asked.has("Undo posts?").has("+name: One");
     sent(&server, &path, filled(&asked, &[("reason", "Too soon")]))
         .await
         .has("Undone, by a commit of its own.");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "One");
-    look(&server, &format!("/events/{event}"), 200)
+    get_page(&server, &format!("/events/{event}"), 200)
         .await
         .has("It can't be undone: `name` was changed again later");
-    look(&server, &path, 200)
+    get_page(&server, &path, 200)
         .await
         .has("This can't be done")
         .has("changed again later")
@@ -272,10 +272,10 @@ async fn an_event_is_undone_and_a_version_restored_after_a_preview() {
     let late = send(&server, &path, filled(&asked, &[("tag", "")])).await;
     checked(late, 409).has("This can't be done").has("changed again later");
 
-    let history = look(&server, "/collections/posts/history", 200).await;
+    let history = get_page(&server, "/collections/posts/history", 200).await;
     let restores = history.between("href=\"/ui/collections/posts/restore", "\"");
     let path = format!("/collections/posts/restore{}", restores[1]);
-    let asked = look(&server, &path, 200).await;
+    let asked = get_page(&server, &path, 200).await;
     asked.has("Restore posts?").has("+name: Two");
     sent(&server, "/collections/posts/restore", filled(&asked, &[]))
         .await
@@ -289,7 +289,7 @@ async fn an_event_is_undone_and_a_version_restored_after_a_preview() {
 #[tokio::test]
 async fn forms_of_other_sites_and_of_before_a_restart_do_nothing() {
     let mut server = server().await;
-    let form = look(&server, "/new", 200).await;
+    let form = get_page(&server, "/new", 200).await;
     let body = filled(&form, &[("key", "posts"), ("a.name", "Kept")]);
     for (name, value) in [
         ("Sec-Fetch-Site", "cross-site"),
@@ -311,10 +311,10 @@ async fn forms_of_other_sites_and_of_before_a_restart_do_nothing() {
     page.has("value=\"Kept\"");
     server.read("posts").await.is(404);
     sent(&server, "/new", filled(&page, &[])).await.has("Created");
-    let past = look(&server, "/collections/posts?asOf=HEAD", 200).await;
+    let past = get_page(&server, "/collections/posts?asOf=HEAD", 200).await;
     past.lacks("<form method").has("Kept");
     for page in ["/new?asOf=HEAD", "/collections/posts/delete?asOf=HEAD"] {
-        let past = look(&server, page, 200).await;
+        let past = get_page(&server, page, 200).await;
         past.has("Nothing can be changed here").lacks("<form method").lacks("name=\"do\"");
     }
     checked(send(&server, "/collections/posts?asOf=HEAD", String::new()).await, 400);

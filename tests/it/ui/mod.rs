@@ -41,7 +41,7 @@ impl Page {
 }
 
 /// Requests a page below `/ui`, as a browser does.
-pub(crate) async fn look(client: &Client, path: &str, status: u16) -> Page {
+pub(crate) async fn get_page(client: &Client, path: &str, status: u16) -> Page {
     let request = client.request("GET", &format!("/ui{path}")).header("Accept", "text/html,*/*;q=0.8");
     checked(request.send().await, status)
 }
@@ -49,7 +49,7 @@ pub(crate) async fn look(client: &Client, path: &str, status: u16) -> Page {
 #[track_caller]
 pub(crate) fn checked(answer: Answer, status: u16) -> Page {
     let html = String::from_utf8(answer.body.clone()).expect("a page is UTF-8");
-    assert_eq!(answer.status, status, "{}\n{html}", answer.asked.target);
+    assert_eq!(answer.status, status, "{}\n{html}", answer.request.target);
     let page = Page { html, answer };
     let says = |name: &str, value: &str| assert_eq!(page.header(name), Some(value), "{name}");
     says("content-type", "text/html; charset=utf-8");

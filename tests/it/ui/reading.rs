@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{checked, look};
-use crate::support::{Auth, TestServer, add, document, eventually, media};
+use super::{checked, get_page};
+use crate::support::{Auth, TestServer, add_operation, document, eventually, media};
 
 /// A service with a short history: three collections, one of them changed and one deleted.
 async fn with_history() -> TestServer {
@@ -24,22 +24,25 @@ async fn with_history() -> TestServer {
 #[tokio::test]
 async fn every_page_is_there_and_leads_on() {
     let server = with_history().await;
-    let list = look(&server, "/", 200).await;
+    let list = get_page(&server, "/", 200).await;
     list.has("href=\"/ui/collections/posts\"").has("All posts").has("1 to 2 of 2").lacks(">old<");
-    look(&server, "/collections/posts", 200).await.has("content/posts").has("/ui/collections/posts/source");
-    let source = look(&server, "/collections/posts/source", 200).await;
+    get_page(&server, "/collections/posts", 200)
+        .await
+        .has("content/posts")
+        .has("/ui/collections/posts/source");
+    let source = get_page(&server, "/collections/posts/source", 200).await;
     source.has("<code>name: All posts</code>").has("Twice in the bar").has("It starts").has("id=\"L3\"");
-    let history = look(&server, "/collections/posts/history", 200).await;
+    let history = get_page(&server, "/collections/posts/history", 200).await;
     history.has("2 events").has("Twice in the bar");
     assert_eq!(history.between("name=\"from\" value=\"", "\"").len(), 2);
-    let timeline = look(&server, "/events", 200).await;
+    let timeline = get_page(&server, "/events", 200).await;
     timeline.has("5 events").has("<title>").has("As numbers").has("action deleted");
     let event = &timeline.between("href=\"/ui/events/", "\"")[0];
-    look(&server, &format!("/events/{event}"), 200).await.has("Delete old").has("<del>").has("unsigned");
-    let compared = look(&server, "/compare?from=HEAD~2&to=HEAD", 200).await;
+    get_page(&server, &format!("/events/{event}"), 200).await.has("Delete old").has("<del>").has("unsigned");
+    let compared = get_page(&server, "/compare?from=HEAD~2&to=HEAD", 200).await;
     compared.has("2 collections differ").has("<b>Posts</b>").has("<b>All posts</b>").has("-name: Posts");
-    look(&server, "/problems", 200).await.has("Nothing is wrong");
-    look(&server, "/about", 200)
+    get_page(&server, "/problems", 200).await.has("Nothing is wrong");
+    get_page(&server, "/about", 200)
         .await
         .has(env!("CARGO_PKG_VERSION"))
         .has("bodyBytesMax")
@@ -51,33 +54,33 @@ async fn everything_is_shown_as_of_a_revision_and_leads_back() {
     let server = with_history().await;
     for revision in ["HEAD~2", "HEAD~2 "] {
         let asked = format!("/?asOf={}&q=o", revision.replace(' ', "%20"));
-        let list = look(&server, &asked, 200).await;
+        let list = get_page(&server, &asked, 200).await;
         list.has("href=\"/ui/collections/old?asOf=HEAD~2\"").has(">Posts<").lacks("All posts");
         list.has("As it was").has("href=\"/ui/?q=o\">Back to the present").lacks("data-stream");
     }
-    look(&server, "/collections/old?asOf=HEAD~2", 200)
+    get_page(&server, "/collections/old?asOf=HEAD~2", 200)
         .await
         .has("Old")
         .has("/ui/collections/old/source?asOf=HEAD~2");
-    let source = look(&server, "/collections/posts/source?asOf=HEAD~2", 200).await;
+    let source = get_page(&server, "/collections/posts/source?asOf=HEAD~2", 200).await;
     source.has("<code>name: Posts</code>").has("It starts").lacks("Twice in the bar");
-    look(&server, "/collections/posts/history?asOf=HEAD~2", 200).await.has("1 event.");
-    look(&server, "/events?asOf=HEAD~2", 200).await.has("3 events");
-    look(&server, "/problems?asOf=HEAD~2", 200).await.has("Nothing is wrong at this point");
-    look(&server, "/?asOf=deadbeef", 404).await.has("no revision `deadbeef`");
-    look(&server, "/collections/old?asOf=HEAD", 404).await;
+    get_page(&server, "/collections/posts/history?asOf=HEAD~2", 200).await.has("1 event.");
+    get_page(&server, "/events?asOf=HEAD~2", 200).await.has("3 events");
+    get_page(&server, "/problems?asOf=HEAD~2", 200).await.has("Nothing is wrong at this point");
+    get_page(&server, "/?asOf=deadbeef", 404).await.has("no revision `deadbeef`");
+    get_page(&server, "/collections/old?asOf=HEAD", 404).await;
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_a_page_that_leads_on() {
     let server = with_history().await;
-    look(&server, "/nothing", 404).await.has("Nothing is found at").has("Search the collections");
-    look(&server, "/collections/never", 404).await.has("Collection &#39;never&#39; not found.");
-    look(&server, "/collections/old", 404).await.has("It was deleted by anonymous");
-    look(&server, "/collections/%3Cscript%3E", 404).await.has("&lt;script&gt;").lacks("<script>");
-    look(&server, "/events/0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e", 404).await;
-    look(&server, "/compare?from=deadbeef&to=HEAD", 404).await.has("Search the");
-    look(&server, "/compare?from=no..pe&to=HEAD", 400).await.has("Search the");
+    get_page(&server, "/nothing", 404).await.has("Nothing is found at").has("Search the collections");
+    get_page(&server, "/collections/never", 404).await.has("Collection &#39;never&#39; not found.");
+    get_page(&server, "/collections/old", 404).await.has("It was deleted by anonymous");
+    get_page(&server, "/collections/%3Cscript%3E", 404).await.has("&lt;script&gt;").lacks("<script>");
+    get_page(&server, "/events/0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e", 404).await;
+    get_page(&server, "/compare?from=deadbeef&to=HEAD", 404).await.has("Search the");
+    get_page(&server, "/compare?from=no..pe&to=HEAD", 400).await.has("Search the");
     let answer = server.request("DELETE", "/ui/").send().await;
     assert_eq!(checked(answer, 405).header("allow"), Some("GET, HEAD"));
 }
@@ -87,28 +90,28 @@ async fn the_list_is_searched_filtered_sorted_and_paged() {
     let server = TestServer::setup("small").unborn().auth(Auth::None).start().await;
     let many = (0..101).map(|n| {
         let name = format!("Name {:03}", 100 - n);
-        add(&document(&format!("k{n:03}"), json!({"name": name})))
+        add_operation(&document(&format!("k{n:03}"), json!({"name": name})))
     });
     server.operations(many.collect()).await.is(200);
     server.create(&media("pictures", json!({"directory": "media/In Here"}))).await.is(201);
     let keys = |page: &super::Page| page.between("<th scope=\"row\"><a href=\"/ui/collections/", "\"");
-    let first = look(&server, "/", 200).await;
+    let first = get_page(&server, "/", 200).await;
     first.has("1 to 100 of 102").has("rel=\"next\"");
     assert_eq!((keys(&first).len(), keys(&first)[0].as_str()), (100, "k000"));
-    assert_eq!(keys(&look(&server, "/?page=2", 200).await), ["k100", "pictures"]);
-    assert_eq!(keys(&look(&server, "/?sort=-key&page=1", 200).await)[0], "pictures");
-    assert_eq!(keys(&look(&server, "/?sort=name", 200).await)[..2], ["pictures", "k100"]);
-    assert_eq!(keys(&look(&server, "/?kind=media", 200).await), ["pictures"]);
-    assert_eq!(keys(&look(&server, "/?q=in%20here", 200).await), ["pictures"]);
-    assert_eq!(keys(&look(&server, "/?q=NAME+007", 200).await), ["k093"]);
+    assert_eq!(keys(&get_page(&server, "/?page=2", 200).await), ["k100", "pictures"]);
+    assert_eq!(keys(&get_page(&server, "/?sort=-key&page=1", 200).await)[0], "pictures");
+    assert_eq!(keys(&get_page(&server, "/?sort=name", 200).await)[..2], ["pictures", "k100"]);
+    assert_eq!(keys(&get_page(&server, "/?kind=media", 200).await), ["pictures"]);
+    assert_eq!(keys(&get_page(&server, "/?q=in%20here", 200).await), ["pictures"]);
+    assert_eq!(keys(&get_page(&server, "/?q=NAME+007", 200).await), ["k093"]);
     server.patch("k050", json!({"directory": "moved"})).await.is(200);
-    assert_eq!(keys(&look(&server, "/?sort=-change", 200).await)[..2], ["k050", "pictures"]);
-    assert_eq!(keys(&look(&server, "/?sort=change&page=2", 200).await), ["pictures", "k050"]);
-    assert_eq!(keys(&look(&server, "/?sort=-change&q=k0", 200).await)[0], "k050");
-    look(&server, "/?q=zzz", 200).await.has("Nothing of 102 collections fits");
-    look(&server, "/?mark=uncommitted", 200).await.has("Nothing of 102");
+    assert_eq!(keys(&get_page(&server, "/?sort=-change", 200).await)[..2], ["k050", "pictures"]);
+    assert_eq!(keys(&get_page(&server, "/?sort=change&page=2", 200).await), ["pictures", "k050"]);
+    assert_eq!(keys(&get_page(&server, "/?sort=-change&q=k0", 200).await)[0], "k050");
+    get_page(&server, "/?q=zzz", 200).await.has("Nothing of 102 collections fits");
+    get_page(&server, "/?mark=uncommitted", 200).await.has("Nothing of 102");
     for beyond in ["/?page=3", "/?page=18446744073709551615"] {
-        let last = look(&server, beyond, 200).await;
+        let last = get_page(&server, beyond, 200).await;
         assert!(last.html.contains("101 to 102 of 102"), "{}", last.html);
         assert_eq!(keys(&last), ["k100", "pictures"]);
     }
@@ -117,9 +120,9 @@ async fn the_list_is_searched_filtered_sorted_and_paged() {
 #[tokio::test]
 async fn an_empty_service_says_how_to_begin() {
     let server = TestServer::setup("small").unborn().start().await;
-    look(&server, "/", 200).await.has("There are no collections yet").has("type: document");
+    get_page(&server, "/", 200).await.has("There are no collections yet").has("type: document");
     for path in ["/problems", "/about", "/events", "/compare"] {
-        look(&server, path, 200).await;
+        get_page(&server, path, 200).await;
     }
 }
 
@@ -129,38 +132,38 @@ async fn a_broken_file_is_shown_with_a_caret_and_a_saved_one_is_marked() {
     server.repo().write("collections/posts.yaml", "type: document\nname: [All\n");
     server.repo().write("collections/photos.yaml", "type: media\nname: Saved\n");
     eventually("both are noticed", || async {
-        let page = look(&server, "/problems", 200).await;
-        let list = look(&server, "/", 200).await;
+        let page = get_page(&server, "/problems", 200).await;
+        let list = get_page(&server, "/", 200).await;
         (page.html.contains("[All") && list.html.contains("Saved")).then_some(())
     })
     .await;
-    let page = look(&server, "/problems", 200).await;
+    let page = get_page(&server, "/problems", 200).await;
     page.has("collections/posts.yaml:2:7")
         .has("<code>name: [All</code>")
         .has("      ^</code>")
         .has("last good");
-    look(&server, "/", 200).await.has("problem</span>").has("not committed</span>").has(">1</span>");
-    look(&server, "/collections/posts", 200).await.has("collections/posts.yaml:2:7").has("All posts");
-    look(&server, "/collections/posts/source", 200).await.has("<code>name: [All</code>").has("Column 7:");
-    look(&server, "/collections/photos/source", 200)
+    get_page(&server, "/", 200).await.has("problem</span>").has("not committed</span>").has(">1</span>");
+    get_page(&server, "/collections/posts", 200).await.has("collections/posts.yaml:2:7").has("All posts");
+    get_page(&server, "/collections/posts/source", 200).await.has("<code>name: [All</code>").has("Column 7:");
+    get_page(&server, "/collections/photos/source", 200)
         .await
         .has("<code>name: Saved</code>")
         .has("not committed");
-    server.leaves(" M collections/photos.yaml\n M collections/posts.yaml\n");
+    server.expect_git_status(" M collections/photos.yaml\n M collections/posts.yaml\n");
 }
 
 #[tokio::test]
 async fn a_file_that_never_was_valid_stands_among_the_collections() {
     let mut server = with_history().await;
     server.repo().write("collections/new.yaml", "type: document\nname: [New\n");
-    server.leaves("?? collections/new.yaml");
-    server.problem("collections/new.yaml").await;
-    let newest = look(&server, "/?sort=-change", 200).await;
+    server.expect_git_status("?? collections/new.yaml");
+    server.wait_for_problem("collections/new.yaml").await;
+    let newest = get_page(&server, "/?sort=-change", 200).await;
     let keys = newest.between("<th scope=\"row\"><a href=\"/ui/collections/", "\"");
     assert_eq!(keys, ["new", "posts", "photos"], "what nobody has committed was changed last");
     newest.has("1 to 3 of 3").has("problem</span>");
-    look(&server, "/?mark=broken", 200).await.has("1 to 1 of 1, out of 3").has("/ui/collections/new\"");
-    look(&server, "/collections/new", 200).await.has("collections/new.yaml:2:7").has("not served");
+    get_page(&server, "/?mark=broken", 200).await.has("1 to 1 of 1, out of 3").has("/ui/collections/new\"");
+    get_page(&server, "/collections/new", 200).await.has("collections/new.yaml:2:7").has("not served");
 }
 
 #[tokio::test]
@@ -185,14 +188,14 @@ async fn the_contents_of_others_do_no_harm() {
         "/collections/long",
         "/compare?from=HEAD&to=HEAD~1",
     ] {
-        let page = look(&server, path, 200).await;
+        let page = get_page(&server, path, 200).await;
         page.lacks("<script>alert")
             .lacks("\" onmouseover")
             .lacks("<img src")
             .lacks("\u{202e}")
             .lacks("s1<b>");
     }
-    let page = look(&server, "/collections/posts", 200).await;
+    let page = get_page(&server, "/collections/posts", 200).await;
     page.has("&lt;script&gt;alert(1)&lt;/script&gt;&quot; onmouseover=&quot;x ⟨U+202E⟩evil⟨U+0007⟩");
 }
 
@@ -205,7 +208,7 @@ async fn a_browser_is_led_to_the_pages_and_a_program_is_not() {
     server.get("/").await.is(404);
     server.request("GET", "/").header("Accept", "*/*").send().await.is(404);
     server.request("GET", "/nothing").header("Accept", browser).send().await.is(404);
-    let list = look(&server, "/", 200).await;
+    let list = get_page(&server, "/", 200).await;
     list.has("href=\"/settings/v1/ui/collections/posts\"").lacks("\"/ui/");
     let assets = list.between("\"/settings/v1/ui/assets/", "\"");
     assert_eq!(assets.len(), 3);
@@ -218,7 +221,7 @@ async fn a_browser_is_led_to_the_pages_and_a_program_is_not() {
         let bytes_max = if asset.ends_with(".js") { 15_000 } else { 20_000 };
         assert!(answer.body.len() < bytes_max, "{asset} has {} bytes", answer.body.len());
     }
-    look(&server, "/assets/ui-0000.css", 404).await;
+    get_page(&server, "/assets/ui-0000.css", 404).await;
 }
 
 #[tokio::test]
@@ -228,7 +231,7 @@ async fn a_full_page_with_its_assets_is_light_as_it_is_sent() {
         let directory = format!("content/departments/{n:03}/news-and-press-releases");
         let content =
             json!({"name": format!("News and press releases of department {n}"), "directory": directory});
-        add(&document(&format!("news-and-press-releases-{n:03}"), content))
+        add_operation(&document(&format!("news-and-press-releases-{n:03}"), content))
     };
     server.operations((0..100).map(made).collect()).await.is(200);
     let sent = async |path: String| {
@@ -239,7 +242,7 @@ async fn a_full_page_with_its_assets_is_light_as_it_is_sent() {
         );
         answer.header("content-length").unwrap().parse::<usize>().unwrap()
     };
-    let plain = look(&server, "/", 200).await;
+    let plain = get_page(&server, "/", 200).await;
     let mut bytes = sent("/ui/".to_owned()).await;
     for asset in plain.between("\"/ui/assets/", "\"") {
         bytes += sent(format!("/ui/assets/{asset}")).await;
@@ -257,7 +260,7 @@ async fn without_pages_every_path_is_one_of_the_api() {
 
 #[tokio::test]
 async fn a_page_for_another_host_is_refused_with_a_page() {
-    let server = TestServer::on("small").await;
+    let server = TestServer::start("small").await;
     let answer = server.request("GET", "/ui/").header("Host", "evil.example").send().await;
     checked(answer, 421).has("does not know that host");
 }

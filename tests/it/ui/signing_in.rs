@@ -2,7 +2,7 @@
 
 use super::editing::filled;
 use super::{Page, checked};
-use crate::support::{Answer, Auth, Stream, TestServer};
+use crate::support::{Answer, Auth, EventStream, TestServer};
 
 /// A reader and an editor of everything, and an editor of some keys; each secret is `NAME-secret`.
 fn policy() -> String {
@@ -193,7 +193,7 @@ async fn a_session_ends_by_sign_out_and_with_its_token_and_brings_back_what_was_
     let page = checked(back, 403);
     page.has("value=\"Typed &#60;for long&#62;\"").has("value=\"Kept\"").has("nothing was done yet");
     assert_eq!(again.post("/collections/blog-posts", filled(&page, &[])).await.status, 303);
-    assert!(server.repo().committed("collections/blog-posts.yaml").contains("Typed <for long>"));
+    assert!(server.repo().read_at_head("collections/blog-posts.yaml").contains("Typed <for long>"));
 
     let cookie = again.cookie.clone();
     let without = policy()
@@ -270,14 +270,15 @@ async fn a_stream_ends_with_its_session() {
     let server = server().await;
     let editor = Browser::signed_in(&server, "editor-secret").await;
     let page = editor.page("/", 200).await;
-    let mut stream = Stream::of(server.address(), "/ui/stream", &format!("Cookie: {}\r\n", editor.cookie));
-    while stream.event().event != "ready" {}
+    let mut stream =
+        EventStream::open_path(server.address(), "/ui/stream", &format!("Cookie: {}\r\n", editor.cookie));
+    while stream.next_event().event != "ready" {}
     let other = server.client().with_token("editor-secret");
     other.patch("blog-posts", serde_json::json!({"name": "Before"})).await.is(200);
-    assert_eq!(stream.event().event, "collection");
+    assert_eq!(stream.next_event().event, "collection");
     assert_eq!(editor.post("/sign-out", filled_first(&page)).await.status, 303);
     other.patch("blog-posts", serde_json::json!({"name": "After"})).await.is(200);
-    assert_eq!(stream.next(), None, "nothing is told any more");
+    assert_eq!(stream.next_message(), None, "nothing is told any more");
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::oracle::{Oracle, Told};
-use crate::support::{DEADLINE, Repo, Stream};
+use super::oracle::{ExpectedEvent, Oracle};
+use crate::support::{DEADLINE, EventStream, Repo};
 
 /// Starts at the first event, unless a `Last-Event-ID` overrides it.
 const FROM_THE_FIRST: &str = "?filter[since]=2000-01-01T00:00:00Z";
@@ -12,7 +12,7 @@ const FROM_THE_FIRST: &str = "?filter[since]=2000-01-01T00:00:00Z";
 /// A reader and the events that it has received.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
-    stream: Option<Stream>,
+    stream: Option<EventStream>,
     /// The last id.
     place: Option<String>,
     /// The ids of the events, oldest first; after a reset, those of the events that lead to it.
@@ -47,8 +47,8 @@ impl Follower {
         let started = Instant::now();
         while started.elapsed() < DEADLINE {
             let place = self.place.clone();
-            let open = || Stream::open(address, FROM_THE_FIRST, place.as_deref());
-            let Some(said) = self.stream.get_or_insert_with(open).next() else {
+            let open = || EventStream::open(address, FROM_THE_FIRST, place.as_deref());
+            let Some(said) = self.stream.get_or_insert_with(open).next_message() else {
                 return Err(format!("the stream ended by itself after {place:?}"));
             };
             match (said.event.as_str(), said.id) {
@@ -92,7 +92,7 @@ impl Follower {
     }
 
     /// Compares what was received with what exists, except commits that a merge has moved off the first parents.
-    fn compare(&self, line: &[String], all: &[Told]) -> Result<(), String> {
+    fn compare(&self, line: &[String], all: &[ExpectedEvent]) -> Result<(), String> {
         let on_line = |id: &&String| line.iter().any(|it| id.starts_with(it.as_str()));
         let heard: Vec<&String> = self.heard.iter().filter(on_line).collect();
         let all: Vec<&String> = all.iter().map(|it| &it.position).collect();

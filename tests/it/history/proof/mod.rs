@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use self::follower::Follower;
-use self::oracle::{Attributes, Oracle, Told, differences};
+use self::oracle::{Attributes, ExpectedEvent, Oracle, differences};
 use super::in_order;
 use crate::support::{Repo, TestServer, story_seeds};
 
@@ -90,7 +90,7 @@ impl Proof {
         for _ in 0..STEPS {
             self.step().await;
             let head = self.repo().head();
-            self.server.serves(&head).await;
+            self.server.wait_for_revision(&head).await;
             self.listen().await;
         }
         self.follow(usize::MAX);
@@ -208,7 +208,8 @@ impl Proof {
         let events = self.events().await;
         let head = self.repo().head();
         let told = self.oracle.told(self.server.repo(), &head);
-        let shown: Vec<Told> = events.iter().zip(&told).map(|(event, told)| as_told(event, told)).collect();
+        let shown: Vec<ExpectedEvent> =
+            events.iter().zip(&told).map(|(event, told)| as_told(event, told)).collect();
         assert_eq!((shown, events.len()), (told.clone(), told.len()), "{}", self.story());
         let ids: BTreeSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), events.len(), "no two events share an id\n{}", self.story());
@@ -334,7 +335,7 @@ impl Proof {
                 found.insert(attribute.to_owned(), event["revision"].as_str().unwrap().to_owned());
             }
             let by = |name: &String| {
-                let gave = |it: &&Told| {
+                let gave = |it: &&ExpectedEvent| {
                     it.key == *key && it.changes.as_ref().is_some_and(|it| it.contains_key(name))
                 };
                 told.iter().rfind(gave).expect("somebody gave it its value").revision.clone()
@@ -352,13 +353,13 @@ fn changes(list: &Value) -> BTreeMap<String, Value> {
 }
 
 /// Converts an event to the oracle's form. The position, which an event lacks, is copied from `told`.
-fn as_told(event: &Value, told: &Told) -> Told {
+fn as_told(event: &Value, told: &ExpectedEvent) -> ExpectedEvent {
     let it = &event["attributes"];
     let text = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
     let action = ["created", "updated", "deleted"].into_iter().find(|action| it["action"] == *action);
     let at = chrono::DateTime::parse_from_rfc3339(&text("at")).expect("a time").timestamp();
     assert_eq!(it["problem"].is_null(), !it["changes"].is_null(), "one of both: {event}");
-    Told {
+    ExpectedEvent {
         position: told.position.clone(),
         revision: text("revision"),
         key: text("collection"),

@@ -14,7 +14,7 @@ pub(super) type Attributes = BTreeMap<String, Value>;
 
 /// The expected state at one commit.
 #[derive(Debug, Default)]
-pub(super) struct Past {
+pub(super) struct ExpectedState {
     /// The file that counts for each key: its name and blob.
     pub(super) files: BTreeMap<String, (String, String)>,
     /// Keys that have files with both endings.
@@ -25,7 +25,7 @@ pub(super) struct Past {
 
 /// What one commit did to one key.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Told {
+pub(super) struct ExpectedEvent {
     /// The event id in the stream.
     pub(super) position: String,
     pub(super) revision: String,
@@ -50,7 +50,7 @@ pub(super) struct Oracle {
     /// By blob; `None` for a broken file.
     meanings: HashMap<String, Option<Attributes>>,
     commits: HashMap<String, Commit>,
-    pasts: HashMap<String, Rc<Past>>,
+    pasts: HashMap<String, Rc<ExpectedState>>,
 }
 
 impl Oracle {
@@ -106,7 +106,7 @@ impl Oracle {
     }
 
     /// Returns the expected state at a commit.
-    pub(super) fn past(&mut self, repo: &Repo, revision: &str) -> Rc<Past> {
+    pub(super) fn past(&mut self, repo: &Repo, revision: &str) -> Rc<ExpectedState> {
         let mut open = vec![revision.to_owned()];
         while let Some(revision) = open.last().cloned() {
             let parent = self.parent(repo, &revision);
@@ -122,9 +122,9 @@ impl Oracle {
         Rc::clone(&self.pasts[revision])
     }
 
-    fn look(&self, repo: &Repo, revision: &str) -> Past {
+    fn look(&self, repo: &Repo, revision: &str) -> ExpectedState {
         let before = self.commits[revision].parent.as_ref().map(|parent| Rc::clone(&self.pasts[parent]));
-        let mut past = Past::default();
+        let mut past = ExpectedState::default();
         for line in repo.git(&["ls-tree", revision, "collections/"]).lines() {
             let (entry, path) = line.split_once('\t').expect("git writes a tab");
             let blob = entry.rsplit(' ').next().expect("git writes the id last").to_owned();
@@ -158,11 +158,11 @@ impl Oracle {
     }
 
     /// Returns every expected event, oldest first.
-    pub(super) fn told(&mut self, repo: &Repo, head: &str) -> Vec<Told> {
+    pub(super) fn told(&mut self, repo: &Repo, head: &str) -> Vec<ExpectedEvent> {
         self.line(repo, head).iter().flat_map(|revision| self.told_by(repo, revision)).collect()
     }
 
-    fn told_by(&mut self, repo: &Repo, revision: &str) -> Vec<Told> {
+    fn told_by(&mut self, repo: &Repo, revision: &str) -> Vec<ExpectedEvent> {
         let after = self.past(repo, revision);
         let parent = self.parent(repo, revision);
         let before = parent.map_or_else(Rc::default, |parent| self.past(repo, &parent));
@@ -173,8 +173,9 @@ impl Oracle {
         let one = |(index, key): (usize, &&String)| {
             let (old, new) = (before.files.get(*key), after.files.get(*key));
             let broken = new.is_some_and(|(_, blob)| self.meanings[blob].is_none());
-            let served = |past: &Past| past.served.get(*key).map(|(_, it)| it.clone()).unwrap_or_default();
-            Told {
+            let served =
+                |past: &ExpectedState| past.served.get(*key).map(|(_, it)| it.clone()).unwrap_or_default();
+            ExpectedEvent {
                 position: if touched.len() > 1 {
                     format!("{revision}/{}", index + 1)
                 } else {
@@ -196,12 +197,17 @@ impl Oracle {
     }
 
     /// Returns the events after a position in the stream; `None` if the position is not on the first-parent line.
-    pub(super) fn told_after(&mut self, repo: &Repo, head: &str, place: Option<&str>) -> Option<Vec<Told>> {
+    pub(super) fn told_after(
+        &mut self,
+        repo: &Repo,
+        head: &str,
+        place: Option<&str>,
+    ) -> Option<Vec<ExpectedEvent>> {
         let line = self.line(repo, head);
         let Some(place) = place else { return Some(self.told(repo, head)) };
         let (revision, seen) = place.split_once('/').unwrap_or((place, ""));
         let at = line.iter().position(|it| it == revision)?;
-        let mut told: Vec<Told> = self.told_by(repo, revision);
+        let mut told: Vec<ExpectedEvent> = self.told_by(repo, revision);
         told.drain(..seen.parse().unwrap_or(told.len()));
         told.extend(line[at + 1..].iter().flat_map(|revision| self.told_by(repo, revision)));
         Some(told)

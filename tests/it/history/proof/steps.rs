@@ -183,10 +183,10 @@ impl Proof {
         let (key, (content, Some(meaning))) = (self.key(), self.content()) else { return };
         let file = self.file(key);
         self.oracle.means(content.as_bytes(), Some(meaning.clone()));
-        self.repo().save(&file, &content);
+        self.repo().write_by_rename(&file, &content);
         self.note(&format!("save {file}: {content:?}"));
         let name = meaning["name"].clone();
-        self.server.shows(key, "name", name).await;
+        self.server.wait_for_attribute(key, "name", name).await;
         let after = self.fresh();
         self.server.patch(key, json!({"name": after})).await.is(200);
         self.note(&format!("update {key}: {after}"));
