@@ -78,7 +78,7 @@ impl Backup {
 /// Git's own `bundle create` reads each ref separately, so under load `HEAD` could differ from its branch. This reads
 /// all refs at once.
 fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usize> {
-    let git = |arguments: &[&str]| answered(git_read_only(repository), arguments);
+    let git = |arguments: &[&str]| git_output(git_read_only(repository), arguments);
     let format = "--format=%(objectname) %(refname)";
     let listed = git(&["for-each-ref", format, branch, KeptHead::REFS])?;
     let mut refs: Vec<&str> = listed.lines().collect();
@@ -105,7 +105,7 @@ fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
     let (bundle, folder) = (fs::canonicalize(bundle)?, path(folder)?);
     let clone =
         ["clone", "--quiet", "--mirror", "--config", "transfer.fsckObjects=true", &path(&bundle)?, &folder];
-    answered(git(), &clone).map(drop)
+    git_output(git(), &clone).map(drop)
 }
 
 /// Appends a pack with everything that the commits reach.
@@ -121,7 +121,7 @@ fn packed(repository: &Path, commits: &str, file: File) -> anyhow::Result<()> {
 }
 
 /// Runs git and returns its standard output.
-fn answered(mut git: Command, arguments: &[&str]) -> anyhow::Result<String> {
+fn git_output(mut git: Command, arguments: &[&str]) -> anyhow::Result<String> {
     let output = git.args(arguments).stdin(Stdio::null()).output().context(NO_GIT)?;
     finished(arguments[0], &output)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

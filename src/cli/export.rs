@@ -82,7 +82,7 @@ fn laika(catalog: &Catalog) -> String {
 /// Returns a Decap configuration; reports what it can't express.
 fn decap(catalog: &Catalog) -> String {
     let text = export::decap(catalog);
-    for lost in export::losses(&text, catalog) {
+    for lost in export::inexpressible(&text, catalog) {
         note(&format!("Decap's form has no place for all of it: {lost}"));
     }
     text

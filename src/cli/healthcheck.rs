@@ -39,7 +39,7 @@ pub(crate) struct Healthcheck {
 }
 
 /// How to reach the service.
-enum Asked {
+enum ServiceTarget {
     /// At this URL.
     Url(String),
     /// At this URL of this machine; the certificate need not match it.
@@ -50,20 +50,20 @@ enum Asked {
 
 impl Healthcheck {
     pub(crate) fn run(&self) -> Result<Done, Failure> {
-        match self.asked()? {
-            Asked::Url(url) => get(&url, false).map(drop),
-            Asked::Own(url) => get(&url, true).map(drop),
-            Asked::Socket(path) => {
+        match self.target()? {
+            ServiceTarget::Url(url) => get(&url, false).map(drop),
+            ServiceTarget::Own(url) => get(&url, true).map(drop),
+            ServiceTarget::Socket(path) => {
                 get_from_socket(&path).with_context(|| format!("cannot ask at unix:{}", path.display()))
             }
         }?;
         Ok(Done::Well)
     }
 
-    fn asked(&self) -> Result<Asked, Failure> {
-        let Some(url) = &self.url else { return Ok(at(&self.listen, self.tls_cert.is_some())) };
+    fn target(&self) -> Result<ServiceTarget, Failure> {
+        let Some(url) = &self.url else { return Ok(target_at(&self.listen, self.tls_cert.is_some())) };
         if let Some(path) = url.strip_prefix("unix:") {
-            return Ok(Asked::Socket(path.into()));
+            return Ok(ServiceTarget::Socket(path.into()));
         }
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(Failure::Usage(
@@ -72,26 +72,26 @@ impl Healthcheck {
         }
         let url = url.trim_end_matches('/');
         let is_whole = ["/livez", "/readyz"].iter().any(|path| url.ends_with(path));
-        Ok(Asked::Url(if is_whole { url.to_owned() } else { format!("{url}/readyz") }))
+        Ok(ServiceTarget::Url(if is_whole { url.to_owned() } else { format!("{url}/readyz") }))
     }
 }
 
 /// Returns how to reach a service of this machine that listens there.
-fn at(listen: &ListenAddress, is_secured: bool) -> Asked {
+fn target_at(listen: &ListenAddress, is_secured: bool) -> ServiceTarget {
     let place = match listen {
-        ListenAddress::Unix(path) => return Asked::Socket(path.clone()),
+        ListenAddress::Unix(path) => return ServiceTarget::Socket(path.clone()),
         ListenAddress::Address(address) => {
-            SocketAddr::new(reached_at(address.ip()), address.port()).to_string()
+            SocketAddr::new(reachable_ip(address.ip()), address.port()).to_string()
         }
         ListenAddress::Port(port) => format!("localhost:{port}"),
         ListenAddress::Name(host, port) => format!("{host}:{port}"),
     };
     let scheme = if is_secured { "https" } else { "http" };
-    Asked::Own(format!("{scheme}://{place}/readyz"))
+    ServiceTarget::Own(format!("{scheme}://{place}/readyz"))
 }
 
 /// A service that listens on all addresses is reached at the loopback address.
-fn reached_at(ip: IpAddr) -> IpAddr {
+fn reachable_ip(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_service_of_this_machine_is_asked_where_it_listens() {
-        let asked = |listen: &str| match at(&listen.parse().unwrap(), false) {
-            Asked::Url(url) | Asked::Own(url) => url,
-            Asked::Socket(path) => path.display().to_string(),
+        let asked = |listen: &str| match target_at(&listen.parse().unwrap(), false) {
+            ServiceTarget::Url(url) | ServiceTarget::Own(url) => url,
+            ServiceTarget::Socket(path) => path.display().to_string(),
         };
         for (listen, place) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080/readyz"),

@@ -129,12 +129,13 @@ impl Cli {
     #[must_use]
     pub fn read() -> Self {
         let mut command = Self::command();
-        let matches =
-            command.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| end(&error));
+        let matches = command
+            .try_get_matches_from_mut(std::env::args_os())
+            .unwrap_or_else(|error| print_and_exit(&error));
         if let Some(why) = contradiction(&command, &matches) {
-            end(&command.error(ErrorKind::ArgumentConflict, why));
+            print_and_exit(&command.error(ErrorKind::ArgumentConflict, why));
         }
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| end(&error))
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| print_and_exit(&error))
     }
 
     /// Runs the command; `give_back` makes the allocator return memory that the current thread has freed.
@@ -211,7 +212,7 @@ fn unknown_variables() -> impl Iterator<Item = String> {
 
 /// Prints help or a usage error and ends the process. clap repeats parts of the command line, where a URL may contain
 /// a password, so passwords are removed.
-fn end(error: &clap::Error) -> ! {
+fn print_and_exit(error: &clap::Error) -> ! {
     let told = error.to_string();
     let shown = without_userinfo(&told);
     if shown == told {
@@ -278,21 +279,21 @@ pub fn askpass() -> Option<ExitCode> {
 }
 
 /// Whether a character controls a terminal or reorders the text after it.
-fn drives_terminal(c: char) -> bool {
+fn is_terminal_control(c: char) -> bool {
     c.is_control() || turns_text(c)
 }
 
 /// Replaces the characters of an untrusted text that control a terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if drives_terminal(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_terminal_control(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Escapes the characters of a JSON line that control a terminal; they occur only in its strings.
 fn json_line(json: &str) -> Cow<'_, str> {
-    if !json.contains(drives_terminal) {
+    if !json.contains(is_terminal_control) {
         return Cow::Borrowed(json);
     }
-    let escaped = |c: char| match drives_terminal(c) {
+    let escaped = |c: char| match is_terminal_control(c) {
         true => format!("\\u{:04x}", u32::from(c)),
         false => c.to_string(),
     };
@@ -352,7 +353,7 @@ mod tests {
             let told = serde_json::json!({ "name": name });
             let line = told.to_string();
             let shown = json_line(&line);
-            assert!(!shown.contains(drives_terminal), "{shown:?}");
+            assert!(!shown.contains(is_terminal_control), "{shown:?}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), told);
         }
     }

@@ -91,7 +91,7 @@ impl Serve {
         telemetry::start(&self.log)?;
         let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
         let connections_max = &mut self.config.limits.requests.connections_max;
-        *connections_max = open_files::raise(*connections_max);
+        *connections_max = open_files::raise_limit(*connections_max);
         store::git::set_shared_umask(&self.config.repository.dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
@@ -116,7 +116,7 @@ async fn serve(
 ) -> Result<Done, Failure> {
     let mut signals = Signals::new().context("cannot listen for signals")?;
     let socket =
-        supervisor::passed_on_socket().context("cannot use what the supervisor passed on to listen on")?;
+        supervisor::inherited_socket().context("cannot use what the supervisor passed on to listen on")?;
     let builder = builder.socket(socket);
     let builder = match auth {
         Auth::None => builder.without_authorization(),
@@ -138,23 +138,27 @@ async fn serve(
     if let Some(webhooks) = service.webhooks() {
         signals.reloads.push(Box::new(move || webhooks.reload()));
     }
-    watch_over(service, signals, base_path).await
+    run_until_stopped(service, signals, base_path).await
 }
 
 /// Reports that the service is ready, and waits until it ends.
-async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath) -> Result<Done, Failure> {
+async fn run_until_stopped(
+    service: Service,
+    mut signals: Signals,
+    base_path: &BasePath,
+) -> Result<Done, Failure> {
     tokio::select! {
         () = service.ready() => {}
-        thread = service.failed() => return give_up(service, signals, thread).await,
+        thread = service.failed() => return stop_after_failure(service, signals, thread).await,
         name = signals.next() => return stop(service, signals, name).await,
     }
     answer(&listening(service.bound(), base_path))
         .context("cannot tell on standard output that the service is ready")?;
-    supervisor::ready(&service);
+    supervisor::notify_ready(&service);
 
     tokio::select! {
-        () = supervisor::keep_telling(&service) => unreachable!("BUG: it ended to tell how it is"),
-        thread = service.failed() => give_up(service, signals, thread).await,
+        () = supervisor::notify_periodically(&service) => unreachable!("BUG: it ended to tell how it is"),
+        thread = service.failed() => stop_after_failure(service, signals, thread).await,
         name = signals.next() => stop(service, signals, name).await,
     }
 }
@@ -169,7 +173,7 @@ fn listening(bound: &Bound, base_path: &BasePath) -> String {
 
 async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Result<Done, Failure> {
     tracing::info!(signal = name, "shutting down");
-    supervisor::stopping();
+    supervisor::notify_stopping();
     let finished = tokio::select! {
         finished = service.shutdown() => finished,
         name = signals.next_but_same(Instant::now()) => return Err(anyhow!("stopped at once by a second signal, {name}").into()),
@@ -188,7 +192,11 @@ async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Res
 }
 
 /// Ends a service that can't continue, so that its supervisor restarts it.
-async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -> Result<Done, Failure> {
+async fn stop_after_failure(
+    service: Service,
+    mut signals: Signals,
+    thread: &'static str,
+) -> Result<Done, Failure> {
     tracing::error!(thread, "BUG: a thread has panicked, so what is served would grow old; the service ends");
     tokio::select! {
         // What went wrong is already logged.
@@ -214,7 +222,7 @@ mod tests {
     async fn a_service_whose_writer_dies_ends_the_process_as_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let (service, _hook) = hooked(folder.path(), || panic!("as a test asked for")).await;
-        let ended = watch_over(service, Signals::new().unwrap(), &BasePath::default()).await;
+        let ended = run_until_stopped(service, Signals::new().unwrap(), &BasePath::default()).await;
         let Err(Failure::Failed(error)) = ended else { panic!("{ended:?}") };
         assert!(error.to_string().contains("the writer thread has panicked"), "{error}");
     }

@@ -86,7 +86,7 @@ impl Undo {
             }
             None => how.offline(What::Event(event))?,
         };
-        tell(&told)
+        print_report(&told)
     }
 }
 
@@ -102,7 +102,7 @@ impl Restore {
             }
             None => how.offline(What::Since(key, revision))?,
         };
-        tell(&told)
+        print_report(&told)
     }
 }
 
@@ -148,7 +148,7 @@ fn report(written: &SubmitAnswer) -> ChangeReport {
     ChangeReport { what, revision: written.revision.as_ref().map(Revision::to_string) }
 }
 
-fn tell(report: &ChangeReport) -> Result<Done, Failure> {
+fn print_report(report: &ChangeReport) -> Result<Done, Failure> {
     let revision = report.revision.as_deref().unwrap_or("no revision");
     answer(&format!("{revision} {}", report.what))?;
     Ok(Done::Well)

@@ -46,7 +46,7 @@ use std::thread;
 use tokio::sync::mpsc;
 
 pub use crate::engine::handle::Handle;
-pub use crate::engine::history::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
+pub use crate::engine::history::{ServedChange, SyncToken, VersionDigest, VisibleKeys, VisibleState};
 use crate::engine::idempotency::IdempotencyStore;
 pub use crate::engine::idempotency::Retention;
 pub use crate::engine::metrics::Metrics;

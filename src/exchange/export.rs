@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use self::decap::decap;
 use super::laika::{EXTRA, is_known};
-use super::plan::{Existing, PlanStep, There, plan};
+use super::plan::{Existing, ExistingCollections, PlanStep, plan};
 use super::{Form, ImportOptions, Schemas, parse};
 use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
 use crate::format;
@@ -41,10 +41,10 @@ pub(crate) fn additions(catalog: &Catalog) -> Vec<String> {
 }
 
 /// Lists what a Decap configuration can't express: what importing it would change in the catalog that it came from.
-pub(crate) fn losses(text: &str, catalog: &Catalog) -> Vec<String> {
+pub(crate) fn inexpressible(text: &str, catalog: &Catalog) -> Vec<String> {
     let media_key = Key::parse("media").expect("it is a key");
     let options = ImportOptions { keep_files: false, media_key, schemas: Schemas::default() };
-    let there = There { catalog: catalog.clone(), ..There::default() };
+    let there = ExistingCollections { catalog: catalog.clone(), ..ExistingCollections::default() };
     let source = parse(text.as_bytes(), Some(Form::Decap)).and_then(|parsed| parsed.read(&options, catalog));
     match source.and_then(|source| plan(source, &there, Existing::Replace, true)) {
         Err(fault) => vec![format!("it can't be imported: {}", fault.message)],

@@ -16,8 +16,8 @@ pub(super) fn read(root: &ForeignNode) -> Result<ImportSource, Fault> {
     source.partial = partial(root, data);
     source.sparse = sparse(root);
     match data.items() {
-        Some(items) => items.iter().for_each(|resource| take(&mut source, resource)),
-        None => take(&mut source, data),
+        Some(items) => items.iter().for_each(|resource| import_resource(&mut source, resource)),
+        None => import_resource(&mut source, data),
     }
     Ok(source)
 }
@@ -33,19 +33,19 @@ fn partial(root: &ForeignNode, data: &ForeignNode) -> Option<Fault> {
         return Some(told(data, "one collection"));
     }
     let page = ["next", "prev"].iter().find_map(|name| root.get("links")?.get_non_null(name));
-    let page = page.or_else(|| asked(root, "page["));
+    let page = page.or_else(|| self_link_with_parameter(root, "page["));
     page.map(|node| told(node, "one page of a list"))
-        .or_else(|| asked(root, "filter[").map(|node| told(node, "a list with a filter")))
+        .or_else(|| self_link_with_parameter(root, "filter[").map(|node| told(node, "a list with a filter")))
 }
 
 /// Returns why attributes may be missing.
 fn sparse(root: &ForeignNode) -> Option<Fault> {
     let told = "this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]";
-    asked(root, "fields[").map(|node| node.at.fault(told))
+    self_link_with_parameter(root, "fields[").map(|node| node.at.fault(told))
 }
 
 /// Returns the document's `self` link, if a parameter of its query begins with `prefix`.
-fn asked<'a>(root: &'a ForeignNode, prefix: &str) -> Option<&'a ForeignNode> {
+fn self_link_with_parameter<'a>(root: &'a ForeignNode, prefix: &str) -> Option<&'a ForeignNode> {
     let this = root.get("links")?.get("self")?;
     let address = this.get("href").unwrap_or(this).as_text()?;
     let (_, query) = address.split_once('?')?;
@@ -53,7 +53,7 @@ fn asked<'a>(root: &'a ForeignNode, prefix: &str) -> Option<&'a ForeignNode> {
     query.split('&').any(is_asked).then_some(this)
 }
 
-fn take(source: &mut ImportSource, resource: &ForeignNode) {
+fn import_resource(source: &mut ImportSource, resource: &ForeignNode) {
     let Some(id) = resource.get("id").filter(|id| id.as_text().is_some()) else {
         return source.faults.push(resource.at.fault("a resource has an `id`, the key of the collection"));
     };
@@ -72,7 +72,7 @@ fn take(source: &mut ImportSource, resource: &ForeignNode) {
         .entries()
         .filter(|_| !std::ptr::eq(attributes, resource))
         .filter_map(|(name, value)| Some((name.as_text()?.to_owned(), value.to_value())));
-    source.take(key, kind, written.collect(), resource.at, |path| attributes.locate(path));
+    source.add_candidate(key, kind, written.collect(), resource.at, |path| attributes.locate(path));
 }
 
 /// Returns the kind that a resource's `type` names.

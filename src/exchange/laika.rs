@@ -21,7 +21,7 @@ pub(super) fn read(root: &ForeignNode, options: &ImportOptions) -> Result<Import
             .fault("`collections` is a map in Laika's settings, from key to attributes"));
     }
     for (name, settings) in collections.entries() {
-        take(&mut source, name, settings, options);
+        import_collection(&mut source, name, settings, options);
     }
     for key in options.schemas.keys().filter(|key| collections.get(key).is_none()) {
         source.notes.push(root.at.fault(format!("{key}: has a schema and no settings, and is left out")));
@@ -29,7 +29,12 @@ pub(super) fn read(root: &ForeignNode, options: &ImportOptions) -> Result<Import
     Ok(source)
 }
 
-fn take(source: &mut ImportSource, name: &ForeignNode, settings: &ForeignNode, options: &ImportOptions) {
+fn import_collection(
+    source: &mut ImportSource,
+    name: &ForeignNode,
+    settings: &ForeignNode,
+    options: &ImportOptions,
+) {
     let text = name.as_text().unwrap_or_default();
     let key = match Key::parse(text) {
         Ok(key) => key,
@@ -50,7 +55,7 @@ fn take(source: &mut ImportSource, name: &ForeignNode, settings: &ForeignNode, o
     };
     let schema = options.schemas.get(text).map(|schema| (SCHEMA.to_owned(), schema.clone()));
     let attributes = attributes(kind, settings, schema);
-    source.take(key, kind, attributes, name.at, |path| settings.locate(path));
+    source.add_candidate(key, kind, attributes, name.at, |path| settings.locate(path));
 }
 
 /// Returns the attributes; those that only Laika has are in a map of their own.

@@ -21,7 +21,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::plan::{Existing, ImportPlan, PlanLine, PlanStep, There, plan};
+pub(crate) use self::plan::{Existing, ExistingCollections, ImportPlan, PlanLine, PlanStep, plan};
 pub(crate) use self::source::{Candidate, ImportOptions, ImportSource};
 use crate::domain::{Catalog, Value};
 use crate::format::Fault;

@@ -22,7 +22,7 @@ pub(crate) enum Existing {
 
 /// The collections before an import.
 #[derive(Debug, Default)]
-pub(crate) struct There {
+pub(crate) struct ExistingCollections {
     /// The collections as they are served.
     pub(crate) catalog: Catalog,
     /// The problems of files for which nothing can be served, by key.
@@ -70,7 +70,7 @@ pub(crate) struct ImportPlan {
 /// Refuses to delete what the source is known to leave out.
 pub(crate) fn plan(
     source: ImportSource,
-    there: &There,
+    there: &ExistingCollections,
     existing: Existing,
     prune: bool,
 ) -> Result<ImportPlan, Fault> {
@@ -99,7 +99,7 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-fn step(candidate: &Candidate, there: &There, existing: Existing) -> Result<PlanStep, String> {
+fn step(candidate: &Candidate, there: &ExistingCollections, existing: Existing) -> Result<PlanStep, String> {
     let wanted = &candidate.collection;
     let key = wanted.key();
     if let Some(other) = there.catalog.case_variant(key) {

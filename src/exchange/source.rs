@@ -50,7 +50,7 @@ pub(crate) struct ImportSource {
 
 impl ImportSource {
     /// Adds a candidate, or records what is wrong with it; `locate` returns the position of an attribute.
-    pub(super) fn take(
+    pub(super) fn add_candidate(
         &mut self,
         key: Key,
         kind: Kind,
@@ -101,7 +101,7 @@ impl ImportSource {
     }
 
     /// Reserves a key for a collection that has a fault.
-    pub(super) fn hold(&mut self, key: &Key, at: Position) {
+    pub(super) fn reserve_key(&mut self, key: &Key, at: Position) {
         self.taken.insert(key.folded(), at);
     }
 }

@@ -35,7 +35,7 @@ fn outcome(bytes: &[u8], options: &ImportOptions) -> String {
     };
     let mut out = String::new();
     let notes: String = source.notes.iter().map(told).collect();
-    let plan = plan(source, &There::default(), Existing::Fail, false).unwrap();
+    let plan = plan(source, &ExistingCollections::default(), Existing::Fail, false).unwrap();
     plan.lines.iter().for_each(|line| writeln!(out, "{line}").unwrap());
     out.push_str(&notes);
     out.extend(plan.faults.iter().map(told));
@@ -132,7 +132,7 @@ fn no_secret_of_a_backend_is_taken_over() {
 /// Returns what an import of a text over a catalog would do, without the unchanged lines.
 fn news(text: &str, there: &Catalog) -> Vec<String> {
     let source = parse(text.as_bytes(), None).and_then(|parsed| parsed.read(&options(false), there));
-    let there = There { catalog: there.clone(), ..There::default() };
+    let there = ExistingCollections { catalog: there.clone(), ..ExistingCollections::default() };
     let plan = match source.and_then(|source| plan(source, &there, Existing::Replace, true)) {
         Ok(plan) => plan,
         Err(fault) => return vec![format!("{}in:\n{text}", told(&fault))],
@@ -223,7 +223,9 @@ fn any_configuration() -> impl Strategy<Value = String> {
 #[test]
 fn what_a_document_does_not_tell_is_never_taken_away() {
     let refused = |document: &str, existing, prune| {
-        plan(source_of(document), &There::default(), existing, prune).err().map(|fault| told(&fault))
+        plan(source_of(document), &ExistingCollections::default(), existing, prune)
+            .err()
+            .map(|fault| told(&fault))
     };
     let list = |links: &str| format!("{{\"links\": {links}, \"data\": []}}");
     for (document, what) in [
@@ -256,7 +258,7 @@ fn what_a_document_does_not_tell_is_never_taken_away() {
 #[test]
 fn a_file_that_cant_be_read_is_skipped_or_told() {
     let broken = BTreeMap::from([(Key::parse("a").unwrap(), "collections/a.yaml:1:7: no".to_owned())]);
-    let there = There { broken, ..There::default() };
+    let there = ExistingCollections { broken, ..ExistingCollections::default() };
     let planned = |existing| {
         let text = "collections:\n  a: {type: document}\n  b: {type: document}\n";
         let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &there.catalog).unwrap();

@@ -234,7 +234,7 @@ async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<
             call.record_route(UI, None);
             return Ok(Box::pin(ui::answer(ui, call, body)).await);
         }
-        if let Some(reply) = ui::front_door(call) {
+        if let Some(reply) = ui::redirect_to_ui(call) {
             return Ok(reply);
         }
     }

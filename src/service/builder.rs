@@ -288,7 +288,7 @@ async fn listen(
         Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
         None => None,
     };
-    Ok((server.secured(tls), admin))
+    Ok((server.with_tls(tls), admin))
 }
 
 /// Lets a server answer, once `begin` is done, until the shutdown begins.

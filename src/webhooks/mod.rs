@@ -117,7 +117,7 @@ impl Webhooks {
     pub fn receivers(&self) -> Vec<Webhook> {
         // The lock is not held while events are counted.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let view = self.history.so_far();
+        let view = self.history.partial_view();
         let status = |running: &Running| receiver::status(&running.receiver, &running.state, view.as_ref());
         running.iter().map(status).collect()
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::history::{Action, Filter, Followed, History, Position, Seeing, Subscription, View};
+use crate::engine::history::{
+    Action, Filter, Followed, History, KeyVisibility, Position, Subscription, View,
+};
 use crate::format::webhooks::Receiver;
 use crate::http::{Allowed, Clock, Webhook};
 use crate::store::Archive;
@@ -62,7 +64,7 @@ pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Op
 fn filter(receiver: &Receiver) -> Filter {
     Filter {
         actions: receiver.actions.iter().filter_map(|action| Action::parse(action)).collect(),
-        seeing: allowed(receiver).visibility.map(Seeing),
+        seeing: allowed(receiver).visibility.map(KeyVisibility),
         ..Filter::default()
     }
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::cli::check::hints::hint;
 use crate::cli::check::read_only::{ReadOnlyJournal, SurveyView, staged};
-use crate::cli::check::subject::Subject;
+use crate::cli::check::subject::CheckSubject;
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository};
 use crate::cli::{Done, Failure, answer, counted, json_line, note};
@@ -73,9 +73,9 @@ Examples:
 impl Check {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         // Check first, because these errors do not depend on the repository.
-        self.output.without_table()?;
+        self.output.refuse_csv()?;
         self.options(Path::new(".")).check()?;
-        let subject = Subject::of(&self.arguments, self.repository.dir.as_deref())?;
+        let subject = CheckSubject::of(&self.arguments, self.repository.dir.as_deref())?;
         let mut journal = GitJournal::open(self.options(&subject.repository))?;
         let work_tree = journal.work_tree_root().map(Path::to_owned);
         let view = self.view(&subject, &mut journal)?;
@@ -86,7 +86,7 @@ impl Check {
         }
         let journal = Box::new(ReadOnlyJournal { journal, view });
         let snapshot = engine::survey(journal, mirror_options(&self.folder.path))?;
-        self.tell(&snapshot, &wanted)
+        self.report(&snapshot, &wanted)
     }
 
     fn options(&self, repository: &Path) -> Options {
@@ -99,7 +99,7 @@ impl Check {
     }
 
     /// Reports the problems of the wanted files, or of all files.
-    fn tell(&self, snapshot: &Snapshot, wanted: &[String]) -> Result<Done, Failure> {
+    fn report(&self, snapshot: &Snapshot, wanted: &[String]) -> Result<Done, Failure> {
         let mut problems = 0;
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
@@ -121,15 +121,18 @@ impl Check {
     }
 
     /// Returns the paths inside the repository of the files on the command line.
-    fn wanted(&self, subject: &Subject, work_tree: Option<&Path>) -> anyhow::Result<Vec<String>> {
+    fn wanted(&self, subject: &CheckSubject, work_tree: Option<&Path>) -> anyhow::Result<Vec<String>> {
         if subject.files.is_empty() {
             return Ok(Vec::new());
         }
         let Some(root) = work_tree else {
             bail!("{} is bare, it has no files", subject.repository.display())
         };
-        let wanted: Vec<String> =
-            subject.files.iter().map(|file| subject::inside(root, file)).collect::<Result<_, _>>()?;
+        let wanted: Vec<String> = subject
+            .files
+            .iter()
+            .map(|file| subject::path_in_work_tree(root, file))
+            .collect::<Result<_, _>>()?;
         for path in &wanted {
             match name_in(&self.folder.path, path) {
                 Some(name) => self.hint_at(std::slice::from_ref(&name.to_owned())),
@@ -154,7 +157,7 @@ impl Check {
     /// staged may have nothing to do with it.
     fn require_folder(
         &self,
-        subject: &Subject,
+        subject: &CheckSubject,
         journal: &mut GitJournal,
         view: &SurveyView,
     ) -> anyhow::Result<()> {
@@ -174,7 +177,7 @@ impl Check {
         Ok(())
     }
 
-    fn view(&self, subject: &Subject, journal: &mut GitJournal) -> anyhow::Result<SurveyView> {
+    fn view(&self, subject: &CheckSubject, journal: &mut GitJournal) -> anyhow::Result<SurveyView> {
         let repository = &subject.repository;
         if let Some(name) = &self.rev {
             let revision = rev_parse(journal.git_dir(), name).context("cannot ask git for the commit")?;

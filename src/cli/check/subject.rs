@@ -10,12 +10,12 @@ use crate::cli::{Failure, folder_of};
 use crate::store::git::enclosing_repository;
 
 /// A repository, and the files to check if only some are wanted.
-pub(crate) struct Subject {
+pub(crate) struct CheckSubject {
     pub(crate) repository: PathBuf,
     pub(crate) files: Vec<PathBuf>,
 }
 
-impl Subject {
+impl CheckSubject {
     /// Sorts the arguments into a folder and files. Without a folder, the repository is the given one, that of the
     /// files, or the one that [`repository::find`] returns.
     pub(crate) fn of(arguments: &[PathBuf], given: Option<&Path>) -> Result<Self, Failure> {
@@ -40,7 +40,7 @@ fn whole(folder: &Path) -> PathBuf {
 }
 
 /// Returns the path of a file inside a work tree; a link is not followed.
-pub(crate) fn inside(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
+pub(crate) fn path_in_work_tree(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
     let elsewhere = || format!("{} is not in {}", file.display(), work_tree.display());
     let folder = fs::canonicalize(folder_of(file)).with_context(elsewhere)?;
     let path = folder.join(file.file_name().with_context(elsewhere)?);

@@ -22,7 +22,7 @@ pub(super) fn is_served(common_dir: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
     // The service's locks are links to these files, which distinguishes them from git's.
     let ours = named(&states(repo), |name| name.starts_with("lock-"));
     let ours: BTreeSet<_> = ours.iter().filter_map(|path| inode(path)).collect();

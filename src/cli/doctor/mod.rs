@@ -158,7 +158,7 @@ impl Repo {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.output.without_table()?;
+        self.output.refuse_csv()?;
         let options = |repository: &Path| Options {
             branch: self.repository.branch.clone(),
             folder: self.folder.path.clone(),
@@ -176,7 +176,7 @@ impl Doctor {
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
         if let Ok(mut journal) = GitJournal::open_of_any_owner(options.clone()) {
-            let repo = looked_at(&mut journal)?;
+            let repo = open_repo(&mut journal)?;
             if let Some(incomplete) = journal.incomplete_reason()? {
                 let fix = "run the `git fetch` that is named";
                 let why = "events, old versions and backups need the whole history";
@@ -189,7 +189,7 @@ impl Doctor {
                 let fix = "name the folder that is served with --path";
                 findings.push(Finding::hint("folder", what, why, fix));
             }
-            look(&repo, &mut findings);
+            check_all(&repo, &mut findings);
             if self.repair {
                 repair(&repo, options, &mut findings);
             }
@@ -200,12 +200,12 @@ impl Doctor {
         if let Some(address) = &self.address {
             service::address(address, &mut findings);
         }
-        tell(&findings, self.output.is_json())?;
+        print_findings(&findings, self.output.is_json())?;
         Ok(if findings.iter().any(Finding::is_wrong) { Done::FoundProblems } else { Done::Well })
     }
 }
 
-fn looked_at(journal: &mut GitJournal) -> Result<Repo, StoreError> {
+fn open_repo(journal: &mut GitJournal) -> Result<Repo, StoreError> {
     let is_served = locks::is_served(journal.common_dir());
     // `git fsck` reports what can't be read.
     let behind = if is_served { BTreeSet::new() } else { journal.outdated_paths().unwrap_or_default() };
@@ -227,11 +227,11 @@ fn has_folder(journal: &mut GitJournal) -> Result<bool, StoreError> {
     Ok(is_saved || !journal.commits().changes(None, Some(head))?.is_empty())
 }
 
-fn look(repo: &Repo, findings: &mut Vec<Finding>) {
-    locks::look(repo, findings);
+fn check_all(repo: &Repo, findings: &mut Vec<Finding>) {
+    locks::check_locks(repo, findings);
     ours::look(repo, findings);
     git::look(repo, findings);
-    permissions::look(repo, findings);
+    permissions::check_permissions(repo, findings);
     disk::look(repo, findings);
 }
 
@@ -264,7 +264,7 @@ fn started(options: Options) -> Result<(), StoreError> {
     journal.catch_up()
 }
 
-fn tell(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
+fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let told: Vec<_> = findings
             .iter()

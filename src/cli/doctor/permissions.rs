@@ -16,12 +16,13 @@ const CHECK: &str = "permissions";
 const OWNER_WRITES: u32 = 0o200;
 const ANOTHER_WRITES: u32 = 0o022;
 
-pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+pub(super) fn check_permissions(repo: &Repo, findings: &mut Vec<Finding>) {
     let (me, owner) = (geteuid().as_raw(), fs::metadata(&repo.common_dir).map(|there| there.uid()).ok());
     for written in &repo.written {
         let (path, there) = (written.path.display(), fs::metadata(&written.path).ok());
         if let Err(error) = may_write(&written.path, there.as_ref()) {
-            let whose = there.as_ref().map(|there| whose(there.uid(), there.mode(), me)).unwrap_or_default();
+            let whose =
+                there.as_ref().map(|there| ownership_hint(there.uid(), there.mode(), me)).unwrap_or_default();
             let what = format!("{path} can't be written by this user: {error}{whose}");
             let fix = there.as_ref().map_or(ANOTHER_S, |there| repair(there.uid(), there.mode(), me));
             findings.push(Finding::wrong(CHECK, what, written.consequence, fix));
@@ -32,7 +33,7 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
         if !may(there.uid(), there.mode(), owner) {
             let what = format!(
                 "{path} can't be written by the user that the repository belongs to ({owner}){}",
-                whose(there.uid(), there.mode(), owner)
+                ownership_hint(there.uid(), there.mode(), owner)
             );
             let fix = repair(there.uid(), there.mode(), owner);
             findings.push(Finding::hint(CHECK, what, written.consequence, fix));
@@ -61,7 +62,7 @@ const fn may(owner: u32, mode: u32, user: u32) -> bool {
 }
 
 /// Explains why a user may not write a file with this owner and mode; empty if these are not the reason.
-fn whose(owner: u32, mode: u32, user: u32) -> String {
+fn ownership_hint(owner: u32, mode: u32, user: u32) -> String {
     if may(owner, mode, user) {
         return String::new();
     }
@@ -102,12 +103,12 @@ mod tests {
 
     #[test]
     fn what_is_to_be_done_fits_what_is_wrong() {
-        assert_eq!(whose(7, 0o40_500, 7), ", it is theirs, with the mode 500");
+        assert_eq!(ownership_hint(7, 0o40_500, 7), ", it is theirs, with the mode 500");
         assert!(repair(7, 0o40_500, 7).starts_with("chmod u+w"));
-        assert_eq!(whose(0, 0o100_644, 7), ", it belongs to user 0, with the mode 644");
+        assert_eq!(ownership_hint(0, 0o100_644, 7), ", it belongs to user 0, with the mode 644");
         assert!(repair(0, 0o100_644, 7).contains("chown it to that user"));
         // As on a read-only file system.
-        assert_eq!(whose(7, 0o100_644, 7), "");
+        assert_eq!(ownership_hint(7, 0o100_644, 7), "");
         assert!(repair(7, 0o100_644, 7).contains("read-only"));
     }
 }

@@ -180,7 +180,7 @@ impl Client {
 /// An error answer of a service.
 #[derive(Debug, thiserror::Error)]
 #[error("{url} answers {status}: {detail}")]
-struct Refused {
+struct ErrorAnswer {
     url: String,
     status: u16,
     detail: String,
@@ -190,13 +190,13 @@ struct Refused {
 
 /// Returns the entity tag that the service requires for the change.
 fn wanted_tag(error: &anyhow::Error) -> Option<&str> {
-    let refused = error.downcast_ref::<Refused>().filter(|refused| refused.status == 428)?;
+    let refused = error.downcast_ref::<ErrorAnswer>().filter(|refused| refused.status == 428)?;
     refused.tag.as_deref()
 }
 
 /// Whether the service refused the change, so that nothing was done.
 pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|refused| (400..500).contains(&refused.status))
+    error.downcast_ref::<ErrorAnswer>().is_some_and(|refused| (400..500).contains(&refused.status))
 }
 
 /// Returns a successful answer, or else the error.
@@ -206,7 +206,7 @@ fn succeeded(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::
     if !(200..300).contains(&status) {
         let tag = header(&response, "ETag");
         let answered = response.body_mut().read_to_string().unwrap_or_default();
-        return Err(Refused { url: url.to_owned(), status, detail: detail(&answered), tag }.into());
+        return Err(ErrorAnswer { url: url.to_owned(), status, detail: detail(&answered), tag }.into());
     }
     Ok(response)
 }

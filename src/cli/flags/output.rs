@@ -35,7 +35,7 @@ impl Output {
     }
 
     /// Refuses CSV for a command without a table.
-    pub(crate) fn without_table(&self) -> Result<(), Failure> {
+    pub(crate) fn refuse_csv(&self) -> Result<(), Failure> {
         if self.is_csv() {
             return Err(Failure::Usage("only list, get, log and export know --format csv".to_owned()));
         }

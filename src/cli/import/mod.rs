@@ -16,7 +16,7 @@ use crate::cli::import::reading::SourceArgs;
 use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
 use crate::config::REPOSITORY_DEFAULT;
 use crate::domain::Command;
-use crate::exchange::{self, Existing, ImportPlan, Parsed, PlanLine, PlanStep, There};
+use crate::exchange::{self, Existing, ExistingCollections, ImportPlan, Parsed, PlanLine, PlanStep};
 
 /// Take over the settings of Laika, Decap CMS or another Collectory
 #[derive(Debug, clap::Args)]
@@ -91,12 +91,12 @@ struct Target {
 
 impl Import {
     pub(super) fn run(self) -> Result<Done, Failure> {
-        self.output.without_table()?;
+        self.output.refuse_csv()?;
         self.target.check()?;
         let Some(parsed) = self.reading.parse()? else { return Ok(Done::FoundProblems) };
         match self.target.client.url() {
             Some(url) => {
-                let there = self.target.there(url)?;
+                let there = self.target.existing_collections(url)?;
                 self.carry_out(&parsed, &there, |commands, plan| {
                     self.show(plan)?;
                     if commands.is_empty() {
@@ -107,11 +107,15 @@ impl Import {
             }
             None => {
                 let snapshot = self.target.snapshot()?;
-                self.carry_out(&parsed, &offline::there(snapshot.as_deref()), |commands, plan| {
-                    let ready = || self.show(plan);
-                    let revision = self.target.submit(commands, snapshot.as_deref(), ready)?;
-                    Ok(revision.map(|revision| revision.to_string()))
-                })
+                self.carry_out(
+                    &parsed,
+                    &offline::existing_collections(snapshot.as_deref()),
+                    |commands, plan| {
+                        let ready = || self.show(plan);
+                        let revision = self.target.submit(commands, snapshot.as_deref(), ready)?;
+                        Ok(revision.map(|revision| revision.to_string()))
+                    },
+                )
             }
         }
     }
@@ -120,14 +124,14 @@ impl Import {
     fn carry_out(
         &self,
         parsed: &Parsed,
-        there: &There,
+        there: &ExistingCollections,
         write: impl FnOnce(Vec<Command>, &ImportPlan) -> Result<Option<String>, Failure>,
     ) -> Result<Done, Failure> {
         let Some(source) = self.reading.read(parsed, &there.catalog)? else { return Ok(Done::FoundProblems) };
         let plan = match exchange::plan(source, there, self.existing, self.prune) {
             Ok(plan) => plan,
             Err(fault) => {
-                self.reading.tell(&fault);
+                self.reading.report(&fault);
                 note("nothing was written");
                 return Ok(Done::FoundProblems);
             }
@@ -147,7 +151,7 @@ impl Import {
     /// Reports the faults of a plan; returns whether they prevent it from being carried out.
     fn is_stopped(&self, plan: &ImportPlan) -> bool {
         for fault in &plan.faults {
-            self.reading.tell(fault);
+            self.reading.report(fault);
         }
         let is_stopped = !plan.faults.is_empty() && !self.keep_going;
         if is_stopped {

@@ -10,7 +10,7 @@ use crate::cli::{Failure, check, note, offline};
 use crate::config::ServeConfig;
 use crate::domain::{Command, Revision};
 use crate::engine::{Condition, ConditionalCommand, Problem, Snapshot, SubmitError, Tags};
-use crate::exchange::There;
+use crate::exchange::ExistingCollections;
 use crate::store::git::{Access, GitJournal, Options};
 
 impl Target {
@@ -82,13 +82,13 @@ fn changes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<Conditi
 }
 
 /// Returns what exists in a snapshot.
-pub(super) fn there(snapshot: Option<&Snapshot>) -> There {
-    let Some(snapshot) = snapshot else { return There::default() };
+pub(super) fn existing_collections(snapshot: Option<&Snapshot>) -> ExistingCollections {
+    let Some(snapshot) = snapshot else { return ExistingCollections::default() };
     let broken = |problem: &Arc<Problem>| {
         let key = problem.collection.clone().filter(|key| snapshot.get(key.as_str()).is_none())?;
         Some((key, problem.to_string()))
     };
-    There {
+    ExistingCollections {
         catalog: snapshot.catalog().iter().map(|entry| Arc::clone(&entry.collection)).collect(),
         broken: snapshot.problems.values().filter_map(broken).collect(),
         is_served: false,

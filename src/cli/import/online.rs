@@ -7,15 +7,15 @@ use anyhow::{Context as _, anyhow, bail};
 use super::Target;
 use crate::cli::flags::client::{Url, is_refused};
 use crate::domain::{Catalog, Collection, Command, Key, Kind, Patch, Value};
-use crate::exchange::{self, There};
+use crate::exchange::{self, ExistingCollections};
 
 impl Target {
     /// Returns what the service shows to the holder of the token.
-    pub(super) fn there(&self, url: &Url) -> anyhow::Result<There> {
+    pub(super) fn existing_collections(&self, url: &Url) -> anyhow::Result<ExistingCollections> {
         let catalog = self.collections(&url.join(&["collections"]))?.0;
         let mut broken = self.problems(&url.join(&["problems"]))?;
         broken.retain(|key, _| catalog.get(key.as_str()).is_none());
-        Ok(There { catalog, broken, is_served: true })
+        Ok(ExistingCollections { catalog, broken, is_served: true })
     }
 
     /// Returns the first fault of each broken file whose name is that of a collection.

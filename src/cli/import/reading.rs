@@ -74,7 +74,7 @@ impl SourceArgs {
                 "--schemas goes with --from laika: only Laika has schemas".to_owned(),
             ));
         }
-        Ok(self.or_tell(exchange::parse(&self.bytes()?, form)))
+        Ok(self.or_report(exchange::parse(&self.bytes()?, form)))
     }
 
     /// Reads the file's collections over the existing ones; reports a fault and returns `None` if that fails.
@@ -82,19 +82,19 @@ impl SourceArgs {
         let Some(schemas) = self.schemas()? else { return Ok(None) };
         let keep_files = self.files == Files::Keep;
         let options = ImportOptions { keep_files, media_key: self.media_key.clone(), schemas };
-        let Some(source) = self.or_tell(parsed.read(&options, there)) else { return Ok(None) };
+        let Some(source) = self.or_report(parsed.read(&options, there)) else { return Ok(None) };
         for Fault { line, column, message } in &source.notes {
-            self.tell(&Fault { line: *line, column: *column, message: format!("note: {message}") });
+            self.report(&Fault { line: *line, column: *column, message: format!("note: {message}") });
         }
         Ok(Some(source))
     }
 
-    fn or_tell<T>(&self, read: Result<T, Fault>) -> Option<T> {
-        read.map_err(|fault| self.tell(&fault)).ok()
+    fn or_report<T>(&self, read: Result<T, Fault>) -> Option<T> {
+        read.map_err(|fault| self.report(&fault)).ok()
     }
 
     /// Reports a fault with its position, as compilers do.
-    pub(super) fn tell(&self, fault: &Fault) {
+    pub(super) fn report(&self, fault: &Fault) {
         tell(&self.file, fault);
     }
 

@@ -29,7 +29,7 @@ Examples:
 
 impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.output.without_table()?;
+        self.source.output.refuse_csv()?;
         let view = self.source.place.view()?;
         let place = &self.source.place;
         let served = check::served(place.journal(Access::Survey)?, &place.folder.path)?;

@@ -44,7 +44,7 @@ Examples:
 
 impl Diff {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.output.without_table()?;
+        self.source.output.refuse_csv()?;
         let view = self.source.place.view()?;
         let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
         if let Some(never) = self.key.as_ref().filter(|key| !view.knows(key)) {
@@ -54,7 +54,9 @@ impl Diff {
         if self.text {
             let text =
                 view.text_difference(Some(from), Some(to), &wanted, Instant::now() + DIFFERENCE_TIME_MAX)?;
-            return shown(|screen| Ok(text.lines().try_for_each(|line| screen.line(&safe(line)))?));
+            return shown(|screen| {
+                Ok(text.lines().try_for_each(|line| screen.line(&terminal_safe(line)))?)
+            });
         }
         let found = view.difference(from, to, &wanted)?;
         shown(|screen| {
@@ -74,6 +76,6 @@ impl Diff {
 }
 
 /// Makes a line of a patch safe for a terminal but keeps its tabs.
-fn safe(line: &str) -> String {
+fn terminal_safe(line: &str) -> String {
     line.split('\t').map(plain).collect::<Vec<_>>().join("\t")
 }

@@ -85,14 +85,14 @@ impl HistoryArgs {
     fn history_options(&self) -> Options {
         Options {
             committers: committers(&self.committer_email),
-            progress: Arc::new(tell_how_far),
+            progress: Arc::new(report_progress),
             ..Options::new(self.folder.path.trim_matches('/'))
         }
     }
 }
 
 /// Reports the progress of a long read, and nothing of a short one.
-fn tell_how_far(done: usize, total: usize) {
+fn report_progress(done: usize, total: usize) {
     if total >= LONG_READING_LEN {
         crate::cli::note(&format!("read {done} of {total} commits"));
     }
@@ -101,7 +101,7 @@ fn tell_how_far(done: usize, total: usize) {
 /// The error for a missing collection, with its deletion if there was one.
 fn not_there(view: &View, key: &Key) -> anyhow::Error {
     let unknown = HistoryError::UnknownKey(key.clone());
-    match view.became_of(key) {
+    match view.fate_of(key) {
         Ok(Some(deletion)) => anyhow!("{unknown} {deletion}"),
         // Without a known deletion, the error stands alone.
         Ok(None) | Err(_) => unknown.into(),

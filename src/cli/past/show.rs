@@ -24,7 +24,7 @@ Examples:
 
 impl Show {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.output.without_table()?;
+        self.source.output.refuse_csv()?;
         let view = self.source.place.view()?;
         let revision = view.resolve(&self.revision)?;
         let events = view.events_of(revision).map_err(|error| match error {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::past::{Done, Failure, SHORT_LEN, Screen, Source, Style, shown};
 use crate::cli::{counted, note, plain};
 use crate::domain::Revision;
-use crate::engine::history::{Disagreement, Maker, Rules, Verdict, View};
+use crate::engine::history::{CommitOrigin, Disagreement, Rules, Verdict, View};
 use crate::store::fsck::{FaultsByCommit, attribute_to_commits, fsck};
 use crate::store::git::{Access, SignatureFiles, signature_files};
 use crate::store::signature::{AllowedSigners, SignatureChecker, SignatureStatus};
@@ -89,11 +89,11 @@ file elsewhere, or name it with --allowed-signers FILE if you have looked at it"
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.output.without_table()?;
-        let mut rules = self.rules()?;
+        self.source.output.refuse_csv()?;
+        let mut rules = self.signature_rules()?;
         let view = self.source.place.view()?;
         let kept = self.head_was.as_deref().is_none_or(|revision| is_kept(&view, revision));
-        let (after, until) = sides(self.range.as_deref().unwrap_or_default());
+        let (after, until) = range_sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
         let FaultsByCommit { by_commit: of, unattributed: elsewhere } = self.fsck(&view, after, until)?;
@@ -106,13 +106,13 @@ impl Verify {
                 unattributed += usize::from(matches!(verdict.signature, SignatureStatus::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
                 if told.is_ok() {
-                    told = tell(screen, &verdict, self.source.output.is_json());
+                    told = print_verdict(screen, &verdict, self.source.output.is_json());
                 }
                 // Continue when the reader stops reading, because the exit code still matters.
                 ControlFlow::Continue(())
             })?;
             told?;
-            Ok(tell_elsewhere(screen, &elsewhere, self.source.output.is_json())?)
+            Ok(print_unattributed(screen, &elsewhere, self.source.output.is_json())?)
         });
         outcome?;
         note(&format!("{}, {disagreeing} with a disagreement", counted(commits, "commit")));
@@ -146,7 +146,7 @@ impl Verify {
     }
 
     /// Returns the rules for signatures, from the flags or else from git's configuration.
-    fn rules(&self) -> Result<Rules, Failure> {
+    fn signature_rules(&self) -> Result<Rules, Failure> {
         let configured = match (&self.allowed_signers, &self.revoked_keys) {
             (Some(_), Some(_)) => SignatureFiles::default(),
             _ => signature_files(&self.source.place.repository.find()?)?,
@@ -192,7 +192,7 @@ fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read the {what} {}", path.display()))
 }
 
-fn sides(range: &str) -> (Option<&str>, Option<&str>) {
+fn range_sides(range: &str) -> (Option<&str>, Option<&str>) {
     let side = |text| Some(text).filter(|text: &&str| !text.is_empty());
     match range.split_once("..") {
         Some((after, until)) => (side(after), side(until)),
@@ -200,10 +200,10 @@ fn sides(range: &str) -> (Option<&str>, Option<&str>) {
     }
 }
 
-fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Result<()> {
+fn print_verdict(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Result<()> {
     let maker = match verdict.maker {
-        Maker::Service => "service",
-        Maker::Person => "person",
+        CommitOrigin::Service => "service",
+        CommitOrigin::Person => "person",
     };
     let Verdict { commit, events_len, disagreements, signature, .. } = verdict;
     let faults: Vec<String> = disagreements.iter().map(ToString::to_string).collect();
@@ -231,7 +231,7 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
 }
 
 /// Reports what git finds wrong with objects that belong to no single commit.
-fn tell_elsewhere(screen: &mut Screen, faults: &[String], as_json: bool) -> std::io::Result<()> {
+fn print_unattributed(screen: &mut Screen, faults: &[String], as_json: bool) -> std::io::Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn a_range_has_two_sides_or_one() {
-        assert_eq!(sides(""), (None, None));
-        assert_eq!(sides("a..b"), (Some("a"), Some("b")));
-        assert_eq!(sides("a.."), (Some("a"), None));
-        assert_eq!(sides("..b"), (None, Some("b")));
-        assert_eq!(sides("v1.0"), (None, Some("v1.0")));
+        assert_eq!(range_sides(""), (None, None));
+        assert_eq!(range_sides("a..b"), (Some("a"), Some("b")));
+        assert_eq!(range_sides("a.."), (Some("a"), None));
+        assert_eq!(range_sides("..b"), (None, Some("b")));
+        assert_eq!(range_sides("v1.0"), (None, Some("v1.0")));
     }
 }

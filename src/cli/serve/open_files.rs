@@ -12,7 +12,7 @@ const OWN_FILES_LEN: u64 = 512;
 /// limit stays too low, this is less than `connections_max`, with a warning: a connection too many would take a file
 /// from a write.
 #[must_use]
-pub(crate) fn raise(connections_max: usize) -> usize {
+pub(crate) fn raise_limit(connections_max: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(OWN_FILES_LEN);
     // Requests no more than is useful: some systems report an unlimited maximum but grant less.

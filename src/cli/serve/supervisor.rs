@@ -25,7 +25,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// Fails when the passed descriptor is not a listening socket.
-pub(super) fn passed_on_socket() -> io::Result<Option<Socket>> {
+pub(super) fn inherited_socket() -> io::Result<Option<Socket>> {
     const FIRST: usize = 0;
     let mut passed_on = ListenFd::from_env();
     if passed_on.len() == 0 {
@@ -36,40 +36,40 @@ pub(super) fn passed_on_socket() -> io::Result<Option<Socket>> {
 }
 
 /// Notifies the supervisor that the service is ready.
-pub(super) fn ready(service: &Service) {
-    tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
+pub(super) fn notify_ready(service: &Service) {
+    notify(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
 }
 
 /// Notifies the supervisor that the service reloads, and when it is done.
 pub(super) fn reloading(reload: impl FnOnce()) {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(error) => tracing::debug!(%error, "cannot read the clock for the supervisor"),
     }
     reload();
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 /// Notifies the supervisor that the service is stopping.
-pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")]);
+pub(super) fn notify_stopping() {
+    notify(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")]);
 }
 
 /// Sends watchdog notifications and the status periodically; never returns.
-pub(super) async fn keep_telling(service: &Service) {
+pub(super) async fn notify_periodically(service: &Service) {
     let half = sd_notify::watchdog_enabled().map(|watchdog| watchdog / 2);
     let mut interval = tokio::time::interval(half.unwrap_or(STATUS_INTERVAL).min(STATUS_INTERVAL));
     loop {
         interval.tick().await;
-        tell(&[NotifyState::Watchdog, NotifyState::Status(&service.status())]);
+        notify(&[NotifyState::Watchdog, NotifyState::Status(&service.status())]);
     }
 }
 
 /// Sends a notification. A failure has no other effect, because a supervisor that does not listen only misses it.
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     let place = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
     let told = match place.as_bytes().strip_prefix(b"@") {
-        Some(name) => tell_by_name(name, states),
+        Some(name) => notify_abstract_socket(name, states),
         None => sd_notify::notify(states),
     };
     if let Err(error) = told {
@@ -78,7 +78,7 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// Sends a notification to an abstract socket (unix(7)), whose name the crate would take for a path.
-fn tell_by_name(name: &[u8], states: &[NotifyState<'_>]) -> io::Result<()> {
+fn notify_abstract_socket(name: &[u8], states: &[NotifyState<'_>]) -> io::Result<()> {
     let told: String = states.iter().map(|state| format!("{state}\n")).collect();
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;

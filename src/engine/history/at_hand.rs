@@ -2,7 +2,7 @@
 
 use crate::domain::Change;
 use crate::engine::history::event::{Effect, EventMessage, EventRecord, PastFault};
-use crate::engine::history::{Lost, PastReading};
+use crate::engine::history::{MissingContent, PastReading};
 use crate::engine::layers::ParsedVersion;
 use crate::format::Fault;
 
@@ -29,7 +29,7 @@ impl PastReading {
             Self::Good(ParsedVersion { collection, missing_status_names: faults, .. }) => {
                 collection.memory_bytes() + faults.iter().map(memory_bytes).sum::<usize>()
             }
-            Self::Broken(fault) | Self::Lost(Lost { fault, .. }) => fault.bytes(),
+            Self::Broken(fault) | Self::Lost(MissingContent { fault, .. }) => fault.bytes(),
         };
         READING_BYTES + said
     }

@@ -57,17 +57,19 @@ pub use crate::engine::history::error::HistoryError;
 pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
 pub(crate) use crate::engine::history::event::table::EventTable;
-pub use crate::engine::history::event::verify::{Disagreement, Maker, Rules, Verdict};
+pub use crate::engine::history::event::verify::{CommitOrigin, Disagreement, Rules, Verdict};
 pub use crate::engine::history::event::{Action, Effect, EventRecord, Origin, PastFault, Position};
 #[cfg(test)]
 pub(crate) use crate::engine::history::event::{EventCommit, EventMessage};
 pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, Options};
 pub use crate::engine::history::past::as_of::AsOf;
-pub use crate::engine::history::past::sync_token::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
+pub use crate::engine::history::past::sync_token::{
+    ServedChange, SyncToken, VersionDigest, VisibleKeys, VisibleState,
+};
 pub use crate::engine::history::past::undo::UndoRefusal;
 pub(crate) use crate::engine::history::query::glance::LastChange;
-pub use crate::engine::history::query::page::{EventPage, EventPageQuery, Filter, PageStart, Seeing};
+pub use crate::engine::history::query::page::{EventPage, EventPageQuery, Filter, KeyVisibility, PageStart};
 pub use crate::engine::history::query::time::TimeBound;
 use crate::engine::layers::{ParsedVersion, damage_fault, not_a_file};
 use crate::engine::pacing::Pacing;
@@ -78,7 +80,7 @@ use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
-use crate::engine::history::seen::Seen;
+use crate::engine::history::seen::ReceivedEvents;
 
 /// The state shared by all views.
 #[derive(Debug)]
@@ -102,12 +104,12 @@ pub(crate) enum PastReading {
     Good(ParsedVersion),
     Broken(PastFault),
     /// The repository can't read it at present.
-    Lost(Lost),
+    Lost(MissingContent),
 }
 
 /// A version whose content the repository does not have.
 #[derive(Debug, Clone)]
-pub(crate) struct Lost {
+pub(crate) struct MissingContent {
     pub(crate) version: Version,
     pub(crate) fault: PastFault,
     /// Whether it was never fetched: this is a partial clone, and a remote has promised the content.
@@ -116,12 +118,12 @@ pub(crate) struct Lost {
 
 impl PastReading {
     /// Reports whether the result is final.
-    const fn stays(&self) -> bool {
+    const fn is_final(&self) -> bool {
         self.lost().is_none()
     }
 
     /// Returns why the repository can't read the file, if it can't.
-    const fn lost(&self) -> Option<&Lost> {
+    const fn lost(&self) -> Option<&MissingContent> {
         match self {
             Self::Lost(lost) => Some(lost),
             Self::Good(_) | Self::Broken(_) => None,
@@ -131,12 +133,12 @@ impl PastReading {
 
 /// A good version of a collection, and the file that contains it.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct GoodVersion {
     version: Version,
     good: ParsedVersion,
 }
 
-fn collection_of(standing: &Option<Standing>) -> Option<&Collection> {
+fn collection_of(standing: &Option<GoodVersion>) -> Option<&Collection> {
     standing.as_ref().map(|standing| &*standing.good.collection)
 }
 
@@ -176,7 +178,7 @@ impl SharedHistory {
 
     /// Caches a reading, unless an intact copy of a lost content may come back.
     fn keep(&self, key: &Key, version: Version, reading: &PastReading) {
-        if reading.stays() {
+        if reading.is_final() {
             self.versions.put((key.clone(), version), reading.clone(), reading.bytes());
         }
     }
@@ -195,7 +197,7 @@ impl SharedHistory {
         let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
         match damage_fault(&error).map(|fault| self.fault(key, version, fault)) {
             Some(fault) if stays => Ok(PastReading::Broken(fault)),
-            Some(fault) => Ok(PastReading::Lost(Lost { version, fault, is_promised })),
+            Some(fault) => Ok(PastReading::Lost(MissingContent { version, fault, is_promised })),
             None => Err(error),
         }
     }
@@ -222,14 +224,14 @@ impl SharedHistory {
 pub struct View {
     shared: Arc<SharedHistory>,
     index: Arc<Index>,
-    asker: Option<Asker>,
+    asker: Option<QueryClient>,
 }
 
 /// A client that waits for the result of a query, until it leaves.
 #[derive(Debug, Clone, Default)]
-pub struct Asker(Arc<AtomicBool>);
+pub struct QueryClient(Arc<AtomicBool>);
 
-impl Asker {
+impl QueryClient {
     /// Signals that the client no longer waits.
     pub fn leave(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -243,14 +245,14 @@ impl View {
 
     /// Makes long queries end when this client leaves.
     #[must_use]
-    pub fn asked_by(self, asker: Asker) -> Self {
+    pub fn asked_by(self, asker: QueryClient) -> Self {
         Self { asker: Some(asker), ..self }
     }
 
     /// Fails if the client no longer waits, to end a long query.
     fn check_asker(&self) -> Result<(), HistoryError> {
         match &self.asker {
-            Some(Asker(has_left)) if has_left.load(Ordering::Relaxed) => Err(HistoryError::Left),
+            Some(QueryClient(has_left)) if has_left.load(Ordering::Relaxed) => Err(HistoryError::Left),
             Some(_) | None => Ok(()),
         }
     }
@@ -279,13 +281,14 @@ impl View {
     pub fn events_after(&self, position: Option<Position>, filter: &Filter) -> usize {
         let position = position.filter(|position| self.index.find(position.revision).is_some());
         let seen = position.and_then(|position| self.seen(position).ok().flatten());
-        let (seen, end) = (seen.unwrap_or(Seen::before(0)), self.index.events_len());
+        let (seen, end) = (seen.unwrap_or(ReceivedEvents::before(0)), self.index.events_len());
         if seen.beside.is_none() && *filter == Filter::default() {
             let quiet = self.index.quiet(seen.until.min(end)..end).count();
             return end.saturating_sub(seen.until) as usize - quiet;
         }
-        let is_owed =
-            |event: &u32| seen.is_news(&self.index, *event) && filter.takes(self, *event) != Some(false);
+        let is_owed = |event: &u32| {
+            seen.is_new(&self.index, *event) && filter.matches_in_memory(self, *event) != Some(false)
+        };
         (seen.until..end).filter(is_owed).count()
     }
 
@@ -341,25 +344,28 @@ impl View {
     }
 
     /// Returns the good version in effect after an event, if any: its own, else the last one before it.
-    fn standing_after(&self, event: u32) -> Result<Option<Standing>, StoreError> {
+    fn good_version_after(&self, event: u32) -> Result<Option<GoodVersion>, StoreError> {
         let row = self.index.event(event);
-        self.standing_at(row.key, row.commit)
+        self.good_version_at(row.key, row.commit)
     }
 
     /// Returns the good version in effect before an event, if any.
-    fn standing_before(&self, event: u32) -> Result<Option<Standing>, StoreError> {
-        self.index.before(event).map_or(Ok(None), |before| self.standing_after(before))
+    fn good_version_before(&self, event: u32) -> Result<Option<GoodVersion>, StoreError> {
+        self.index.before(event).map_or(Ok(None), |before| self.good_version_after(before))
     }
 
     /// Returns the good version in effect before an event, if any. If the repository lacks a newer version, returns
     /// that one as the inner error, because its effect is unknown.
-    fn known_before(&self, event: u32) -> Result<Result<Option<Standing>, Lost>, StoreError> {
+    fn known_good_version_before(
+        &self,
+        event: u32,
+    ) -> Result<Result<Option<GoodVersion>, MissingContent>, StoreError> {
         let Some(before) = self.index.before(event) else { return Ok(Ok(None)) };
         let row = self.index.event(before);
         for event in self.index.of_key_until(row.key, row.commit) {
             let Some(version) = self.index.event(event).after else { break };
             match self.shared.read(self.index.key(row.key), version)? {
-                PastReading::Good(good) => return Ok(Ok(Some(Standing { version, good }))),
+                PastReading::Good(good) => return Ok(Ok(Some(GoodVersion { version, good }))),
                 PastReading::Lost(lost) => return Ok(Err(lost)),
                 PastReading::Broken(_) => {}
             }
@@ -369,11 +375,11 @@ impl View {
 
     /// Returns the good version of a key in effect at a commit: none where the key has no file, and where its file
     /// is broken, the last good version since the file was created.
-    fn standing_at(&self, key: u32, commit: u32) -> Result<Option<Standing>, StoreError> {
+    fn good_version_at(&self, key: u32, commit: u32) -> Result<Option<GoodVersion>, StoreError> {
         for event in self.index.of_key_until(key, commit) {
             let Some(version) = self.index.event(event).after else { return Ok(None) };
             match self.shared.read(self.index.key(key), version)? {
-                PastReading::Good(good) => return Ok(Some(Standing { version, good })),
+                PastReading::Good(good) => return Ok(Some(GoodVersion { version, good })),
                 PastReading::Broken(_) | PastReading::Lost(_) => {}
             }
         }

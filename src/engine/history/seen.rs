@@ -7,21 +7,21 @@ use crate::engine::history::{HistoryError, View};
 /// The events that a follower has received. At a commit that was brought in by a merge, it has not received those of
 /// the merge's other side, although they have lower numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedEvents {
     /// All events before this one.
     pub(crate) until: u32,
     /// Besides, the events of this commit and its ancestors that precede the event with the second number.
     pub(crate) beside: Option<(u32, u32)>,
 }
 
-impl Seen {
+impl ReceivedEvents {
     /// Returns the state after all events before this one.
     pub(crate) const fn before(event: u32) -> Self {
         Self { until: event, beside: None }
     }
 
     /// Reports whether an event is new to the follower.
-    pub(crate) fn is_news(&self, index: &Index, event: u32) -> bool {
+    pub(crate) fn is_new(&self, index: &Index, event: u32) -> bool {
         let is_past = |(commit, end): (u32, u32)| {
             event < end && index.forks().reaches(commit, index.event(event).commit)
         };
@@ -31,15 +31,15 @@ impl Seen {
 
 impl View {
     /// Returns what a follower has received at a position; `None` when the branch does not reach it.
-    pub(crate) fn seen(&self, position: Position) -> Result<Option<Seen>, HistoryError> {
-        let Some(end) = self.seen_until(position)? else { return Ok(None) };
+    pub(crate) fn seen(&self, position: Position) -> Result<Option<ReceivedEvents>, HistoryError> {
+        let Some(end) = self.events_len_until(position)? else { return Ok(None) };
         let commit = self.index.find(position.revision);
         Ok(Some(match commit.filter(|commit| !self.index.forks().is_main(*commit)) {
-            None => Seen::before(end),
+            None => ReceivedEvents::before(end),
             Some(commit) => {
                 let first = self.index.forks().first_beyond(commit);
                 let until = if first > commit { end } else { self.index.events_of(first).start };
-                Seen { until, beside: Some((commit, end)) }
+                ReceivedEvents { until, beside: Some((commit, end)) }
             }
         }))
     }

@@ -1,7 +1,7 @@
 //! One entry of `collections`.
 
 use super::super::ImportSource;
-use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, keyed, media};
+use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, key_and_name, media};
 use crate::domain::{Directory, Key, Kind, Segment, Value};
 use crate::format::foreign::{ForeignContent, ForeignNode, hint};
 
@@ -32,7 +32,7 @@ const STATUSES: [(&str, &str); 5] = [
 ];
 
 /// Imports one entry, or records why not; `place` is its place in the file, from 1.
-pub(super) fn take(
+pub(super) fn import_entry(
     source: &mut ImportSource,
     media: &mut media::Folders,
     node: &ForeignNode,
@@ -59,17 +59,17 @@ pub(super) fn take(
         return source.faults.push(wrong(format!("collection {place}: it has no `name`")));
     };
     let name_at = node.get_non_null("name").map_or(node.at, |name| name.at);
-    let (key, original) = keyed(source, name, place, name_at, context);
+    let (key, original) = key_and_name(source, name, place, name_at, context);
     let at = node.get_non_null("folder").map_or(node.at, |folder| folder.at);
     let folder = match checked(folder) {
         Ok(folder) => folder,
         Err(message) => {
-            source.hold(&key, node.at);
+            source.reserve_key(&key, node.at);
             return source.faults.push(at.fault(format!("{key}: {message}")));
         }
     };
     let attributes = attributes(source, &key, node, folder, original, context);
-    source.take(key.clone(), Kind::Document, attributes, node.at, |path| locate(node, path));
+    source.add_candidate(key.clone(), Kind::Document, attributes, node.at, |path| locate(node, path));
     media.note(&key, node);
 }
 
@@ -224,21 +224,21 @@ fn extra(node: &ForeignNode) -> Option<Value> {
     };
     let kept = node.entries().filter_map(|(name, value)| {
         let name = name.as_text().filter(|name| is_extra(name, value))?;
-        Some((name.to_owned(), harmless(value)))
+        Some((name.to_owned(), importable_value(value)))
     });
     let kept: Box<[_]> = kept.collect();
     (!kept.is_empty()).then_some(Value::Map(kept))
 }
 
 /// Returns a value without what is never imported.
-fn harmless(node: &ForeignNode) -> Value {
+fn importable_value(node: &ForeignNode) -> Value {
     match &node.content {
         ForeignContent::Plain(_) | ForeignContent::Text(_) => node.to_value(),
-        ForeignContent::List(items) => Value::List(items.iter().map(|item| harmless(item)).collect()),
+        ForeignContent::List(items) => Value::List(items.iter().map(|item| importable_value(item)).collect()),
         ForeignContent::Map(entries) => {
             let kept = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
             let kept = kept.filter(|(name, _)| !NEVER.contains(name));
-            Value::Map(kept.map(|(name, value)| (name.to_owned(), harmless(value))).collect())
+            Value::Map(kept.map(|(name, value)| (name.to_owned(), importable_value(value))).collect())
         }
     }
 }

@@ -36,7 +36,7 @@ impl Folders {
     }
 
     /// Imports them all, that of the site first.
-    pub(super) fn take_all(
+    pub(super) fn import_all(
         self,
         source: &mut ImportSource,
         root: &ForeignNode,
@@ -49,7 +49,7 @@ impl Folders {
             url: root.get_non_null("public_folder").and_then(url),
             at: folder.at,
         });
-        site.into_iter().chain(self.own).for_each(|folder| folder.take(source, there));
+        site.into_iter().chain(self.own).for_each(|folder| folder.import(source, there));
     }
 }
 
@@ -69,7 +69,7 @@ impl Folder {
         numbered.filter(is_it).map(|(_, it)| it.key().clone()).next()
     }
 
-    fn take(self, source: &mut ImportSource, there: &Catalog) {
+    fn import(self, source: &mut ImportSource, there: &Catalog) {
         if let Err(why) = Directory::parse(&self.path) {
             source.skipped.push((self.key.to_string(), format!("media_folder: {why}")));
             return;
@@ -84,6 +84,6 @@ impl Folder {
             ("url", self.url),
         ];
         let attributes = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        source.take(key, Kind::Media, attributes.collect(), self.at, |_| self.at);
+        source.add_candidate(key, Kind::Media, attributes.collect(), self.at, |_| self.at);
     }
 }

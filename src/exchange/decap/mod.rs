@@ -60,7 +60,7 @@ pub(super) fn read(
     let mut source = ImportSource::default();
     let mut media = media::Folders::default();
     for (index, node) in list.iter().enumerate() {
-        collection::take(&mut source, &mut media, node, index + 1, &context);
+        collection::import_entry(&mut source, &mut media, node, index + 1, &context);
     }
     for (index, node) in
         root.get_non_null("singletons").and_then(ForeignNode::items).unwrap_or_default().iter().enumerate()
@@ -71,7 +71,7 @@ pub(super) fn read(
             .map_or_else(|| format!("singleton-{}", index + 1), str::to_owned);
         source.skipped.push((name, "a single file has no folder".to_owned()));
     }
-    media.take_all(&mut source, root, options, there);
+    media.import_all(&mut source, root, options, there);
     Ok(source)
 }
 
@@ -129,7 +129,7 @@ fn known(list: &[Arc<ForeignNode>], there: &Catalog, keep_files: bool) -> HashMa
 }
 
 /// Returns the key for a name, and the name if it differs, which is also noted.
-fn keyed(
+fn key_and_name(
     source: &mut ImportSource,
     name: &str,
     place: usize,

@@ -15,7 +15,7 @@ pub(crate) fn decap(catalog: &Catalog) -> String {
     let mut members = Members::new();
     let mut add =
         |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
-    // It applies to all of them; `losses` lists those that differ.
+    // It applies to all of them; `inexpressible` lists those that differ.
     let has_workflow =
         documents.iter().any(|it| it.get(&Attribute::UnpublishedStatuses) == Some(&statuses()));
     add("publish_mode", has_workflow.then(|| "editorial_workflow".into()));

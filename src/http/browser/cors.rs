@@ -47,7 +47,7 @@ impl Cors {
     }
 
     /// Reports whether the request comes from a page of an allowed origin.
-    pub(crate) fn knows(&self, request: &HeaderMap) -> bool {
+    pub(crate) fn allows_origin_of(&self, request: &HeaderMap) -> bool {
         self.allowed(request).is_some()
     }
 
@@ -61,7 +61,7 @@ impl Cors {
     }
 
     /// Adds the CORS headers to an answer.
-    pub(crate) fn decorate(&self, request: &HeaderMap, answer: &mut Vec<(HeaderName, HeaderValue)>) {
+    pub(crate) fn add_headers(&self, request: &HeaderMap, answer: &mut Vec<(HeaderName, HeaderValue)>) {
         let Some(origin) = self.allowed(request) else { return };
         if !self.any {
             answer.push((ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true")));
@@ -97,7 +97,7 @@ mod tests {
         let mut request = HeaderMap::new();
         request.insert(ORIGIN, HeaderValue::from_static(origin));
         let mut answer = Vec::new();
-        cors.decorate(&request, &mut answer);
+        cors.add_headers(&request, &mut answer);
         answer.into_iter().collect()
     }
 

@@ -78,7 +78,7 @@ fn is_loopback(name: &str) -> bool {
 /// 403.
 pub(crate) fn check_site(cors: &Cors, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if is_read || cors.knows(headers) {
+    if is_read || cors.allows_origin_of(headers) {
         return Ok(());
     }
     let cross_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");

@@ -21,7 +21,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     for value in headers.get_all(ACCEPT_ENCODING) {
         for coding in value.to_str().unwrap_or_default().split(',') {
             let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
-            let weight = weight(parameters);
+            let weight = quality(parameters);
             match name.trim().to_ascii_lowercase().as_str() {
                 "gzip" | "x-gzip" => gzip = Some(weight),
                 "identity" => identity = Some(weight),
@@ -35,7 +35,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the weight (`q`) of a coding, or 0 if it can't be parsed.
-fn weight(parameters: &str) -> f32 {
+fn quality(parameters: &str) -> f32 {
     let q = parameters.trim();
     let value = q.strip_prefix("q=").or_else(|| q.strip_prefix("Q="));
     match value {

@@ -167,8 +167,8 @@ impl Reply {
     }
 
     /// Lets pages of the allowed origins read the answer.
-    pub(crate) fn shared_with(mut self, cors: &Cors, request: &HeaderMap) -> Self {
-        cors.decorate(request, &mut self.more);
+    pub(crate) fn with_cors(mut self, cors: &Cors, request: &HeaderMap) -> Self {
+        cors.add_headers(request, &mut self.more);
         self
     }
 
@@ -187,7 +187,7 @@ impl Reply {
         let revision = revision.as_ref().map(revision_header);
         let mut headers = match (media_type, etag, revision, request_id) {
             (Some(JSON_API), Some(etag), Some(revision), Some(request_id)) => {
-                common.usual_with(etag, revision, request_id)
+                common.common_headers(etag, revision, request_id)
             }
             (media_type, etag, revision, request_id) => {
                 fields(common.vary, media_type, etag, revision, request_id)
@@ -229,7 +229,7 @@ impl Common {
     }
 
     /// Returns the usual header fields with these values.
-    fn usual_with(&self, etag: HeaderValue, revision: HeaderValue, request_id: HeaderValue) -> HeaderMap {
+    fn common_headers(&self, etag: HeaderValue, revision: HeaderValue, request_id: HeaderValue) -> HeaderMap {
         let mut headers = self.usual.clone();
         let mut values = [(ETAG, etag), (COLLECTORY_REVISION, revision), (X_REQUEST_ID, request_id)];
         // Comparing a few names is cheaper than looking them up.

@@ -6,7 +6,7 @@ use warp::http::StatusCode;
 
 use crate::domain::Key;
 use crate::engine::history::{
-    EventPage, EventPageQuery, EventTable, Filter, HistoryError, PageStart, Seeing, TimeBound, View,
+    EventPage, EventPageQuery, EventTable, Filter, HistoryError, KeyVisibility, PageStart, TimeBound, View,
 };
 use crate::http::authorize::{Action, Allowed, Denied};
 use crate::http::budgets::answers::AnswerReservation;
@@ -52,7 +52,7 @@ async fn answer(call: &Call<'_>, wanted: EventSelection) -> Result<Reply, ApiErr
         return stream::events(call, wanted, scope).await;
     }
     let Accepted { cursor_profile } = negotiated(call)?;
-    let allowed = wanted.seen_by(call.authorize(Action::ListEvents { key: wanted.key() }).await?)?;
+    let allowed = wanted.restricted_to(call.authorize(Action::ListEvents { key: wanted.key() }).await?)?;
     page(call, wanted, allowed, EventScope { collection, pages: true, cursor_profile }).await
 }
 
@@ -107,7 +107,7 @@ impl EventSelection {
     /// # Errors
     ///
     /// 403 if one of several keys is hidden from the caller, as for a single key.
-    pub(crate) fn seen_by(&self, allowed: Allowed) -> Result<Allowed, ApiError> {
+    pub(crate) fn restricted_to(&self, allowed: Allowed) -> Result<Allowed, ApiError> {
         match self {
             Self::Of(keys) if !keys.iter().all(|key| allowed.sees(key)) => Err(Denied::forbidden().into()),
             Self::Of(_) | Self::Following(_) | Self::All | Self::OfNone(_) => Ok(allowed),
@@ -143,7 +143,7 @@ async fn page(
     allowed: Allowed,
     scope: EventScope,
 ) -> Result<Reply, ApiError> {
-    fetch_for_places(call).await;
+    fetch_queried_revisions(call).await;
     let view = call.history_view().await?;
     let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, EventSelection::Following(_)));
     let query = call.query()?;
@@ -163,7 +163,7 @@ async fn page(
     let media_type = if scope.cursor_profile { negotiate::JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     call.reply_from_history(move || {
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
-        let found = view.events_and_total(&filter, &place(&asked)?);
+        let found = view.events_and_total(&filter, &page_query(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
         let resources = events.events.iter().map(|event| history::event(event, &asked.fields, &allowed));
         let links = links(&events, total, &asked).json(&path, &query);
@@ -174,7 +174,7 @@ async fn page(
 }
 
 /// Fetches the revisions of the positions in the query from the remote, because they may come from a sibling.
-pub(crate) async fn fetch_for_places(call: &Call<'_>) {
+pub(crate) async fn fetch_queried_revisions(call: &Call<'_>) {
     let query = call.query().unwrap_or_default();
     for text in PLACES.into_iter().filter_map(|name| query.first(name)) {
         min_revision::fetch_for_cursor(call, text).await;
@@ -191,7 +191,7 @@ fn table(
     mut room: AnswerReservation,
 ) -> Result<Bytes, ApiError> {
     let unwritten = |_| HistoryError::Unreadable("the table could not be written".into());
-    let mut page = place(asked)?;
+    let mut page = page_query(asked)?;
     let mut table = EventTable::new().map_err(unwritten)?;
     loop {
         let found = view.events(filter, &page).map_err(|error| of_cursor(error, asked))?;
@@ -227,7 +227,7 @@ pub(crate) fn filter(
         origins: asked.origins.clone(),
         since: bound("filter[since]", &asked.since, TimeBound::Since)?,
         until: bound("filter[until]", &asked.until, TimeBound::Until)?,
-        seeing: allowed.visibility.clone().map(Seeing),
+        seeing: allowed.visibility.clone().map(KeyVisibility),
     })
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn revision_text(text: &str) -> String {
     }
 }
 
-fn place(asked: &EventQuery) -> Result<EventPageQuery, ApiError> {
+fn page_query(asked: &EventQuery) -> Result<EventPageQuery, ApiError> {
     let cursor = |text: &str| text.parse().map_err(|error| of_cursor(error, asked));
     let at = match &asked.page.at {
         At::After(None) => PageStart::Newest,

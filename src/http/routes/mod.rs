@@ -74,7 +74,11 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
 }
 
 /// Adds to a 404 what became of the collection, for callers who may know.
-async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
+async fn with_deletion(
+    call: &Call<'_>,
+    key: &Key,
+    answer: Result<Reply, ApiError>,
+) -> Result<Reply, ApiError> {
     match answer {
         // An error with a `source` is about something else that does not exist, such as a revision.
         Err(error)

@@ -43,7 +43,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     call.snapshot()?;
     let batch = batch?;
     let mut faults = batch.faults;
-    faults.extend(asked_wrongly(call));
+    faults.extend(request_errors(call));
     let mut terms = WriteTerms::of(call, &sent, &mut faults);
     terms.preferences.merge_attributes = false;
     if !faults.is_empty() {
@@ -119,7 +119,7 @@ async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiE
 }
 
 /// Returns the errors of query parameters and preconditions, which have no meaning for a batch.
-fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
+fn request_errors(call: &Call<'_>) -> Vec<ErrorObject> {
     let mut faults = match call.query().and_then(|query| query::none(&query)) {
         Ok(()) => Vec::new(),
         Err(error) => error.errors,
@@ -288,7 +288,7 @@ impl Names<'_> {
     }
 
     fn update(&mut self, parts: Operation) -> Result<Command, Faults> {
-        let (target, named) = self.target(parts.target, parts.href)?.unzip();
+        let (target, named) = self.named_collection(parts.target, parts.href)?.unzip();
         let data = self.identified(resource_data(parts.data, "update")?)?;
         let mut change = Resource::read(data).into_change();
         let mut faults = std::mem::take(&mut change.faults);
@@ -314,18 +314,22 @@ impl Names<'_> {
     }
 
     fn remove(&mut self, parts: Operation) -> Result<Command, Faults> {
-        match self.target(parts.target, parts.href)? {
+        match self.named_collection(parts.target, parts.href)? {
             Some((key, kind)) => Ok(Command::Delete { key, kind }),
             None => invalid("", "a `remove` needs a `ref` or an `href`"),
         }
     }
 
     /// Returns the collection that `ref` or `href` names, with its kind if given; `None` without either.
-    fn target(&self, reference: Option<Value>, href: Option<Value>) -> Result<Option<Named>, Faults> {
+    fn named_collection(
+        &self,
+        reference: Option<Value>,
+        href: Option<Value>,
+    ) -> Result<Option<Named>, Faults> {
         match (reference, href) {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
-            (Some(reference), None) => self.referred(&reference).map(Some),
+            (Some(reference), None) => self.parse_ref(&reference).map(Some),
             (None, Some(href)) => match self.path(&href)? {
                 RouteMatch { route, target: RouteTarget::OfKey(_, key) } if route.path.text == COLLECTION => {
                     Ok(Some((key, None)))
@@ -335,7 +339,7 @@ impl Names<'_> {
         }
     }
 
-    fn referred(&self, reference: &Value) -> Result<Named, Faults> {
+    fn parse_ref(&self, reference: &Value) -> Result<Named, Faults> {
         if !matches!(reference, Value::Map(_)) {
             return invalid("/ref", format!("expected an object, found {}", type_with_article(reference)));
         }

@@ -9,7 +9,7 @@ use warp::http::StatusCode;
 
 use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
 use crate::engine::history::{HistoryError, View};
-use crate::engine::{Entry, Shown, Snapshot, SyncToken};
+use crate::engine::{Entry, Snapshot, SyncToken, VisibleState};
 use crate::http::authorize::{Action, Identity};
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
@@ -49,7 +49,7 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let types: &[&str] = if as_text { &[] } else { &[history::DIFFERENCE] };
     let fields = query::fields_and_others(&query, types, &[FROM, TO, COLLECTION])?;
     let wanted = EventSelection::of(call);
-    let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
+    let (allowed, keys) = (wanted.restricted_to(allowed)?, wanted.known(call, &view)?);
     let links = self_link(&call.link());
     call.reply_from_history(move || {
         let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
@@ -146,7 +146,7 @@ pub(crate) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::ReadSyncToken).await?;
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &[history::SYNC_TOKEN])?;
-    let token = Shown::of(&snapshot, allowed.visible_keys()).token;
+    let token = VisibleState::of(&snapshot, allowed.visible_keys()).token;
     let resource =
         history::about_itself(history::SYNC_TOKEN, &json!({"syncToken": token.to_string()}), &fields);
     let body = history::one(&resource, &self_link(&call.link()));
@@ -170,7 +170,7 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     let token: SyncToken = token.parse().map_err(blamed)?;
     let links = self_link(&call.link());
     call.reply_from_history(move || {
-        let shown = Shown::of(&snapshot, allowed.visible_keys());
+        let shown = VisibleState::of(&snapshot, allowed.visible_keys());
         let changes = view.changes_since(&token, &shown, allowed.visible_keys()).map_err(blamed)?;
         let resources = changes.iter().map(|change| history::change(change, &fields));
         let meta = json!({"syncToken": shown.token.to_string()});
@@ -187,7 +187,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     let fields = query::fields(&call.query()?, &[history::CAPABILITIES])?;
     let limits = &call.context.settings.limits;
     let Identity { actor, grants, .. } = call.identity().await?;
-    let grants: Vec<_> = grants.iter().filter(|grant| !grant.is_empty()).map(granted).collect();
+    let grants: Vec<_> = grants.iter().filter(|grant| !grant.is_empty()).map(grant_json).collect();
     let attributes = json!({
         "actor": {"name": actor.name(), "email": actor.email()},
         "grants": grants,
@@ -209,7 +209,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::document(StatusCode::OK, body))
 }
 
-fn granted(grant: &Grant) -> Value {
+fn grant_json(grant: &Grant) -> Value {
     let may: Vec<_> = grant.rights.iter().map(|right| right.as_str()).collect();
     let keys: Vec<_> = grant.keys.iter().map(KeyPattern::as_str).collect();
     json!({"may": may, "keys": keys})

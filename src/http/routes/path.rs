@@ -79,7 +79,7 @@ pub(crate) fn find(call: &Call<'_>) -> Result<RouteMatch, ApiError> {
 
 /// Returns the route of a path, if it leads anywhere.
 pub(crate) fn lookup(path: &str, context: &Context) -> Option<RouteMatch> {
-    let path = &*plain(path);
+    let path = &*decode_segments(path);
     let below = path.strip_prefix(context.settings.base_path.as_str());
     ROUTES.iter().find_map(|route| {
         let place = match route.mount {
@@ -88,13 +88,16 @@ pub(crate) fn lookup(path: &str, context: &Context) -> Option<RouteMatch> {
             Mount::Anywhere => below,
             Mount::WithAuthorizer => below.filter(|_| matches!(context.access.guard, Guard::With(_))),
         };
-        Some(RouteMatch { route, target: target(&route.operations, route.path.captured(place?)?)? })
+        Some(RouteMatch {
+            route,
+            target: route_target(&route.operations, route.path.match_segment(place?)?)?,
+        })
     })
 }
 
 /// Decodes the segments of a path. Segments whose decoded text contains `/` or `%` stay encoded, because that text
 /// would read as another path or be decoded again: `%2F` is a character of a segment, not a separator.
-fn plain(path: &str) -> Cow<'_, str> {
+fn decode_segments(path: &str) -> Cow<'_, str> {
     if !path.bytes().any(|byte| byte == b'%') {
         return Cow::Borrowed(path);
     }
@@ -131,7 +134,7 @@ impl Template {
     }
 
     /// Returns the segment at the parameter, empty without one, or `None` if the path does not match.
-    fn captured<'p>(&self, path: &'p str) -> Option<&'p str> {
+    fn match_segment<'p>(&self, path: &'p str) -> Option<&'p str> {
         let below = path.strip_prefix(self.before)?;
         match self.after {
             None => below.is_empty().then_some(""),
@@ -142,7 +145,7 @@ impl Template {
 }
 
 /// Returns the operations with their parameter, if the segment is a valid one.
-fn target(operations: &'static Operations, segment: &str) -> Option<RouteTarget> {
+fn route_target(operations: &'static Operations, segment: &str) -> Option<RouteTarget> {
     Some(match operations {
         Operations::Fixed(operations) => RouteTarget::Fixed(operations),
         // A key contains neither `/` nor `%`, so a segment that stayed encoded is not a key.
@@ -178,7 +181,7 @@ mod tests {
     use super::*;
 
     fn captured(route: &'static str, path: &str) -> Option<String> {
-        Template::new(route).captured(&plain(path)).map(str::to_owned)
+        Template::new(route).match_segment(&decode_segments(path)).map(str::to_owned)
     }
 
     #[test]
@@ -202,6 +205,6 @@ mod tests {
 
     #[test]
     fn a_segment_is_decoded_once_and_stays_one() {
-        assert_eq!(plain("/%61%2D/%2f/%2561/%C3%a4/%ff"), "/a-/%2f/%2561/\u{e4}/%ff");
+        assert_eq!(decode_segments("/%61%2D/%2f/%2561/%C3%a4/%ff"), "/a-/%2f/%2561/\u{e4}/%ff");
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     remote.request_poll();
     if let Some(revision) = revision_in(&sent) {
         let (remote, projection) = (remote.clone(), call.context.projection.clone());
-        call.context.shutdown.spawn(async move { look_for(&remote, &projection, revision).await });
+        call.context.shutdown.spawn(async move { poll_until_seen(&remote, &projection, revision).await });
     }
     Ok(Reply::document(StatusCode::ACCEPTED, document::meta(&json!({"status": "looking"}))))
 }
@@ -97,7 +97,7 @@ fn revision_in(sent: &Bytes) -> Option<Revision> {
 }
 
 /// Polls again for a revision that was not seen at once: a git host may send its notice before it shows the revision.
-async fn look_for(remote: &Remote, projection: &Projection, revision: Revision) {
+async fn poll_until_seen(remote: &Remote, projection: &Projection, revision: Revision) {
     for pause in AGAIN_AFTER {
         tokio::time::sleep(pause).await;
         let served = projection.snapshot().and_then(|snapshot| snapshot.revision);

@@ -39,9 +39,9 @@ pub(crate) async fn submit(
     terms: WriteTerms,
 ) -> Result<SubmitAnswer, SubmitError> {
     match call.context.handle.submit(submission(call, changes, author, terms)).await {
-        Err(error) => Err(discreet(call, error).await),
+        Err(error) => Err(redacted(call, error).await),
         Ok(mut written) => {
-            hide_what_was_committed(call, written.preview.as_deref_mut().unwrap_or_default()).await;
+            hide_replaced_content(call, written.preview.as_deref_mut().unwrap_or_default()).await;
             Ok(written)
         }
     }
@@ -60,7 +60,7 @@ pub(crate) fn submission(
 
 /// Hides what the hand edits in a preview have replaced. Everyone who may write sees the hand edits that a write
 /// would commit first, but what they have replaced is the past, which requires a right of its own.
-async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
+async fn hide_replaced_content(call: &Call<'_>, preview: &mut [Preview]) {
     let Some((_, by_hand)) = preview.split_last_mut() else { return };
     for commit in by_hand {
         let Preview { message, files, .. } = commit;
@@ -77,7 +77,7 @@ async fn hide_what_was_committed(call: &Call<'_>, preview: &mut [Preview]) {
 
 /// Removes from a refusal what the caller may not read: the name of another collection, and the old value of an
 /// attribute, which is the past and requires a right of its own.
-pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
+pub(crate) async fn redacted(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
     match &mut error {
         SubmitError::Refused { refusal, .. } => {
             if let Refusal::KeyTakenInOtherCase { key, existing } = refusal
@@ -155,7 +155,7 @@ impl WriteTerms {
 
     /// Reports whether the writer has to answer what would be refused here: because a write with this idempotency
     /// key is recorded, or because other instances may have changed the state on which the refusal rests.
-    pub(super) fn is_for_the_writer(&self, call: &Call<'_>, author: &Actor, refusal: &ApiError) -> bool {
+    pub(super) fn needs_writer(&self, call: &Call<'_>, author: &Actor, refusal: &ApiError) -> bool {
         let rests_on_the_head = || {
             matches!(
                 refusal.status(),

@@ -16,8 +16,8 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::path::{EventId, Template};
 use crate::http::routes::{
-    collections, events, explained, health, openapi, operations, past, problems, remote, schema, undo,
-    webhooks,
+    collections, events, health, openapi, operations, past, problems, remote, schema, undo, webhooks,
+    with_deletion,
 };
 
 /// Empty metrics of all routes.
@@ -121,13 +121,13 @@ pub(crate) static ROUTES: &[Route] = &[
         COLLECTION,
         Operations::OfKey(&[
             on!(GET, Read | ReadPast | Follow, |call, key, _| Box::pin(async move {
-                explained(call, &key, collections::read(call, &key).await).await
+                with_deletion(call, &key, collections::read(call, &key).await).await
             })),
             on!(PATCH, Update, |call, key, body| Box::pin(async move {
-                explained(call, &key, collections::update(call, key.clone(), body).await).await
+                with_deletion(call, &key, collections::update(call, key.clone(), body).await).await
             })),
             on!(DELETE, Delete, |call, key, body| Box::pin(async move {
-                explained(call, &key, collections::delete(call, key.clone(), body).await).await
+                with_deletion(call, &key, collections::delete(call, key.clone(), body).await).await
             })),
         ]),
     ),
@@ -140,7 +140,7 @@ pub(crate) static ROUTES: &[Route] = &[
     below(
         "/collections/{key}/blame",
         Operations::OfKey(&[on!(GET, ReadBlame, |call, key, _| Box::pin(async move {
-            explained(call, &key, past::blame(call, key.clone()).await).await
+            with_deletion(call, &key, past::blame(call, key.clone()).await).await
         }))]),
     ),
     below(

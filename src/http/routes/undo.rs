@@ -130,7 +130,7 @@ impl<'a> Request<'a> {
     async fn refused(&self, done: Result<SubmitAnswer, UndoRefusal>) -> Result<SubmitAnswer, ApiError> {
         match done {
             Err(UndoRefusal::Submit(error)) => {
-                let error = submit::discreet(self.call, error).await;
+                let error = submit::redacted(self.call, error).await;
                 Err(submit::refused(error, &self.undoer.condition).without_pointers())
             }
             done => Ok(done?),

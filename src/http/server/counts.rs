@@ -28,7 +28,7 @@ impl Counts {
         Self { reached, refused: Arc::new(refused) }
     }
 
-    pub(crate) fn reached(&self, limit: Limit) {
+    pub(crate) fn count_limit(&self, limit: Limit) {
         self.reached.count(limit);
     }
 
@@ -38,7 +38,7 @@ impl Counts {
         head: Option<(&Method, &HeaderMap)>,
         refusal: &Refusal,
     ) -> Option<HeaderValue> {
-        refusal.limit().into_iter().for_each(|limit| self.reached(limit));
+        refusal.limit().into_iter().for_each(|limit| self.count_limit(limit));
         (self.refused)(head, refusal)
     }
 }

@@ -91,7 +91,7 @@ impl Listener {
         Ok(Self::Tcp(tcp))
     }
 
-    pub(crate) fn passed_on(socket: Socket) -> io::Result<Self> {
+    pub(crate) fn inherited(socket: Socket) -> io::Result<Self> {
         match socket {
             Socket::Tcp(listener) => {
                 listener.set_nonblocking(true)?;

@@ -52,7 +52,7 @@ pub(crate) use crate::http::server::connection::network;
 use crate::http::server::counts::Counts;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
-use crate::http::server::pace::Pace;
+use crate::http::server::pace::ReadPace;
 use crate::http::server::refusal::Refusal;
 pub use crate::http::server::tls::{Tls, TlsError};
 use crate::http::server::wire::{Stream, Wire};
@@ -117,7 +117,7 @@ impl Server {
     ///
     /// Fails if the socket cannot be listened on.
     pub fn on(socket: Socket, listen: &ListenAddress) -> Result<Self, BindError> {
-        let listener = Listener::passed_on(socket);
+        let listener = Listener::inherited(socket);
         Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
     }
 
@@ -129,7 +129,7 @@ impl Server {
 
     /// Enables TLS for TCP connections. A Unix socket does without, because its file's mode protects it.
     #[must_use]
-    pub fn secured(self, tls: Option<Arc<Tls>>) -> Self {
+    pub fn with_tls(self, tls: Option<Arc<Tls>>) -> Self {
         let bound = match (&tls, self.bound) {
             (Some(_), Bound::Tcp(address)) => Bound::Tls(address),
             (_, bound) => bound,
@@ -263,7 +263,7 @@ impl<A: Answers> Connections<A> {
         let connection = Arc::new(ClientConnection::of(remote));
         let wire = {
             let connection = Arc::clone(&connection);
-            let (pace, shutdown) = (Pace::of(&self.limits.answers), self.shutdown.clone());
+            let (pace, shutdown) = (ReadPace::of(&self.limits.answers), self.shutdown.clone());
             let counts = self.counts.clone();
             async move { opened.await.map(|stream| Wire::new(stream, connection, pace, shutdown, counts)) }
         };
@@ -323,14 +323,14 @@ impl<A: Answers> Connections<A> {
             let ended = tokio::select! {
                 biased;
                 ended = served.as_mut() => ended,
-                () = last_call(&shutdown, &has_asked) => {
+                () = wait_for_end(&shutdown, &has_asked) => {
                     served.as_mut().graceful_shutdown();
                     served.await
                 }
             };
             if let Err(error) = ended {
                 if error.is_timeout() {
-                    counts.reached(Limit::HeaderWait);
+                    counts.count_limit(Limit::HeaderWait);
                 }
                 tracing::debug!(%error, "a connection ended early");
             }
@@ -340,7 +340,7 @@ impl<A: Answers> Connections<A> {
 
 /// Waits until a connection has to end. A connection without a request gets extra time, because what its client
 /// sent while connecting may not have been read when the shutdown begins.
-async fn last_call(shutdown: &Shutdown, has_asked: &AtomicBool) {
+async fn wait_for_end(shutdown: &Shutdown, has_asked: &AtomicBool) {
     shutdown.begun().await;
     if !has_asked.load(Ordering::Relaxed) {
         tokio::time::sleep(FIRST_REQUEST_WAIT).await;

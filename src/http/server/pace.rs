@@ -14,7 +14,7 @@ use crate::telemetry::Limit;
 
 /// Watches how fast a client reads its answers.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ReadPace {
     /// How long it may read nothing.
     wait_max: Duration,
     /// The minimum rate at which it reads, averaged over `wait_max`.
@@ -25,7 +25,7 @@ pub(crate) struct Pace {
     behind: Option<(Instant, usize)>,
 }
 
-impl Pace {
+impl ReadPace {
     pub(crate) const fn of(limits: &AnswerLimits) -> Self {
         Self {
             wait_max: Duration::from_millis(limits.answer_wait_ms_max),
@@ -47,15 +47,15 @@ impl Pace {
             self.waiting = None;
             match written {
                 Ok(taken) if taken == bytes => self.behind = None,
-                Ok(taken) => self.note_behind(taken, counts)?,
+                Ok(taken) => self.record_slow_read(taken, counts)?,
                 Err(_) => {}
             }
             return Poll::Ready(written);
         }
-        self.note_behind(0, counts)?;
+        self.record_slow_read(0, counts)?;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.wait_max)));
         if waiting.as_mut().poll(cx).is_ready() {
-            counts.reached(Limit::AnswerWait);
+            counts.count_limit(Limit::AnswerWait);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")));
         }
         Poll::Pending
@@ -63,7 +63,7 @@ impl Pace {
 
     /// Records how much a client that falls behind has read. Fails if it is too slow, because it would otherwise
     /// hold its answer, or block those of others, for as long as it likes.
-    fn note_behind(&mut self, taken: usize, counts: &Counts) -> io::Result<()> {
+    fn record_slow_read(&mut self, taken: usize, counts: &Counts) -> io::Result<()> {
         let (since, sum) = self.behind.get_or_insert_with(|| (Instant::now(), 0));
         *sum += taken;
         let (watched, sum) = (since.elapsed(), *sum);
@@ -71,15 +71,15 @@ impl Pace {
             return Ok(());
         }
         self.behind = None;
-        if self.is_too_little(sum, watched) {
-            counts.reached(Limit::AnswerRate);
+        if self.is_too_slow(sum, watched) {
+            counts.count_limit(Limit::AnswerRate);
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes its answer too slowly"));
         }
         Ok(())
     }
 
     /// Reports whether a client has read too few bytes in this time.
-    fn is_too_little(&self, bytes: usize, time: Duration) -> bool {
+    fn is_too_slow(&self, bytes: usize, time: Duration) -> bool {
         (bytes as u128) < self.bytes_per_s_min as u128 * time.as_millis() / 1_000
     }
 }
@@ -93,9 +93,11 @@ mod tests {
         for (bytes_per_s_min, bytes, is_too_little) in
             [(0, 0, false), (100, 199, true), (100, 200, false), (usize::MAX, 1_000_000, true)]
         {
-            let pace =
-                Pace::of(&AnswerLimits { answer_bytes_per_s_min: bytes_per_s_min, ..AnswerLimits::DEFAULT });
-            let told = pace.is_too_little(bytes, Duration::from_secs(2));
+            let pace = ReadPace::of(&AnswerLimits {
+                answer_bytes_per_s_min: bytes_per_s_min,
+                ..AnswerLimits::DEFAULT
+            });
+            let told = pace.is_too_slow(bytes, Duration::from_secs(2));
             assert_eq!(told, is_too_little, "{bytes} where {bytes_per_s_min} are wanted");
         }
     }

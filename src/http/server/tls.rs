@@ -91,7 +91,7 @@ impl Tls {
     /// Fails if they can't be used, because serving without the requested TLS is no alternative.
     pub fn open(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let (certificate, key) = (certificate.into(), key.into());
-        let stamps = stamps(&certificate, &key);
+        let stamps = file_stamps(&certificate, &key);
         let config = ArcSwap::from_pointee(read(&certificate, &key)?);
         let last_reading = Mutex::new(LastReading { at: Instant::now(), stamps, fault: None });
         Ok(Self { certificate, key, config, last_reading })
@@ -99,7 +99,7 @@ impl Tls {
 
     /// Reads the files now.
     pub fn reload(&self) {
-        self.read_again(&mut self.last_reading.lock().unwrap_or_else(PoisonError::into_inner));
+        self.reload_if_changed(&mut self.last_reading.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Performs the TLS handshake. Returns `None` if it fails or takes too long.
@@ -124,14 +124,14 @@ impl Tls {
             return;
         }
         last_reading.at = Instant::now();
-        if last_reading.stamps.is_none() || last_reading.stamps != stamps(&self.certificate, &self.key) {
-            self.read_again(&mut last_reading);
+        if last_reading.stamps.is_none() || last_reading.stamps != file_stamps(&self.certificate, &self.key) {
+            self.reload_if_changed(&mut last_reading);
         }
     }
 
-    fn read_again(&self, last_reading: &mut LastReading) {
+    fn reload_if_changed(&self, last_reading: &mut LastReading) {
         // The stamps are taken first, so that a change during the reading is detected later.
-        let stamps = stamps(&self.certificate, &self.key);
+        let stamps = file_stamps(&self.certificate, &self.key);
         match read(&self.certificate, &self.key) {
             Ok(config) => {
                 self.config.store(Arc::new(config));
@@ -150,7 +150,7 @@ impl Tls {
     }
 }
 
-fn stamps(certificate: &Path, key: &Path) -> Option<[Stamp; 2]> {
+fn file_stamps(certificate: &Path, key: &Path) -> Option<[Stamp; 2]> {
     let stamp = |path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
     Some([stamp(certificate)?, stamp(key)?])
 }
@@ -160,11 +160,11 @@ fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
         let path = path.to_owned();
         move |source| TlsError::Pem { path, what, source }
     };
-    let chain = contents(certificate)?;
+    let chain = read_file(certificate)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
     let some = |chain: Vec<_>| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) };
     let chain = chain.and_then(some).map_err(broken(certificate, "certificate"))?;
-    let secret = private(key)?;
+    let secret = read_private_key(key)?;
     let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(broken(key, "private key"))?;
     let unfit = |source| TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned(), source };
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -174,18 +174,18 @@ fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
     read_named(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }
 
 /// Reads a key that is kept secret. A file of the service's own user must not be readable by anyone else. A file
 /// of another user, such as a mounted secret, must not be readable by everyone.
-fn private(key: &Path) -> Result<Vec<u8>, TlsError> {
+fn read_private_key(key: &Path) -> Result<Vec<u8>, TlsError> {
     let metadata = fs::metadata(key).map_err(|source| TlsError::Read { path: key.to_owned(), source })?;
     if is_exposed(&metadata) {
         return Err(TlsError::Exposed(key.to_owned()));
     }
-    contents(key)
+    read_file(key)
 }
 
 fn is_exposed(metadata: &Metadata) -> bool {

@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::http::server::connection::ClientConnection;
 use crate::http::server::counts::Counts;
-use crate::http::server::pace::Pace;
+use crate::http::server::pace::ReadPace;
 use crate::http::server::refusal::Refusal;
 use crate::shutdown::Shutdown;
 
@@ -48,7 +48,7 @@ pub(crate) struct Wire<S> {
     at_end: bool,
     /// The answer being written in place of hyper's bytes.
     substitute: Option<Substitute>,
-    pace: Pace,
+    pace: ReadPace,
     linger: Linger,
     /// Bytes read while checking whether the client has left, which hyper has not read yet.
     ahead: Vec<u8>,
@@ -79,7 +79,7 @@ impl<S: Stream> Wire<S> {
     pub(crate) fn new(
         stream: S,
         connection: Arc<ClientConnection>,
-        pace: Pace,
+        pace: ReadPace,
         shutdown: Shutdown,
         counts: Counts,
     ) -> Self {
@@ -140,7 +140,7 @@ impl<S: Stream> Wire<S> {
     }
 
     /// Checks whether the client has ended the connection, which hyper does not do while a request is being answered.
-    fn look_for_end(&mut self, cx: &mut Context<'_>) {
+    fn poll_peer_close(&mut self, cx: &mut Context<'_>) {
         if self.at_end {
             self.connection.note_end();
         }
@@ -233,7 +233,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
             return self.poll_write(cx, single);
         }
         let mut whole = [0_u8; WHOLE_BYTES_MAX];
-        let written = match gathered(slices, &mut whole) {
+        let written = match gather(slices, &mut whole) {
             Some(whole) => Pin::new(&mut self.stream).poll_write(cx, whole),
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
         };
@@ -248,7 +248,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Hyper flushes each time it has polled the answer.
         if self.connection.is_watched() {
-            self.look_for_end(cx);
+            self.poll_peer_close(cx);
         }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
@@ -263,7 +263,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
 }
 
 /// Copies the slices into one buffer, if they fit.
-fn gathered<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]> {
+fn gather<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut filled = 0;
     for slice in slices {
         whole.get_mut(filled..filled + slice.len())?.copy_from_slice(slice);
@@ -322,8 +322,8 @@ mod tests {
     fn a_small_answer_is_sent_as_one_and_a_large_one_as_it_is() {
         let mut room = [0_u8; 5];
         let slices = [IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cde")];
-        assert_eq!(gathered(&slices, &mut room), Some(&b"abcde"[..]));
-        assert_eq!(gathered(&slices, &mut room[..4]), None);
+        assert_eq!(gather(&slices, &mut room), Some(&b"abcde"[..]));
+        assert_eq!(gather(&slices, &mut room[..4]), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const FIELDS_MAX: usize = 10_000;
 const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
 #[derive(Debug, Default)]
-pub(crate) struct Posted {
+pub(crate) struct PostedForm {
     pairs: Vec<(String, String)>,
     /// The index of the first field of each name.
     places: HashMap<String, usize>,
@@ -29,7 +29,7 @@ pub(crate) struct Posted {
     pub(crate) is_ours: bool,
 }
 
-impl Posted {
+impl PostedForm {
     /// Reads a form from this sender.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::domain::{Key, Revision};
-use crate::engine::Shown;
+use crate::engine::VisibleState;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{AS_OF, Query, as_part};
@@ -89,7 +89,7 @@ impl<'a> Visit<'a> {
         let snapshot = self.call.snapshot().ok();
         let token = allowed.zip(snapshot).map(|(allowed, snapshot)| {
             let visible_keys = key.map_or_else(|| allowed.visible_keys(), crate::engine::VisibleKeys::One);
-            Shown::of(&snapshot, visible_keys).token.to_string()
+            VisibleState::of(&snapshot, visible_keys).token.to_string()
         });
         Frame { live: token.map(|token| Live { token, key: key.map(Key::to_string) }), ..frame }
     }

@@ -80,7 +80,7 @@ impl Ui {
 }
 
 /// Redirects a browser that asks for the service itself to its pages.
-pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
+pub(crate) fn redirect_to_ui(call: &Call<'_>) -> Option<Reply> {
     let below = call.path().strip_prefix(call.context.settings.base_path.as_str())?;
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
     let is_asked =
@@ -90,7 +90,7 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
 
 /// Answers a request for a page. Errors become pages too.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
-    let of_session = in_session(ui, call).await;
+    let of_session = with_session_token(ui, call).await;
     let asked = of_session.as_ref().unwrap_or(call);
     let reply = answered(ui, asked, body).await;
     call.adopt_from_inner(asked);
@@ -130,7 +130,7 @@ async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiEr
 
 /// Returns the request with the token of its session, if it has one that is still valid. Error pages are made with
 /// it too.
-async fn in_session<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
+async fn with_session_token<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
     let is_asset = call.page_path().is_some_and(|path| path.starts_with(ASSETS));
     if is_asset || call.headers().contains_key(AUTHORIZATION) {
         return None;
@@ -141,7 +141,7 @@ async fn in_session<'a>(ui: &Ui, call: &Call<'a>) -> Option<Call<'a>> {
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
     let inner = call.inner(Arc::new(head.of_session(&session.ends)));
     inner.record_route("/ui/", None);
-    ui.sessions.goes_on(call, &session, inner.identity().await).then_some(inner)
+    ui.sessions.is_still_valid(call, &session, inner.identity().await).then_some(inner)
 }
 
 /// Answers a request for an asset or a page.

@@ -53,7 +53,7 @@ impl Sessions {
     }
 
     /// Reports whether a session remains valid, given the identity of its token just now. Ends it if not.
-    pub(crate) fn goes_on(
+    pub(crate) fn is_still_valid(
         &self,
         call: &Call<'_>,
         session: &Session,

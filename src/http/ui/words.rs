@@ -140,7 +140,7 @@ impl ChangeView {
                 let (from, to) = word_by_word(&from, &to, room.until);
                 (Some(from), Some(to))
             }
-            (from, to) => (from.map(whole), to.map(whole)),
+            (from, to) => (from.map(unsplit), to.map(unsplit)),
         };
         Self { attribute: attribute.to_owned(), from, to, is_left_out }
     }
@@ -152,7 +152,7 @@ impl ChangeView {
     }
 }
 
-fn whole(text: String) -> ChangeSide {
+fn unsplit(text: String) -> ChangeSide {
     let folds = text.len() > FOLD_BYTES_MIN;
     ChangeSide { pieces: vec![Piece { text, differs: false }], folds }
 }

@@ -63,7 +63,7 @@ impl View {
         }
         let (by, after) = newer.ok_or_else(unknown)?;
         settle(&mut open, &mut found, by, &changes(None, Some(&after)));
-        let present = self.standing_at(number, commit)?.ok_or_else(unknown)?;
+        let present = self.good_version_at(number, commit)?.ok_or_else(unknown)?;
         let order = changes(None, Some(&present.good.collection));
         let mut blames = Vec::with_capacity(order.len());
         for change in order {
@@ -90,7 +90,7 @@ impl View {
             changes.retain(|change| decided.in_order.contains(&change.attribute));
             return Ok(changes);
         }
-        if self.index.before(by) == Some(before) || self.index.moved(by).is_some() {
+        if self.index.before(by) == Some(before) || self.index.move_counterpart(by).is_some() {
             return Ok(changes(Some(older), Some(newer)));
         }
         Ok(match self.effect(by)?.0 {

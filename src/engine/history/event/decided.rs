@@ -21,7 +21,7 @@ use crate::engine::history::{View, collection_of};
 use crate::store::StoreError;
 
 /// What a merge did to a collection.
-pub(crate) struct Decided {
+pub(crate) struct MergeEffect {
     pub(crate) effect: Effect,
     /// Whether the effect is final.
     pub(crate) stays: bool,
@@ -44,7 +44,7 @@ impl Followed {
         Self { attributes: attributes(collection), is_certain: true }
     }
 
-    fn hear(&mut self, action: Action, effect: Effect) {
+    fn apply(&mut self, action: Action, effect: Effect) {
         if action != Action::Updated {
             self.attributes.clear();
         }
@@ -65,28 +65,28 @@ impl Followed {
 
 impl View {
     /// Returns what a merge decided with one of its events; `join` is the fork of the merge.
-    pub(crate) fn decided(&self, event: u32, join: Fork) -> Result<Decided, StoreError> {
+    pub(crate) fn decided(&self, event: u32, join: Fork) -> Result<MergeEffect, StoreError> {
         let row = *self.index.event(event);
-        let after = match self.good_after(&row)? {
+        let after = match self.read_version_after(&row)? {
             Ok(after) => after,
             Err((effect, stays)) => {
-                return Ok(Decided { effect, stays, is_needed: true, in_order: BTreeSet::new() });
+                return Ok(MergeEffect { effect, stays, is_needed: true, in_order: BTreeSet::new() });
             }
         };
         if row.action == Action::Created {
             // One side had deleted it, so a follower has nothing of it for certain.
-            return Ok(Decided::whole(changes(None, after.as_deref())));
+            return Ok(MergeEffect::whole(changes(None, after.as_deref())));
         }
         let last = row.commit - 1;
         let [ours, theirs] = self.index.sides(row.key, row.commit, join);
         let standing = |commit: Option<u32>| match commit {
-            Some(commit) => self.standing_at(row.key, commit),
+            Some(commit) => self.good_version_at(row.key, commit),
             None => Ok(None),
         };
         let (there, here) = (standing(join.onto)?, standing(Some(last))?);
         if row.action == Action::Deleted {
             let before = here.or(there);
-            return Ok(Decided::whole(changes(collection_of(&before), None)));
+            return Ok(MergeEffect::whole(changes(collection_of(&before), None)));
         }
         let in_order = self.followed(collection_of(&there), &ours)?;
         let other_way = self.followed(collection_of(&here), &theirs)?;
@@ -97,7 +97,7 @@ impl View {
         let mut changes: Vec<Change> = first.into_values().chain(second.into_values()).collect();
         changes.sort_by_cached_key(|change| attribute(&change.attribute));
         let is_needed = !changes.is_empty() || !is_certain;
-        Ok(Decided { effect: Effect::Changes(changes), stays: true, is_needed, in_order })
+        Ok(MergeEffect { effect: Effect::Changes(changes), stays: true, is_needed, in_order })
     }
 
     fn followed(&self, begun: Option<&Collection>, events: &[u32]) -> Result<Followed, StoreError> {
@@ -110,13 +110,13 @@ impl View {
             } else {
                 self.effect(*event)?.0
             };
-            followed.hear(row.action, effect);
+            followed.apply(row.action, effect);
         }
         Ok(followed)
     }
 }
 
-impl Decided {
+impl MergeEffect {
     /// Returns the changes that an undo takes back: not those of values that a list has without the merge.
     pub(crate) fn given(self) -> Vec<Change> {
         let Effect::Changes(mut changes) = self.effect else { return Vec::new() };

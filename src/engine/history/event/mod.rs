@@ -194,12 +194,12 @@ impl fmt::Display for Position {
 /// The error for a text that is not a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a position is a revision, or a revision, `/` and the number of an event of it, from 1")]
-pub struct NotAPosition;
+pub struct ParsePositionError;
 
 impl FromStr for Position {
-    type Err = NotAPosition;
+    type Err = ParsePositionError;
 
-    fn from_str(text: &str) -> Result<Self, NotAPosition> {
+    fn from_str(text: &str) -> Result<Self, ParsePositionError> {
         let (revision, seen) = match text.split_once('/') {
             Some((revision, seen)) => (revision, Some(seen)),
             None => (text, None),
@@ -208,8 +208,8 @@ impl FromStr for Position {
             [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => seen.parse().ok(),
             _ => None,
         };
-        let seen = seen.map(|seen| number(seen).ok_or(NotAPosition)).transpose()?;
-        Ok(Self { revision: revision.parse().map_err(|_| NotAPosition)?, seen })
+        let seen = seen.map(|seen| number(seen).ok_or(ParsePositionError)).transpose()?;
+        Ok(Self { revision: revision.parse().map_err(|_| ParsePositionError)?, seen })
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(text.parse::<Position>().unwrap().to_string(), text);
         }
         for text in ["", "/1", &format!("{revision}/"), &format!("{revision}/0"), &format!("{revision}/+1")] {
-            assert_eq!(text.parse::<Position>(), Err(NotAPosition), "{text:?}");
+            assert_eq!(text.parse::<Position>(), Err(ParsePositionError), "{text:?}");
         }
     }
 

@@ -47,11 +47,11 @@ impl View {
     /// [`HistoryError::UnknownRevision`] for a commit that is not in the index.
     pub fn events_of(&self, revision: Revision) -> Result<Vec<Arc<EventRecord>>, HistoryError> {
         let commit = self.commit_number(revision)?;
-        Ok(self.told_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
+        Ok(self.reported_events(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
     }
 
     /// Returns an event as it is shown, if it is cached.
-    pub(crate) fn record_at_hand(&self, event: u32) -> Option<Arc<EventRecord>> {
+    pub(crate) fn cached_record(&self, event: u32) -> Option<Arc<EventRecord>> {
         let row = self.index.event(event);
         let revision = self.index.commit(row.commit).revision;
         self.shared.records.get(&(self.index.oldest(), revision, self.index.key(row.key).clone()))
@@ -89,8 +89,8 @@ impl View {
             },
             position: self.position_of(event),
             effect,
-            moved: self.index.moved(event).map(|other| self.index.key_of(other).clone()),
-            together: self.together(row.commit),
+            moved: self.index.move_counterpart(event).map(|other| self.index.key_of(other).clone()),
+            together: self.commit_keys(row.commit),
             memo: Memo::default(),
             memo_streamed: Memo::default(),
         });
@@ -124,19 +124,19 @@ impl View {
     }
 
     /// Returns the collections of a commit, if there are several and not too many.
-    fn together(&self, commit: u32) -> Option<Box<[Key]>> {
+    fn commit_keys(&self, commit: u32) -> Option<Box<[Key]>> {
         // Called for each event of a commit, so the events are not counted one by one.
         let events = self.index.events_of(commit);
         match events.len() - self.index.quiet(events).count() {
             0 | 1 => Some(Box::default()),
             len if len > TOGETHER_MAX => None,
-            _ => Some(self.told_of(commit).map(|event| self.index.key_of(event).clone()).collect()),
+            _ => Some(self.reported_events(commit).map(|event| self.index.key_of(event).clone()).collect()),
         }
     }
 
     /// Returns the numbers of a commit's reported events.
-    fn told_of(&self, commit: u32) -> impl Iterator<Item = u32> {
-        self.index.events_of(commit).filter(|event| !self.index.is_quiet(*event))
+    fn reported_events(&self, commit: u32) -> impl Iterator<Item = u32> {
+        self.index.events_of(commit).filter(|event| !self.index.is_suppressed(*event))
     }
 
     /// Returns the position of an event: its commit, and its number if the commit has several.
@@ -154,20 +154,20 @@ impl View {
             let decided = self.decided(event, join)?;
             return Ok((decided.effect, decided.stays));
         }
-        let before = match self.known_before(event)? {
+        let before = match self.known_good_version_before(event)? {
             Ok(standing) => standing,
             Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
             // A damaged version affects only its own event.
-            Err(_) => self.standing_before(event)?,
+            Err(_) => self.good_version_before(event)?,
         };
-        match self.good_after(row)? {
+        match self.read_version_after(row)? {
             Ok(after) => Ok((Effect::Changes(changes(collection_of(&before), after.as_deref())), true)),
             Err(problem) => Ok(problem),
         }
     }
 
     /// Reads the file of an event; if it can't be read, returns the effect to report and whether that is final.
-    pub(crate) fn good_after(
+    pub(crate) fn read_version_after(
         &self,
         row: &EventRow,
     ) -> Result<Result<Option<Arc<Collection>>, ToldEffect>, StoreError> {
@@ -180,7 +180,7 @@ impl View {
     }
 
     /// Returns the number of events up to a position; `None` when the branch does not reach it.
-    pub(crate) fn seen_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
+    pub(crate) fn events_len_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
         if let Some(commit) = self.index.find(position.revision) {
             let events = self.index.events_of(commit);
             let end =

@@ -21,7 +21,7 @@ use crate::store::{Commit, Damage, StoreError};
 
 /// Who made a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maker {
+pub enum CommitOrigin {
     /// The service, for itself or for an actor.
     Service,
     /// A person, with git.
@@ -101,7 +101,7 @@ pub enum Disagreement {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     pub commit: Commit,
-    pub maker: Maker,
+    pub maker: CommitOrigin,
     /// The number of its reported events.
     pub events_len: usize,
     pub disagreements: Vec<Disagreement>,
@@ -123,7 +123,7 @@ impl View {
         each: &mut dyn FnMut(Verdict) -> ControlFlow<()>,
     ) -> Result<(), HistoryError> {
         for number in self.between(after, until)? {
-            let verdict = match self.judge(number, rules) {
+            let verdict = match self.verify_commit(number, rules) {
                 Err(error @ (HistoryError::Store(StoreError::Damaged { .. }) | HistoryError::Lost(_))) => {
                     self.unreadable(number, error.to_string())
                 }
@@ -193,14 +193,14 @@ impl View {
         };
         Verdict {
             commit,
-            maker: Maker::Person,
+            maker: CommitOrigin::Person,
             events_len: self.index.events_of(number).len(),
             disagreements: vec![Disagreement::Damaged(why)],
             signature: SignatureStatus::None,
         }
     }
 
-    fn judge(&self, number: u32, rules: &Rules) -> Result<Verdict, HistoryError> {
+    fn verify_commit(&self, number: u32, rules: &Rules) -> Result<Verdict, HistoryError> {
         let revision = self.index.commit(number).revision;
         let Some(commit) = self.shared.archive.commit(revision)? else {
             return Ok(self.unreadable(number, "it is missing".to_owned()));
@@ -228,9 +228,9 @@ impl View {
             disagreements.push(Disagreement::Unexplained);
         }
         let signature = self.signature_by(&rules.checker, &commit)?;
-        let maker = if by_service { Maker::Service } else { Maker::Person };
-        disagreements.extend(objection(&signature, maker, rules));
-        let events_len = events.filter(|event| !self.index.is_quiet(*event)).count();
+        let maker = if by_service { CommitOrigin::Service } else { CommitOrigin::Person };
+        disagreements.extend(signature_disagreement(&signature, maker, rules));
+        let events_len = events.filter(|event| !self.index.is_suppressed(*event)).count();
         Ok(Verdict { commit, maker, events_len, disagreements, signature })
     }
 
@@ -243,7 +243,7 @@ impl View {
     ) -> Result<(), HistoryError> {
         let events: Vec<u32> = self.index.events_of(number).collect();
         for told in &message.events {
-            disagreements.extend(told.id.and_then(|id| self.repeated(id, number)));
+            disagreements.extend(told.id.and_then(|id| self.duplicate_id(id, number)));
             let Ok(at) = events.binary_search_by(|event| self.index.key_of(*event).cmp(&told.key)) else {
                 disagreements.push(Disagreement::Untouched(told.key.clone()));
                 continue;
@@ -266,7 +266,7 @@ impl View {
     }
 
     /// Returns a disagreement if an event of another commit has this id.
-    fn repeated(&self, id: Uuid, commit: u32) -> Option<Disagreement> {
+    fn duplicate_id(&self, id: Uuid, commit: u32) -> Option<Disagreement> {
         let owner = self.index.event(self.index.find_event(id)?).commit;
         let earlier = self.index.commit(owner).revision;
         (owner != commit).then_some(Disagreement::Repeated { id, earlier })
@@ -277,21 +277,25 @@ impl View {
     fn is_fair(&self, event: u32, told: &str, did: Action) -> Result<bool, HistoryError> {
         match (Action::parse(told), did) {
             (Some(told), did) if told == did => Ok(true),
-            (Some(Action::Created), Action::Updated) => Ok(self.standing_before(event)?.is_none()),
+            (Some(Action::Created), Action::Updated) => Ok(self.good_version_before(event)?.is_none()),
             (Some(_) | None, _) => Ok(false),
         }
     }
 }
 
 /// Returns what is wrong with a signature, if anything.
-fn objection(signature: &SignatureStatus, maker: Maker, rules: &Rules) -> Option<Disagreement> {
-    let is_needed = rules.require_signature && maker == Maker::Service;
+fn signature_disagreement(
+    signature: &SignatureStatus,
+    maker: CommitOrigin,
+    rules: &Rules,
+) -> Option<Disagreement> {
+    let is_needed = rules.require_signature && maker == CommitOrigin::Service;
     match signature {
         SignatureStatus::Bad(why) => Some(Disagreement::BadSignature(why.clone())),
         SignatureStatus::NotAllowed { key, why } => {
             Some(Disagreement::NotAllowed { key: key.clone(), why: *why })
         }
-        SignatureStatus::Valid { signer, .. } if maker == Maker::Service && !signer.is_committer => {
+        SignatureStatus::Valid { signer, .. } if maker == CommitOrigin::Service && !signer.is_committer => {
             Some(Disagreement::Signer { signer: signer.principals.clone() })
         }
         SignatureStatus::Valid { .. } => None,

@@ -12,8 +12,8 @@ use crate::domain::Revision;
 use crate::engine::history::event::{EventRecord, Position};
 use crate::engine::history::follow::{FollowState, History};
 use crate::engine::history::query::filter::MatchingEvents;
-use crate::engine::history::query::page::{Filter, Seeing};
-use crate::engine::history::seen::Seen;
+use crate::engine::history::query::page::{Filter, KeyVisibility};
+use crate::engine::history::seen::ReceivedEvents;
 use crate::engine::history::{HistoryError, SharedHistory, View};
 use crate::engine::pacing::PacedFollower;
 use crate::telemetry::Limit;
@@ -175,7 +175,7 @@ impl Subscription {
                 Found::Skip(place) => {
                     let was_beside = matches!(self.at, Place::Beside { .. });
                     self.at = place;
-                    if let Some(head) = self.caught_up().filter(|_| was_beside) {
+                    if let Some(head) = self.head_if_caught_up().filter(|_| was_beside) {
                         return Ok(Some(Followed::CaughtUp(head)));
                     }
                 }
@@ -204,13 +204,13 @@ impl Subscription {
     }
 
     /// Changes which keys are visible, from the next read on.
-    pub fn see(&mut self, seeing: Option<Seeing>) {
+    pub fn see(&mut self, seeing: Option<KeyVisibility>) {
         self.filter.seeing = seeing;
     }
 
     /// Returns the head if every event up to it has been sent: the `id` of a heartbeat; `None` before the first commit.
     #[must_use]
-    pub fn caught_up(&self) -> Option<Revision> {
+    pub fn head_if_caught_up(&self) -> Option<Revision> {
         match self.at {
             Place::After(Position { revision, seen: None }) if self.ready.is_empty() => {
                 self.head().filter(|head| *head == revision)
@@ -238,7 +238,7 @@ impl Subscription {
         if at == Place::at_head(&view) {
             return Ok(Found::Nothing);
         }
-        if let Some(found) = look_at_hand(&view, at, had_its_chance, &filter) {
+        if let Some(found) = cached_batch(&view, at, had_its_chance, &filter) {
             return Ok(found);
         }
         let looked = tokio::task::spawn_blocking(move || look(&view, at, had_its_chance, &filter)).await;
@@ -247,21 +247,21 @@ impl Subscription {
 }
 
 /// Returns the next few events if all are cached, as the newest ones are, which needs no other thread.
-fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Option<Found> {
+fn cached_batch(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Option<Found> {
     let Place::After(position) = at else { return None };
     let commit = view.index.find(position.revision)?;
     if !view.index.forks().is_main(commit) {
         return None;
     }
-    let from = view.seen_until(position).ok().flatten()?;
+    let from = view.events_len_until(position).ok().flatten()?;
     let end = view.index.events_len();
     if (end - from) as usize >= BATCH_LEN || is_too_far(view, from, had_its_chance) {
         return None;
     }
     let mut events = Vec::new();
     for event in from..end {
-        if filter.takes(view, event)? {
-            events.push((view.record_at_hand(event)?, behind(view, at, Seen::before(from), event)));
+        if filter.matches_in_memory(view, event)? {
+            events.push((view.cached_record(event)?, behind(view, at, ReceivedEvents::before(from), event)));
         }
     }
     Some(if events.is_empty() { Found::Skip(Place::at_head(view)) } else { Found::Events(events) })
@@ -274,7 +274,7 @@ fn is_too_far(view: &View, from: u32, had_its_chance: Option<u32>) -> bool {
 }
 
 /// Returns the place after an event, for a subscriber that was at place `at` before.
-fn behind(view: &View, at: Place, seen: Seen, event: u32) -> Place {
+fn behind(view: &View, at: Place, seen: ReceivedEvents, event: u32) -> Place {
     let (position, commit) = (view.position_of(event), view.index.event(event).commit);
     let own = match at {
         Place::Now | Place::Start => None,
@@ -290,12 +290,12 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
     let head = Place::at_head(view);
     let seen = match at {
         Place::Now => return Ok(Found::Skip(head)),
-        Place::Start => Some(Seen::before(0)),
+        Place::Start => Some(ReceivedEvents::before(0)),
         Place::After(position) => view.seen(position)?,
         Place::Beside { own, told } => {
-            let seen = own.map_or(Ok(Some(Seen::before(0))), |own| view.seen(own))?;
-            let until = view.seen_until(told)?;
-            seen.zip(until).map(|(seen, until)| Seen { until: until.max(seen.until), ..seen })
+            let seen = own.map_or(Ok(Some(ReceivedEvents::before(0))), |own| view.seen(own))?;
+            let until = view.events_len_until(told)?;
+            seen.zip(until).map(|(seen, until)| ReceivedEvents { until: until.max(seen.until), ..seen })
         }
     };
     let Some(seen) = seen else { return Ok(Found::Reset(head, view.head())) };
@@ -311,7 +311,7 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
         Err(error) => return Err(error),
     };
     let mut events = Vec::new();
-    let is_wanted = |event: &u32| seen.is_news(&view.index, *event) && matching.fits(*event);
+    let is_wanted = |event: &u32| seen.is_new(&view.index, *event) && matching.fits(*event);
     for event in (from..end).filter(is_wanted).take(BATCH_LEN) {
         events.push((view.record(event)?, behind(view, at, seen, event)));
     }

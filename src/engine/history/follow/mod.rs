@@ -180,7 +180,7 @@ impl History {
             let head = *self.heads.borrow();
             // A failure at this head is returned at once; the next caller gets the result of another try.
             let is_there =
-                now.followed == head && (!self.begins_elsewhere(&now.cut_off) || trouble.is_some());
+                now.followed == head && (!self.has_boundary_moved(&now.cut_off) || trouble.is_some());
             if is_there || head == PublishedHead::Ended {
                 return trouble.map_or(Ok(View::new(Arc::clone(&self.shared), index)), Err);
             }
@@ -190,13 +190,13 @@ impl History {
 
     /// Returns the history as far as it is read; `None` before it has been read for the first time.
     #[must_use]
-    pub fn so_far(&self) -> Option<View> {
+    pub fn partial_view(&self) -> Option<View> {
         let index = self.state.borrow().index.clone()?;
         Some(View::new(Arc::clone(&self.shared), index))
     }
 
     /// Reports whether the clone was deepened or shortened, which moves no head; then wakes the follower thread.
-    fn begins_elsewhere(&self, cut_off: &[Revision]) -> bool {
+    fn has_boundary_moved(&self, cut_off: &[Revision]) -> bool {
         let Ok(now) = self.shared.archive.shallow_boundary() else { return false };
         let elsewhere = now != cut_off;
         if elsewhere {
@@ -301,7 +301,7 @@ impl Follower {
             keep(&self.shared, &builder.index, &mut self.kept);
         }
         if let Some(index) = &index {
-            self.make_ready(index);
+            self.cache_newest(index);
             self.count(index);
         }
         self.tell.send_modify(|state| {
@@ -332,7 +332,7 @@ impl Follower {
     }
 
     /// Reads the newest events once for all subscribers.
-    fn make_ready(&self, index: &Arc<Index>) {
+    fn cache_newest(&self, index: &Arc<Index>) {
         let known = self.tell.borrow().index.as_ref().map_or(0, |index| index.events_len());
         let new = known..index.events_len();
         if self.shared.pacing.is_idle() || new.len() > BATCH_LEN {

@@ -39,7 +39,7 @@ pub(crate) struct IndexBuilder {
 }
 
 /// The message and changes of a commit, as far as the index needs them.
-struct Scanned {
+struct CommitSummary {
     at: i64,
     author: Actor,
     /// The origin that its trailers claim; it counts only if they agree with the changes.
@@ -50,7 +50,7 @@ struct Scanned {
     changes: Vec<(Key, Named)>,
 }
 
-impl Scanned {
+impl CommitSummary {
     /// Returns the second parent of a merge made by the service.
     fn joined(&self) -> Option<Revision> {
         match self.parents[..] {
@@ -77,7 +77,7 @@ impl IndexBuilder {
     pub(crate) fn new(index: Index, shared: &Arc<SharedHistory>) -> Result<Self, StoreError> {
         let numbered = index.actors().enumerate();
         let actors = numbered.map(|(at, actor)| (Arc::clone(actor), number(at))).collect();
-        let twins = twins_at(index.head(), shared)?;
+        let twins = yml_twins(index.head(), shared)?;
         Ok(Self { index, twins, actors, cut_off: None, shared: Arc::clone(shared) })
     }
 
@@ -92,19 +92,19 @@ impl IndexBuilder {
         if self.cut_off.as_ref() != Some(&cut_off) {
             if !self.begins_where_it_must(&cut_off) {
                 tracing::info!("the history begins elsewhere than it did, it is read anew");
-                self.cut(0)?;
+                self.truncate(0)?;
             }
             self.cut_off = Some(cut_off);
         }
         let Some(head) = head else {
-            self.cut(0)?;
+            self.truncate(0)?;
             return Ok(());
         };
         let line = self.shared.archive.first_parents(head, &|revision| {
             self.index.find(*revision).is_some_and(|commit| self.index.forks().is_main(commit))
         })?;
         let common = line.stopped_at.and_then(|onto| self.index.find(onto)).map_or(0, |commit| commit + 1);
-        self.cut(common)?;
+        self.truncate(common)?;
         let total = line.revisions.len();
         let mut done = 0;
         for batch in line.revisions.rchunks(BATCH_LEN) {
@@ -130,17 +130,17 @@ impl IndexBuilder {
         line.is_ok_and(|line| line.stopped_at.is_none())
     }
 
-    fn cut(&mut self, len: u32) -> Result<(), StoreError> {
+    fn truncate(&mut self, len: u32) -> Result<(), StoreError> {
         if len < self.index.len() {
             self.index.truncate(len);
-            self.twins = twins_at(self.index.head(), &self.shared)?;
+            self.twins = yml_twins(self.index.head(), &self.shared)?;
         }
         Ok(())
     }
 
     /// Adds commits of one line, which are given newest first.
     fn add(&mut self, revisions: &[Revision], line: Line) -> Result<(), StoreError> {
-        let slots: Vec<OnceLock<Scanned>> = revisions.iter().map(|_| OnceLock::new()).collect();
+        let slots: Vec<OnceLock<CommitSummary>> = revisions.iter().map(|_| OnceLock::new()).collect();
         self.shared.archive.commit_changes(revisions, &|index, step| {
             slots[index].get_or_init(|| self.shared.scan(step));
         })?;
@@ -156,22 +156,22 @@ impl IndexBuilder {
         let side =
             self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())?;
         let start = self.index.len();
-        self.twins = twins_at(side.stopped_at, &self.shared)?;
+        self.twins = yml_twins(side.stopped_at, &self.shared)?;
         for batch in side.revisions.rchunks(BATCH_LEN) {
             self.add(batch, Line::Side)?;
         }
-        self.twins = twins_at(onto, &self.shared)?;
+        self.twins = yml_twins(onto, &self.shared)?;
         Ok((self.index.len() > start).then_some(start))
     }
 
-    fn push(&mut self, revision: Revision, scanned: Scanned, line: Line) -> Result<(), StoreError> {
+    fn push(&mut self, revision: Revision, scanned: CommitSummary, line: Line) -> Result<(), StoreError> {
         let parent = scanned.parents.first().copied();
         let start = match scanned.joined().filter(|joined| self.index.find(*joined).is_none()) {
             Some(joined) => self.add_side(joined, parent)?,
             None => None,
         };
         let onto = parent.and_then(|parent| self.index.find(parent));
-        let Scanned { at, author, origin, told, is_damaged, parents: _, changes } = scanned;
+        let CommitSummary { at, author, origin, told, is_damaged, parents: _, changes } = scanned;
         let actor = self.index.actor_number(&author, &mut self.actors);
         self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git, is_damaged });
         let number = self.index.len() - 1;
@@ -181,7 +181,7 @@ impl IndexBuilder {
         }
         if start.is_some() {
             self.push_decided(number, changes);
-            self.quieten(number)?;
+            self.suppress_repeats(number)?;
             self.index.pair_moves();
             self.index.set_origin(origin);
             return Ok(());
@@ -235,8 +235,8 @@ impl IndexBuilder {
             }
             let [by_ours, by_theirs] = self.index.sides(number, merge, fork);
             // In whichever order a follower has received the two sides.
-            let is_known = self.leads_to_file(theirs.is_some(), &by_ours)
-                && self.leads_to_file(ours.is_some(), &by_theirs);
+            let is_known = self.yields_complete_file(theirs.is_some(), &by_ours)
+                && self.yields_complete_file(ours.is_some(), &by_theirs);
             let action = match after {
                 Some(_) if is_known => Action::Updated,
                 Some(_) => Action::Created,
@@ -248,7 +248,7 @@ impl IndexBuilder {
 
     /// Reports whether a follower that receives these events ends with a file that it knows completely. It does not
     /// if the file was updated when there was none.
-    fn leads_to_file(&self, is_there: bool, events: &[u32]) -> bool {
+    fn yields_complete_file(&self, is_there: bool, events: &[u32]) -> bool {
         events.iter().fold(is_there, |is_there, event| match self.index.event(*event).action {
             Action::Created => true,
             Action::Updated => is_there,
@@ -257,7 +257,7 @@ impl IndexBuilder {
     }
 
     /// Suppresses the events of a merge that repeat what the events before them report.
-    fn quieten(&mut self, merge: u32) -> Result<(), StoreError> {
+    fn suppress_repeats(&mut self, merge: u32) -> Result<(), StoreError> {
         let join = self.index.forks().join(merge).expect("BUG: a merge that brings nothing");
         let updated = |event: &u32| self.index.event(*event).action == Action::Updated;
         let open: Vec<u32> = self.index.events_of(merge).filter(updated).collect();
@@ -268,7 +268,7 @@ impl IndexBuilder {
         let view = View::new(Arc::clone(&self.shared), Arc::new(self.index.clone()));
         for event in open {
             if !view.decided(event, join)?.is_needed {
-                self.index.quieten(event);
+                self.index.suppress(event);
             }
         }
         Ok(())
@@ -290,7 +290,7 @@ impl IndexBuilder {
 
 /// Returns the `.yml` files that exist beside a `.yaml` file. Usually there is no `.yml` file at all, and then
 /// nothing is allocated for the others either.
-fn twins_at(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
+fn yml_twins(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
     let yml = match shared.counting(head, &|name| name.ends_with(".yml")) {
         // The events of the next commit then report a problem.
@@ -307,7 +307,7 @@ fn twins_at(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<K
 }
 
 impl SharedHistory {
-    fn scan(&self, step: CommitChanges) -> Scanned {
+    fn scan(&self, step: CommitChanges) -> CommitSummary {
         let CommitChanges { commit, changes, problem } = step;
         let message = message::parse(&commit.message);
         let by_service = self.options.committers.iter().any(|email| email == commit.committer.email());
@@ -319,20 +319,20 @@ impl SharedHistory {
             (true, None, false) => Origin::Api,
             (true, Some(OriginTrailer::Command) | None, true) | (false, ..) => Origin::Git,
         };
-        Scanned {
+        CommitSummary {
             at: commit.at.timestamp(),
             author: commit.author,
             origin,
             told: message.events,
             is_damaged: problem.is_some(),
             parents: commit.parents,
-            changes: self.named(changes),
+            changes: self.group_by_key(changes),
         }
     }
 
     /// Groups the changes by key, in key order. An initial commit has one for every collection, so this uses only
     /// one allocation, that of the changes.
-    fn named(&self, changes: Vec<FileChange>) -> Vec<(Key, Named)> {
+    fn group_by_key(&self, changes: Vec<FileChange>) -> Vec<(Key, Named)> {
         let of_key = |FileChange { name, after, .. }: FileChange| {
             let (stem, ending) = file_name::split(&name)?;
             let mut named = Named::default();

@@ -49,7 +49,7 @@ impl Forks {
     }
 
     /// Suppresses an event.
-    pub(crate) fn quieten(&mut self, event: u32) {
+    pub(crate) fn suppress(&mut self, event: u32) {
         self.quiet.insert(event);
     }
 

@@ -112,11 +112,11 @@ impl Index {
     /// Returns the number of a reported event.
     pub(crate) fn find_event(&self, id: Uuid) -> Option<u32> {
         let event = self.by_id.find(&id, |event| self.event(event).id.cmp(&id))?;
-        (!self.is_quiet(event)).then_some(event)
+        (!self.is_suppressed(event)).then_some(event)
     }
 
     /// Reports whether an event is suppressed: it is not reported, but its file still takes effect.
-    pub(crate) fn is_quiet(&self, event: u32) -> bool {
+    pub(crate) fn is_suppressed(&self, event: u32) -> bool {
         self.forks.is_quiet(event)
     }
 
@@ -126,8 +126,8 @@ impl Index {
     }
 
     /// Suppresses an event of the newest commit.
-    pub(crate) fn quieten(&mut self, event: u32) {
-        self.forks.quieten(event);
+    pub(crate) fn suppress(&mut self, event: u32) {
+        self.forks.suppress(event);
     }
 
     /// Returns the numbers of a commit's events.
@@ -252,7 +252,7 @@ impl Index {
     }
 
     /// Returns the other event of a file that the same commit moved with its content unchanged.
-    pub(crate) fn moved(&self, event: u32) -> Option<u32> {
+    pub(crate) fn move_counterpart(&self, event: u32) -> Option<u32> {
         self.moves.get(&event).copied()
     }
 

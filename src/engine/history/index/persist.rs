@@ -73,7 +73,7 @@ pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
             let event = index.event(number);
             out.extend_from_slice(event.id.as_bytes());
             write_number(&mut out, event.key);
-            out.push(event.action as u8 | if index.is_quiet(number) { QUIET } else { 0 });
+            out.push(event.action as u8 | if index.is_suppressed(number) { QUIET } else { 0 });
             write_version(&mut out, event.after);
         }
     }
@@ -127,7 +127,7 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
         let change = VersionChange { action: action(tag & !QUIET)?, after: version(from)? };
         let event = index.restore_event(id, key, change);
         if tag & QUIET != 0 {
-            index.quieten(event);
+            index.suppress(event);
         }
     }
     index.pair_moves();

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::history::event::PastFault;
-use crate::engine::history::{HistoryError, Lost};
+use crate::engine::history::{HistoryError, MissingContent};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::store::BlobId;
 
@@ -19,7 +19,7 @@ pub struct AsOf {
     /// The faults, by path.
     pub problems: BTreeMap<String, PastFault>,
     /// The versions that are not shown because the repository does not have them, by key.
-    pub(super) lost: BTreeMap<Key, Lost>,
+    pub(super) lost: BTreeMap<Key, MissingContent>,
     /// The collections as a list, built when it is first needed.
     pub(super) snapshot: OnceLock<Arc<Snapshot>>,
 }
@@ -56,7 +56,7 @@ pub(crate) enum PastFile<'a> {
     /// What was served.
     Shown(&'a Entry),
     /// A file that the repository no longer has.
-    Lost(&'a Lost),
+    Lost(&'a MissingContent),
 }
 
 impl<'a> PastFile<'a> {
@@ -68,7 +68,7 @@ impl<'a> PastFile<'a> {
     }
 
     /// Returns the collection, unless its content is lost.
-    pub(crate) fn collection(self) -> Result<&'a Collection, &'a Lost> {
+    pub(crate) fn collection(self) -> Result<&'a Collection, &'a MissingContent> {
         match self {
             Self::Shown(entry) => Ok(&entry.collection),
             Self::Lost(lost) => Err(lost),

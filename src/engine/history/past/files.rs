@@ -26,7 +26,7 @@ impl View {
         let mut readings = Vec::with_capacity(files.len());
         for some in files.chunks(READ_LEN) {
             self.check_asker()?;
-            readings.extend(self.shared.read_some(some)?);
+            readings.extend(self.shared.read_batch(some)?);
         }
         Ok(readings)
     }
@@ -58,7 +58,7 @@ impl SharedHistory {
     }
 
     /// Reads some files on all cores.
-    fn read_some(&self, files: &[Counting]) -> Result<Vec<PastReading>, StoreError> {
+    fn read_batch(&self, files: &[Counting]) -> Result<Vec<PastReading>, StoreError> {
         let mut readings: Vec<Option<PastReading>> = Vec::with_capacity(files.len());
         let mut missing = Vec::new();
         for (index, Counting { key, version, .. }) in files.iter().enumerate() {

@@ -19,7 +19,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
 use crate::engine::history::past::as_of::AsOf;
 use crate::engine::history::past::files::Counting;
-use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View};
+use crate::engine::history::{GoodVersion, HistoryError, MissingContent, PastReading, View};
 use crate::engine::layers::{Claim, KeyFile, LastGood, hidden_by_other_case, resolve};
 use crate::engine::projection::problem::Problem;
 use crate::engine::projection::{Entry, Snapshot};
@@ -35,7 +35,7 @@ impl View {
     ///
     /// Fails when the repository can't be read.
     pub fn as_of(&self, revision: Revision) -> Result<Arc<AsOf>, HistoryError> {
-        if let Some(known) = self.known_as_of(revision) {
+        if let Some(known) = self.cached_as_of(revision) {
             return Ok(known);
         }
         let files = self.shared.counting(revision, &|_| true)?;
@@ -48,7 +48,7 @@ impl View {
             lost: BTreeMap::new(),
             snapshot: OnceLock::new(),
         };
-        let stays = readings.iter().all(PastReading::stays);
+        let stays = readings.iter().all(PastReading::is_final);
         let mut entries = Vec::with_capacity(files.len());
         for (file, reading) in files.into_iter().zip(readings) {
             let lost = reading.lost().cloned();
@@ -70,7 +70,7 @@ impl View {
     }
 
     /// Returns all collections as they were at a revision, if they are cached.
-    fn known_as_of(&self, revision: Revision) -> Option<Arc<AsOf>> {
+    fn cached_as_of(&self, revision: Revision) -> Option<Arc<AsOf>> {
         self.shared.catalogs.get(&(self.index.oldest(), revision))
     }
 
@@ -83,7 +83,7 @@ impl View {
     /// [`HistoryError::UnknownKey`] when there was none, [`HistoryError::Lost`] when its content is lost.
     pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
-        if let Some(past) = self.known_as_of(revision) {
+        if let Some(past) = self.cached_as_of(revision) {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| file_name::belongs_to_key(name, key);
@@ -136,7 +136,7 @@ impl View {
     ) -> Result<(Option<Arc<Entry>>, Vec<PastFault>), HistoryError> {
         let (content, last_good) = match reading {
             PastReading::Good(good) => (Ok(good), None),
-            PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
+            PastReading::Broken(fault) | PastReading::Lost(MissingContent { fault, .. }) => {
                 (Err(vec![fault.fault]), self.last_good(revision, key)?)
             }
         };
@@ -146,7 +146,7 @@ impl View {
             // It is not read, because it is not effective.
             committed(FileExtension::Yml.file_of(key), Err(Vec::new()))
         });
-        let last_good = last_good.map(|Standing { version, good }| LastGood {
+        let last_good = last_good.map(|GoodVersion { version, good }| LastGood {
             name: version.name(key),
             good,
             uncommitted: false,
@@ -231,7 +231,7 @@ impl View {
     }
 
     /// Returns the newest good version of a file that is broken at a revision, along the revision's first parents.
-    fn last_good(&self, revision: Revision, key: &Key) -> Result<Option<Standing>, HistoryError> {
+    fn last_good(&self, revision: Revision, key: &Key) -> Result<Option<GoodVersion>, HistoryError> {
         let archive = &self.shared.archive;
         let line = archive.first_parents(revision, &|revision| self.index.find(*revision).is_some())?;
         // These commits are not indexed: examine each.
@@ -250,13 +250,13 @@ impl View {
                 let file = files.into_iter().find(|file| file.key == *key);
                 let Some(Counting { version, .. }) = file else { return Ok(None) };
                 if let PastReading::Good(good) = self.shared.read(key, version)? {
-                    return Ok(Some(Standing { version, good }));
+                    return Ok(Some(GoodVersion { version, good }));
                 }
             }
         }
         let onto = line.stopped_at.and_then(|onto| self.index.find(onto));
         match (onto, self.index.find_key(key.as_str())) {
-            (Some(commit), Some(key)) => Ok(self.standing_at(key, commit)?),
+            (Some(commit), Some(key)) => Ok(self.good_version_at(key, commit)?),
             (None, _) | (_, None) => Ok(None),
         }
     }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Position;
-use crate::engine::history::past::sync_token::{Mark, ServedChange, Shown, SyncToken, VisibleKeys};
-use crate::engine::history::seen::Seen;
+use crate::engine::history::past::sync_token::{
+    ServedChange, SyncToken, VersionDigest, VisibleKeys, VisibleState,
+};
+use crate::engine::history::seen::ReceivedEvents;
 use crate::engine::history::{HistoryError, View};
 use crate::engine::projection::{Entry, Snapshot};
 
@@ -22,7 +24,7 @@ impl View {
     pub fn changes_since(
         &self,
         token: &SyncToken,
-        shown: &Shown,
+        shown: &VisibleState,
         visible_keys: VisibleKeys<'_>,
     ) -> Result<Vec<ServedChange>, HistoryError> {
         let then = self.then(token.revision)?;
@@ -31,7 +33,7 @@ impl View {
         // If so, the collections that were too many to name are as they were.
         let is_as_it_was = digest_then.is_some() && digest_then == digest_now;
         let news =
-            (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_news(&self.index, *event));
+            (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_new(&self.index, *event));
         let touched: BTreeSet<&Key> = news.map(|event| self.index.key_of(event)).collect();
         let keys: BTreeSet<&Key> = touched
             .iter()
@@ -45,12 +47,12 @@ impl View {
             let now = shown.catalog.get(key.as_str()).map(Arc::clone);
             let was = match named.and_then(|apart| apart.get(key)) {
                 Some(mark) => *mark,
-                None if is_as_it_was => now.as_deref().map(Mark::of),
+                None if is_as_it_was => now.as_deref().map(VersionDigest::of),
                 None => self.committed(key, &then)?,
             };
             changes.push(ServedChange { key: key.clone(), was, now });
         }
-        if !leads_to(token, shown, &changes) {
+        if !matches_digest(token, shown, &changes) {
             return Err(HistoryError::Gone);
         }
         changes.retain(|change| touched.contains(&change.key) || change.differs());
@@ -58,8 +60,10 @@ impl View {
     }
 
     /// Finds the place of a revision in the history.
-    fn then(&self, revision: Option<Revision>) -> Result<Then, HistoryError> {
-        let Some(revision) = revision else { return Ok(Then { seen: Seen::before(0), at: At::Beginning }) };
+    fn then(&self, revision: Option<Revision>) -> Result<HistoryPoint, HistoryError> {
+        let Some(revision) = revision else {
+            return Ok(HistoryPoint { seen: ReceivedEvents::before(0), at: At::Beginning });
+        };
         let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
         let at = match self.index.find(revision) {
             Some(commit) => At::Line(commit),
@@ -72,19 +76,23 @@ impl View {
                 At::Beside(past.snapshot())
             }
         };
-        Ok(Then { seen, at })
+        Ok(HistoryPoint { seen, at })
     }
 
     /// Returns the mark of a collection as it was committed.
-    fn committed(&self, key: &Key, then: &Then) -> Result<Option<Mark>, HistoryError> {
+    fn committed(&self, key: &Key, then: &HistoryPoint) -> Result<Option<VersionDigest>, HistoryError> {
         match &then.at {
             At::Beginning => Ok(None),
-            At::Beside(snapshot) => Ok(snapshot.get(key.as_str()).map(|entry| Mark::of(entry))),
+            At::Beside(snapshot) => Ok(snapshot.get(key.as_str()).map(|entry| VersionDigest::of(entry))),
             At::Line(commit) => {
                 let Some(number) = self.index.find_key(key.as_str()) else { return Ok(None) };
-                let standing = self.standing_at(number, *commit)?;
+                let standing = self.good_version_at(number, *commit)?;
                 Ok(standing.map(|it| {
-                    Mark::of(&Entry::of_file(it.good.collection, &it.version.name(key), it.good.blob))
+                    VersionDigest::of(&Entry::of_file(
+                        it.good.collection,
+                        &it.version.name(key),
+                        it.good.blob,
+                    ))
                 }))
             }
         }
@@ -92,9 +100,9 @@ impl View {
 }
 
 /// A place in the history.
-struct Then {
+struct HistoryPoint {
     /// The events up to there.
-    seen: Seen,
+    seen: ReceivedEvents,
     at: At,
 }
 
@@ -109,7 +117,7 @@ enum At {
 }
 
 /// Reports whether reverting the changes leads to the token's digest, if the token has one.
-fn leads_to(token: &SyncToken, shown: &Shown, changes: &[ServedChange]) -> bool {
+fn matches_digest(token: &SyncToken, shown: &VisibleState, changes: &[ServedChange]) -> bool {
     let Some(then) = &token.state else { return true };
     let now = shown.token.state.as_ref().map_or(0, |now| now.digest);
     let back = changes.iter().fold(now, |sum, change| {

@@ -47,12 +47,12 @@ const TOO_MANY: &str = "more";
 
 /// The collections that a reader sees at one moment.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct VisibleState {
     pub catalog: Catalog<Arc<Entry>>,
     /// The token that identifies them.
     pub token: SyncToken,
     /// The collections whose served state does not follow from the commit alone.
-    pub(crate) apart: BTreeMap<Key, Option<Mark>>,
+    pub(crate) apart: BTreeMap<Key, Option<VersionDigest>>,
 }
 
 /// Which collections a reader may see.
@@ -87,13 +87,14 @@ impl VisibleKeys<'_> {
     }
 }
 
-impl Shown {
+impl VisibleState {
     /// Returns what a reader sees of a snapshot.
     #[must_use]
     pub fn of(snapshot: &Snapshot, visible_keys: VisibleKeys<'_>) -> Self {
         let (catalog, digest) = visible_keys.of(snapshot);
         let apart = snapshot.keys_not_as_committed().into_iter().filter(|key| visible_keys.sees(key));
-        let apart = apart.map(|key| (key.clone(), catalog.get(key.as_str()).map(|entry| Mark::of(entry))));
+        let apart =
+            apart.map(|key| (key.clone(), catalog.get(key.as_str()).map(|entry| VersionDigest::of(entry))));
         let apart: BTreeMap<_, _> = apart.collect();
         let is_nothing = snapshot.revision.is_none() && catalog.is_empty() && apart.is_empty();
         let state = ServedState { digest, apart: has_room(&apart).then(|| apart.clone()) };
@@ -103,20 +104,20 @@ impl Shown {
 }
 
 /// Reports whether a token has room for the collections.
-fn has_room(apart: &BTreeMap<Key, Option<Mark>>) -> bool {
+fn has_room(apart: &BTreeMap<Key, Option<VersionDigest>>) -> bool {
     // Besides the key there are two separators, a letter and 32 digits.
     apart.keys().map(|key| key.as_str().len() + 35).sum::<usize>() <= TOKEN_BYTES_MAX
 }
 
 /// A summary of the served version of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct VersionDigest {
     pub kind: Kind,
     /// The amount that it adds to the digest.
     pub(crate) weight: u128,
 }
 
-impl Mark {
+impl VersionDigest {
     /// Returns the mark of a served collection.
     #[must_use]
     pub fn of(entry: &Entry) -> Self {
@@ -133,7 +134,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for VersionDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             Kind::Document => 'd',
@@ -157,7 +158,7 @@ pub struct SyncToken {
 pub(crate) struct ServedState {
     pub(crate) digest: u128,
     /// The collections whose served state did not follow from the commit alone; `None` if too many to name.
-    pub(crate) apart: Option<BTreeMap<Key, Option<Mark>>>,
+    pub(crate) apart: Option<BTreeMap<Key, Option<VersionDigest>>>,
 }
 
 impl ServedState {
@@ -169,7 +170,7 @@ impl ServedState {
             let Some(mark) = parts.next() else {
                 return (key == TOO_MANY && apart.is_empty()).then_some(Self { digest, apart: None });
             };
-            let mark = if mark.is_empty() { None } else { Some(Mark::parse(mark)?) };
+            let mark = if mark.is_empty() { None } else { Some(VersionDigest::parse(mark)?) };
             apart.insert(Key::parse(key).ok()?, mark);
         }
         Some(Self { digest, apart: Some(apart) })
@@ -215,7 +216,7 @@ fn digits(text: &str) -> Option<u128> {
 pub struct ServedChange {
     pub key: Key,
     /// What was served before.
-    pub was: Option<Mark>,
+    pub was: Option<VersionDigest>,
     /// What is served now.
     pub now: Option<Arc<Entry>>,
 }
@@ -223,8 +224,8 @@ pub struct ServedChange {
 impl ServedChange {
     /// Returns the mark of what is served now.
     #[must_use]
-    pub fn mark(&self) -> Option<Mark> {
-        self.now.as_deref().map(Mark::of)
+    pub fn mark(&self) -> Option<VersionDigest> {
+        self.now.as_deref().map(VersionDigest::of)
     }
 
     /// Reports whether what is served now differs from what was served before.

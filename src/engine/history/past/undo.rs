@@ -13,7 +13,7 @@ use crate::domain::{
 };
 use crate::engine::history::event::{Action, Effect, PastFault};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{HistoryError, Lost, PastReading, Standing, View, collection_of};
+use crate::engine::history::{GoodVersion, HistoryError, MissingContent, PastReading, View, collection_of};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::error::SubmitError;
 use crate::store::{SHALLOW, StoreError};
@@ -77,9 +77,9 @@ impl View {
         let before = match (join, row.action) {
             // One of the two sides had deleted it.
             (Some(_), Action::Created) => None,
-            _ => self.standing_before(event)?,
+            _ => self.good_version_before(event)?,
         };
-        let after = self.standing_after(event)?;
+        let after = self.good_version_after(event)?;
         let touched = match join.filter(|_| row.action == Action::Updated) {
             Some(join) => self.decided(event, join)?.given(),
             None => changes(collection_of(&before), collection_of(&after)),
@@ -157,7 +157,7 @@ impl View {
     fn exact(
         &self,
         key: &Key,
-        standing: &Standing,
+        standing: &GoodVersion,
         present: Option<Version>,
     ) -> Result<ExactFile, HistoryError> {
         let bytes = self.shared.archive.content(standing.good.blob)?;
@@ -199,7 +199,7 @@ impl View {
                 refuse(changes, Some(self.index.event(later).id))?;
             }
         }
-        let committed = self.standing_at(row.key, u32::MAX)?;
+        let committed = self.good_version_at(row.key, u32::MAX)?;
         refuse(changes(collection_of(&committed), served.map(|entry| &*entry.collection)), None)
     }
 
@@ -214,13 +214,13 @@ impl View {
         {
             return Err(HistoryError::Lost(lost.fault));
         }
-        self.known_before(event)?.map(drop).map_err(|lost| HistoryError::Lost(lost.fault))
+        self.known_good_version_before(event)?.map(drop).map_err(|lost| HistoryError::Lost(lost.fault))
     }
 
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
         let Some(version) = present.filter(|_| entry.stale) else { return Ok(()) };
         match self.shared.read(key, version)? {
-            PastReading::Broken(fault) | PastReading::Lost(Lost { fault, .. }) => {
+            PastReading::Broken(fault) | PastReading::Lost(MissingContent { fault, .. }) => {
                 Err(UndoRefusal::Broken(fault))
             }
             // The hand edit on top of it is broken; the writer knows where.

@@ -8,18 +8,18 @@ use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Effect};
 use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::index::{number, partition};
-use crate::engine::history::query::page::{Bound, Filter, Seeing};
-use crate::engine::history::seen::Seen;
+use crate::engine::history::query::page::{Bound, Filter, KeyVisibility};
+use crate::engine::history::seen::ReceivedEvents;
 use crate::engine::history::{HistoryError, View};
 
 impl Filter {
     /// Returns which commits match the conditions that are the same for all their events; `None` where all do.
     fn fitting_commits(&self, view: &View) -> Option<Vec<bool>> {
-        let (since, until) = (self.since_s(), self.until_s());
+        let (since, until) = (self.first_second(), self.last_second());
         if self.actors.is_empty() && self.origins.is_empty() && since.is_none() && until.is_none() {
             return None;
         }
-        let actors: Vec<bool> = view.index.actors().map(|actor| self.takes_actor(actor)).collect();
+        let actors: Vec<bool> = view.index.actors().map(|actor| self.matches_actor(actor)).collect();
         let times = since.unwrap_or(i64::MIN)..=until.unwrap_or(i64::MAX);
         let fits = |row: &CommitRow| {
             times.contains(&row.at) && actors[row.actor as usize] && is_among(&self.origins, &row.origin)
@@ -28,24 +28,24 @@ impl Filter {
     }
 
     /// Returns the first second that is late enough; commit times are whole seconds.
-    fn since_s(&self) -> Option<i64> {
+    fn first_second(&self) -> Option<i64> {
         let Some(Bound::Time(time)) = self.since else { return None };
         Some(time.timestamp() + i64::from(time.timestamp_subsec_nanos() > 0))
     }
 
     /// Returns the last second that is early enough.
-    fn until_s(&self) -> Option<i64> {
+    fn last_second(&self) -> Option<i64> {
         let Some(Bound::Time(time)) = self.until else { return None };
         Some(time.timestamp())
     }
 
-    fn takes_actor(&self, actor: &Actor) -> bool {
+    fn matches_actor(&self, actor: &Actor) -> bool {
         let is = |wanted: &String| actor.name() == wanted || actor.email() == wanted;
         self.actors.is_empty() || self.actors.iter().any(is)
     }
 
     /// Reports whether an event changed one of the attributes.
-    fn takes_effect(&self, effect: &Effect) -> bool {
+    fn matches_effect(&self, effect: &Effect) -> bool {
         match effect {
             _ if self.attributes.is_empty() => true,
             Effect::Changes(changes) => changes.iter().any(|it| self.attributes.contains(&it.attribute)),
@@ -54,8 +54,8 @@ impl Filter {
     }
 
     /// Reports whether an event matches, from memory alone; `None` where that needs the disk.
-    pub(crate) fn takes(&self, view: &View, event: u32) -> Option<bool> {
-        if view.index.is_quiet(event) {
+    pub(crate) fn matches_in_memory(&self, view: &View, event: u32) -> Option<bool> {
+        if view.index.is_suppressed(event) {
             return Some(false);
         }
         let row = view.index.event(event);
@@ -77,9 +77,9 @@ impl Filter {
                 && is_among(&self.collections, key)
                 && is_among(&self.actions, &row.action)
                 && is_among(&self.origins, &commit.origin)
-                && self.takes_actor(actor)
-                && self.seeing.as_ref().is_none_or(|Seeing(sees)| sees(key))
-                && (self.attributes.is_empty() || self.takes_effect(&view.record_at_hand(event)?.effect)),
+                && self.matches_actor(actor)
+                && self.seeing.as_ref().is_none_or(|KeyVisibility(sees)| sees(key))
+                && (self.attributes.is_empty() || self.matches_effect(&view.cached_record(event)?.effect)),
         )
     }
 }
@@ -98,24 +98,24 @@ fn is_among<T: PartialEq>(wanted: &[T], it: &T) -> bool {
 pub(crate) struct MatchingEvents<'a> {
     view: &'a View,
     filter: Filter,
-    among: Among,
+    among: Candidates,
     /// Which commits match, by number; `None` where all do.
     commits: Option<Vec<bool>>,
     seen: Option<Vec<bool>>,
     /// The range of event numbers that the revisions allow.
     range: Range<u32>,
     /// The bounds since and until, where they are a commit that a merge brought in.
-    beside: [Option<Seen>; 2],
+    beside: [Option<ReceivedEvents>; 2],
     /// Why an event could not be examined.
     failure: RefCell<Option<HistoryError>>,
 }
 
 /// The candidate events, in the reverse order of a list: oldest first, those of one commit by descending key.
-enum Among {
+enum Candidates {
     All,
     /// The events of the key with this number.
     Of(u32),
-    /// These events, as [`View::turned`] numbers them.
+    /// These events, as [`View::reversed_number`] numbers them.
     Some(Vec<u32>),
 }
 
@@ -125,20 +125,20 @@ impl<'a> MatchingEvents<'a> {
             Some(Bound::Revision { revision, .. }) => {
                 let commit = view.newest_reached(*revision)?.map(|commit| view.index.commit(commit).revision);
                 let seen = commit.map(|commit| view.seen(commit.into())).transpose()?.flatten();
-                Ok(Some(seen.unwrap_or(Seen::before(0))))
+                Ok(Some(seen.unwrap_or(ReceivedEvents::before(0))))
             }
             Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
         };
-        let among = Among::of(view, filter)?;
+        let among = Candidates::of(view, filter)?;
         let (since, until) = (after(&filter.since)?, after(&filter.until)?);
         let from = since.map_or(0, |seen| seen.until);
         let all = view.index.events_len();
         let end = until.map_or(all, |seen| seen.beside.map_or(seen.until, |(_, end)| end));
         let beside = [since, until].map(|seen| seen.filter(|seen| seen.beside.is_some()));
         let commits = filter.fitting_commits(view);
-        let range = narrowed(view, commits.as_deref(), from..end.max(from));
+        let range = narrow_to_matching(view, commits.as_deref(), from..end.max(from));
         let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
-        let seen = filter.seeing.as_ref().map(|Seeing(sees)| keys().map(|key| sees(key)).collect());
+        let seen = filter.seeing.as_ref().map(|KeyVisibility(sees)| keys().map(|key| sees(key)).collect());
         Ok(Self {
             view,
             filter: filter.clone(),
@@ -158,38 +158,38 @@ impl<'a> MatchingEvents<'a> {
 
     fn len(&self) -> usize {
         match &self.among {
-            Among::All => self.view.index.events_len() as usize,
-            Among::Of(key) => self.view.index.of_key(*key).len(),
-            Among::Some(events) => events.len(),
+            Candidates::All => self.view.index.events_len() as usize,
+            Candidates::Of(key) => self.view.index.of_key(*key).len(),
+            Candidates::Some(events) => events.len(),
         }
     }
 
     fn at(&self, place: usize) -> u32 {
         match &self.among {
-            Among::All => self.view.turned(number(place)),
-            Among::Of(key) => self.view.index.of_key(*key).at(place),
-            Among::Some(events) => self.view.turned(events[place]),
+            Candidates::All => self.view.reversed_number(number(place)),
+            Candidates::Of(key) => self.view.index.of_key(*key).at(place),
+            Candidates::Some(events) => self.view.reversed_number(events[place]),
         }
     }
 
     /// Returns the place of the first candidate in or after a commit, given the number of the commit's first event.
     fn start(&self, event: u32) -> usize {
         match &self.among {
-            Among::All => self.len().min(event as usize),
-            Among::Of(key) => {
+            Candidates::All => self.len().min(event as usize),
+            Candidates::Of(key) => {
                 let events = self.view.index.of_key(*key);
                 partition(events.len(), |place| events.at(place) < event)
             }
-            Among::Some(events) => events.partition_point(|it| *it < event),
+            Candidates::Some(events) => events.partition_point(|it| *it < event),
         }
     }
 
     /// Returns the place of an event.
     fn place(&self, event: u32) -> usize {
         match &self.among {
-            Among::All => self.view.turned(event) as usize,
-            Among::Of(_) => self.start(event),
-            Among::Some(_) => self.start(self.view.turned(event)),
+            Candidates::All => self.view.reversed_number(event) as usize,
+            Candidates::Of(_) => self.start(event),
+            Candidates::Some(_) => self.start(self.view.reversed_number(event)),
         }
     }
 
@@ -200,21 +200,21 @@ impl<'a> MatchingEvents<'a> {
     }
 
     pub(crate) fn fits(&self, event: u32) -> bool {
-        self.is_among(event) && self.range.contains(&event) && self.fits_beside(event)
+        self.is_among(event) && self.range.contains(&event) && self.is_match(event)
     }
 
     fn is_among(&self, event: u32) -> bool {
         match &self.among {
-            Among::All => true,
-            Among::Of(key) => *key == self.view.index.event(event).key,
-            Among::Some(events) => events.binary_search(&self.view.turned(event)).is_ok(),
+            Candidates::All => true,
+            Candidates::Of(key) => *key == self.view.index.event(event).key,
+            Candidates::Some(events) => events.binary_search(&self.view.reversed_number(event)).is_ok(),
         }
     }
 
     /// Reports whether a candidate event matches.
-    fn fits_beside(&self, event: u32) -> bool {
-        let [since, until] = self.beside.map(|seen| seen.map(|seen| seen.is_news(&self.view.index, event)));
-        !self.view.index.is_quiet(event)
+    fn is_match(&self, event: u32) -> bool {
+        let [since, until] = self.beside.map(|seen| seen.map(|seen| seen.is_new(&self.view.index, event)));
+        !self.view.index.is_suppressed(event)
             && since.unwrap_or(true)
             && !until.unwrap_or(false)
             && self.fits_row(self.view.index.event(event))
@@ -234,7 +234,7 @@ impl<'a> MatchingEvents<'a> {
         }
         let effect = self.view.check_asker().and_then(|()| Ok(self.view.effect(event)?.0));
         match effect {
-            Ok(effect) => self.filter.takes_effect(&effect),
+            Ok(effect) => self.filter.matches_effect(&effect),
             Err(error) => {
                 self.failure.replace(Some(error));
                 false
@@ -244,30 +244,28 @@ impl<'a> MatchingEvents<'a> {
 
     /// Returns the matching events, newest first.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.fitting(self.places()).rev()
+        self.matching(self.places()).rev()
     }
 
     /// Returns the matching events, the last of the list first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.fitting(self.places())
+        self.matching(self.places())
     }
 
     /// Returns the matching events after another one in the list.
     pub(crate) fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let Range { start, end } = self.places();
-        self.fitting(start..self.place(event).clamp(start, end)).rev()
+        self.matching(start..self.place(event).clamp(start, end)).rev()
     }
 
     /// Returns the matching events before another one in the list, the nearest first.
     pub(crate) fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let Range { start, end } = self.places();
-        self.fitting((self.place(event) + 1).clamp(start, end)..end)
+        self.matching((self.place(event) + 1).clamp(start, end)..end)
     }
 
-    fn fitting(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        places
-            .map(|place| self.at(place))
-            .filter(|event| self.range.contains(event) && self.fits_beside(*event))
+    fn matching(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        places.map(|place| self.at(place)).filter(|event| self.range.contains(event) && self.is_match(*event))
     }
 
     /// Returns the number of matching events, without examining each where only the collection is filtered.
@@ -295,11 +293,11 @@ impl<'a> MatchingEvents<'a> {
         let (index, Range { start, end }) = (&self.view.index, self.range.clone());
         let mut one = |event: u32| each(index.commit(index.event(event).commit), 1);
         match self.among {
-            Among::Of(_) | Among::Some(_) => self.oldest_first().for_each(one),
-            Among::All if !self.is_of_whole_commits() => {
-                (start..end).filter(|event| self.fits_beside(*event)).for_each(&mut one);
+            Candidates::Of(_) | Candidates::Some(_) => self.oldest_first().for_each(one),
+            Candidates::All if !self.is_of_whole_commits() => {
+                (start..end).filter(|event| self.is_match(*event)).for_each(&mut one);
             }
-            Among::All => {
+            Candidates::All => {
                 let ends = index.commits().skip(1).map(|row| row.events).chain([u32::MAX]);
                 for (number, (row, until)) in index.commits().zip(ends).enumerate() {
                     let fits = self.commits.as_ref().is_none_or(|commits| commits[number]);
@@ -314,7 +312,7 @@ impl<'a> MatchingEvents<'a> {
     }
 }
 
-impl Among {
+impl Candidates {
     fn of(view: &View, filter: &Filter) -> Result<Self, HistoryError> {
         let number_of = |key: &Key| {
             view.index.find_key(key.as_str()).ok_or_else(|| HistoryError::UnknownKey(key.clone()))
@@ -322,7 +320,7 @@ impl Among {
         let keys: Vec<u32> = filter.collections.iter().map(number_of).collect::<Result<_, _>>()?;
         match keys[..] {
             [] => Ok(Self::All),
-            [key] if !filter.follow || !view.came_from_elsewhere(key) => Ok(Self::Of(key)),
+            [key] if !filter.follow || !view.was_moved_here(key) => Ok(Self::Of(key)),
             _ => {
                 let mut events = BTreeSet::new();
                 keys.into_iter().for_each(|key| view.collect(key, filter.follow, &mut events));
@@ -333,7 +331,7 @@ impl Among {
 }
 
 /// Narrows a range of events to those between the first and the last matching commit.
-fn narrowed(view: &View, commits: Option<&[bool]>, range: Range<u32>) -> Range<u32> {
+fn narrow_to_matching(view: &View, commits: Option<&[bool]>, range: Range<u32>) -> Range<u32> {
     let Some(commits) = commits else { return range };
     let place = |at: Option<usize>| at.map(|at| view.index.events_of(number(at)));
     let first = place(commits.iter().position(|fits| *fits));
@@ -345,29 +343,29 @@ fn narrowed(view: &View, commits: Option<&[bool]>, range: Range<u32>) -> Range<u
 
 impl View {
     /// Returns the number of an event if the events of each commit were numbered in reverse.
-    fn turned(&self, event: u32) -> u32 {
+    fn reversed_number(&self, event: u32) -> u32 {
         let events = self.index.events_of(self.index.event(event).commit);
         events.start + (events.end - 1 - event)
     }
 
     /// Reports whether a file of this key was moved from another key.
-    fn came_from_elsewhere(&self, key: u32) -> bool {
+    fn was_moved_here(&self, key: u32) -> bool {
         self.index.of_key(key).from(0).any(|event| self.source_of(event).is_some())
     }
 
     /// Returns the event that removed a file from its former key, if this event created it by a move.
     pub(crate) fn source_of(&self, event: u32) -> Option<u32> {
         let is_created = self.index.event(event).action == Action::Created;
-        self.index.moved(event).filter(|_| is_created)
+        self.index.move_counterpart(event).filter(|_| is_created)
     }
 
-    /// Adds the events of a key, as [`turned`](Self::turned) numbers them, and with `follow` those of each file
+    /// Adds the events of a key, as [`reversed_number`](Self::reversed_number) numbers them, and with `follow` those of each file
     /// under its former names.
     fn collect(&self, key: u32, follow: bool, events: &mut BTreeSet<u32>) {
         let mut open = vec![(key, self.index.events_len())];
         while let Some((key, end)) = open.pop() {
             for event in self.index.of_key(key).from(0).take_while(|event| *event < end) {
-                if events.insert(self.turned(event)) && follow {
+                if events.insert(self.reversed_number(event)) && follow {
                     let source = self.source_of(event);
                     open.extend(source.map(|source| (self.index.event(source).key, source)));
                 }

@@ -34,7 +34,7 @@ impl View {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision))?;
         let row = self
             .index
-            .event(self.index.of_key_until(number, commit).find(|event| !self.index.is_quiet(*event))?);
+            .event(self.index.of_key_until(number, commit).find(|event| !self.index.is_suppressed(*event))?);
         let commit = self.index.commit(row.commit);
         let actor = Arc::clone(self.index.actor(commit.actor));
         Some(LastChange { id: row.id, at: commit.time(), actor })
@@ -45,7 +45,7 @@ impl View {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
         let events = commit.map_or(0, |commit| self.index.events_until(commit));
         let mut is_known = vec![false; self.index.keys_len() as usize];
-        let told = (0..events).rev().filter(|event| !self.index.is_quiet(*event));
+        let told = (0..events).rev().filter(|event| !self.index.is_suppressed(*event));
         let keys = told.map(|event| self.index.event(event).key);
         let fresh = keys.filter(move |key| !std::mem::replace(&mut is_known[*key as usize], true));
         fresh.map(|key| self.index.key(key))

@@ -33,20 +33,20 @@ pub struct Filter {
     /// Up to this bound.
     pub until: Option<Bound>,
     /// Of collections that the reader may see.
-    pub seeing: Option<Seeing>,
+    pub seeing: Option<KeyVisibility>,
 }
 
 /// Decides which keys the reader may see.
 #[derive(Clone)]
-pub struct Seeing(pub Arc<dyn Fn(&Key) -> bool + Send + Sync>);
+pub struct KeyVisibility(pub Arc<dyn Fn(&Key) -> bool + Send + Sync>);
 
-impl fmt::Debug for Seeing {
+impl fmt::Debug for KeyVisibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seeing(..)")
     }
 }
 
-impl PartialEq for Seeing {
+impl PartialEq for KeyVisibility {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -247,7 +247,7 @@ impl View {
     /// # Errors
     ///
     /// Fails when the repository can't be read.
-    pub fn became_of(&self, key: &Key) -> Result<Option<String>, HistoryError> {
+    pub fn fate_of(&self, key: &Key) -> Result<Option<String>, HistoryError> {
         if !self.knows(key) {
             return Ok(None);
         }

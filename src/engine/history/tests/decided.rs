@@ -172,7 +172,7 @@ async fn who_follows_over_a_merge_hears_each_event_once_and_comes_back_behind_th
     let up_to = [format!("up to {merge}")];
     for subscription in [&mut from_start, &mut from_now] {
         assert_eq!(heard_now(subscription).await, [&shown(ours)[..], &up_to].concat());
-        assert_eq!(subscription.caught_up(), Some(*merge));
+        assert_eq!(subscription.head_if_caught_up(), Some(*merge));
     }
     // A subscriber that resumes at the merge has everything; one at a side's last commit lacks the other side.
     let told =

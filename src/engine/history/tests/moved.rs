@@ -3,7 +3,7 @@
 use crate::engine::history::tests::*;
 
 /// Returns the events of a key, newest first, with the key that the file moved to or from.
-fn followed(view: &View, of: &str, seeing: Option<Seeing>) -> Vec<String> {
+fn followed(view: &View, of: &str, seeing: Option<KeyVisibility>) -> Vec<String> {
     let filter = Filter { collections: vec![key(of)], follow: true, seeing, ..Filter::default() };
     let page = view.events(&filter, &EventPageQuery::first(100)).unwrap();
     let moved = |event: &EventRecord| event.moved.as_ref().map_or_else(String::new, |key| format!(" {key}"));
@@ -49,7 +49,7 @@ fn the_events_of_a_moved_file_go_on_under_its_former_names() {
 #[test]
 fn nobody_follows_a_file_to_where_they_may_not_look() {
     let (repo, _) = renamed();
-    let seeing = Seeing(Arc::new(|key: &Key| key.as_str() != "articles"));
+    let seeing = KeyVisibility(Arc::new(|key: &Key| key.as_str() != "articles"));
     let seen = followed(&read(&repo), "texts", Some(seeing));
     assert_eq!(seen, ["created texts articles", "updated posts", "created posts"]);
 }

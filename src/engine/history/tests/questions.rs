@@ -4,7 +4,7 @@ use crate::engine::history::follow::KnownKey;
 use crate::engine::history::index::persist;
 use crate::engine::history::query::page::{Bound, EventCursor};
 use crate::engine::history::tests::*;
-use crate::engine::{Shown, SyncToken, VisibleKeys};
+use crate::engine::{SyncToken, VisibleKeys, VisibleState};
 use crate::store::git::testing::{CommitSpec, NewEntry};
 
 fn small() -> (Repo, Vec<Revision>) {
@@ -213,7 +213,8 @@ fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
 /// Returns the changes since a token, for a reader that may see all collections.
 fn since(view: &View, token: &SyncToken) -> Result<Vec<(String, bool)>, HistoryError> {
     let served = view.snapshot_as_of(view.head().unwrap()).unwrap();
-    let changes = view.changes_since(token, &Shown::of(&served, VisibleKeys::All), VisibleKeys::All)?;
+    let changes =
+        view.changes_since(token, &VisibleState::of(&served, VisibleKeys::All), VisibleKeys::All)?;
     Ok(changes.into_iter().map(|it| (it.key.to_string(), it.now.is_none())).collect())
 }
 
@@ -239,7 +240,7 @@ fn a_token_leads_to_what_differs_or_to_nothing_at_all() {
         .iter()
         .map(|revision| {
             let then = read(&repo).snapshot_as_of(*revision).unwrap();
-            Shown::of(&then, VisibleKeys::All).token
+            VisibleState::of(&then, VisibleKeys::All).token
         })
         .collect();
     for token in &tokens {
@@ -258,7 +259,7 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
     let repo = Repo::bare();
     let root = repo.add_commit(&[("posts.yaml", &named("A"))], "root");
     let ours = repo.add_commit(&[("posts.yaml", &named("B"))], "ours");
-    let token = Shown::of(&read(&repo).snapshot_as_of(ours).unwrap(), VisibleKeys::All).token;
+    let token = VisibleState::of(&read(&repo).snapshot_as_of(ours).unwrap(), VisibleKeys::All).token;
     repo.point("refs/heads/main", root);
     let theirs = repo.add_commit(&[("pages.yaml", &named("P"))], "theirs");
     let (parents, files) = ([theirs, ours], [("posts.yaml", NewEntry::File(named("B")))]);
@@ -305,13 +306,13 @@ fn verification_finds_what_messages_say_wrongly() {
         std::ops::ControlFlow::Continue(())
     })
     .unwrap();
-    let service = Maker::Service;
+    let service = CommitOrigin::Service;
     assert_eq!(
         found,
         [
             (service, String::new()),
-            (Maker::Person, String::new()),
-            (Maker::Person, "it has the service's trailers, but mara@example.org committed it".into()),
+            (CommitOrigin::Person, String::new()),
+            (CommitOrigin::Person, "it has the service's trailers, but mara@example.org committed it".into()),
             (service, "its trailers say `collection.created` of `posts`, which was updated".into()),
             (
                 service,
@@ -434,7 +435,7 @@ fn a_question_ends_when_nobody_waits_for_its_answer() {
     let repo = Repo::new();
     let first = repo.add_commit(&[("posts.yaml", &named("A"))], "one");
     let second = repo.add_commit(&[("posts.yaml", &named("B"))], "two");
-    let asker = Asker::default();
+    let asker = QueryClient::default();
     let view = read(&repo).asked_by(asker.clone());
     view.difference(first, second, &|_| true).unwrap();
     asker.leave();

@@ -270,7 +270,7 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
     running.rename("B").await;
     let second = running.newest().await.commit.revision;
     assert_eq!(heard(&mut since, 1).await, [format!("updated {second}")]);
-    assert_eq!(since.caught_up(), Some(second));
+    assert_eq!(since.head_if_caught_up(), Some(second));
     let made = running.repo.add_commit(&[("a.yaml", &named("a")), ("b.yaml", &named("b"))], "hand");
     running.notice(made).await;
     running.history.view().await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::domain::Key;
-use crate::engine::history::{Asker, History, View};
+use crate::engine::history::{History, QueryClient, View};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
@@ -14,7 +14,7 @@ use crate::telemetry::Limit;
 
 /// The client that waits for a request's questions, once there are any; dropping this ends them.
 #[derive(Default)]
-pub(super) struct CancelOnDrop(OnceLock<Asker>);
+pub(super) struct CancelOnDrop(OnceLock<QueryClient>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -32,7 +32,7 @@ impl Call<'_> {
     ///
     /// 503 when it is still being read after the maximum wait, or can't be read.
     pub(crate) async fn history_view(&self) -> Result<View, ApiError> {
-        let asker = self.asking.0.get_or_init(Asker::default);
+        let asker = self.asking.0.get_or_init(QueryClient::default);
         Ok(self.live_history().await?.1.asked_by(asker.clone()))
     }
 
@@ -86,7 +86,7 @@ impl Call<'_> {
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
         let key = key.clone();
-        self.query_history(move || Ok(view.became_of(&key)?)).await.ok()?
+        self.query_history(move || Ok(view.fate_of(&key)?)).await.ok()?
     }
 
     /// Runs a question about the past off the async threads, with limited concurrency.
@@ -131,7 +131,7 @@ impl Call<'_> {
         let looked = tokio::select! {
             looked = &mut looked => looked,
             () = self.head.client_disconnected() => {
-                self.asking.0.get_or_init(Asker::default).leave();
+                self.asking.0.get_or_init(QueryClient::default).leave();
                 looked.await
             }
         };

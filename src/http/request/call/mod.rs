@@ -194,7 +194,7 @@ impl<'a> Call<'a> {
         // Pages are only for their own origin.
         let is_page = || self.context.settings.ui && self.page_path().is_some();
         if !cors.is_off() && !is_page() {
-            reply = reply.shared_with(cors, self.headers());
+            reply = reply.with_cors(cors, self.headers());
         }
         if *self.method() == Method::HEAD {
             reply = reply.without_body();

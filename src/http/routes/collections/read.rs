@@ -42,7 +42,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let condition = etag::condition(call.headers())?;
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
-        let ready = whole(call, &snapshot).await?;
+        let ready = whole_list(call, &snapshot).await?;
         if call.context.settings.compress
             && ready.body().len() >= compress::BYTES_MIN
             && compress::accepts_gzip(call.headers())
@@ -68,16 +68,16 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     };
     let room = call.answer_reservation();
     let made = if is_long {
-        call.build_off_thread(move || request.tagged(room)).await?
+        call.build_off_thread(move || request.document_and_tag(room)).await?
     } else {
-        request.tagged(room)
+        request.document_and_tag(room)
     };
     let (body, etag) = made?;
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
 
 /// The whole list. A long one is built off the threads that answer requests.
-async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<TaggedDocument, ApiError> {
+async fn whole_list(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<TaggedDocument, ApiError> {
     let base = &call.context.settings.base_path;
     if snapshot.memo.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
         return Ok(TaggedDocument::list(snapshot, base));
@@ -150,7 +150,7 @@ impl ListRequest {
     /// # Errors
     ///
     /// 503 when there is no room for it.
-    fn tagged(&self, mut room: AnswerReservation) -> Result<(Bytes, HeaderValue), ApiError> {
+    fn document_and_tag(&self, mut room: AnswerReservation) -> Result<(Bytes, HeaderValue), ApiError> {
         let body = self.document(&mut room)?;
         let body = room.counted(body)?;
         // A list that is built for one caller has a shortened hash of its bytes as its tag.

@@ -41,7 +41,7 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     terms.preferences.merge_attributes = false;
     if let Some(key) = &new.key
         && let Err(error) = check(&condition, snapshot.get(key.as_str()))
-        && !terms.is_for_the_writer(call, &allowed.actor, &error)
+        && !terms.needs_writer(call, &allowed.actor, &error)
     {
         return Err(error);
     }
@@ -66,7 +66,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     if let Err(error) = examined(call, &key, &change, &faults, &condition) {
         // A recorded request gets its first answer, whatever has become of the collection since.
         let is_readable = change.as_ref().is_ok_and(|it| it.faults.is_empty()) && faults.is_empty();
-        if !is_readable || !terms.is_for_the_writer(call, &allowed.actor, &error) {
+        if !is_readable || !terms.needs_writer(call, &allowed.actor, &error) {
             return Err(error);
         }
     }
@@ -84,7 +84,7 @@ fn examined(
     beside: &[ErrorObject],
     condition: &Result<Condition, ApiError>,
 ) -> Result<(), ApiError> {
-    let found = existing(call, key, condition)?;
+    let found = checked_entry(call, key, condition)?;
     let change = change.as_ref().map_err(ApiError::clone)?;
     match found {
         Ok(entry) => change.check(&entry.collection, beside),
@@ -105,8 +105,8 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let mut terms = WriteTerms::of(call, &sent, &mut faults);
     terms.preferences.merge_attributes = false;
     let condition = etag::condition(call.headers());
-    if let Err(error) = existing(call, &key, &condition)
-        && !terms.is_for_the_writer(call, &allowed.actor, &error)
+    if let Err(error) = checked_entry(call, &key, &condition)
+        && !terms.needs_writer(call, &allowed.actor, &error)
     {
         return Err(error);
     }
@@ -137,7 +137,11 @@ type Found = Result<Arc<Entry>, Arc<Problem>>;
 
 /// Checks existence and then preconditions, even if the latter can't be read. What can be merged is left to the
 /// writer.
-fn existing(call: &Call<'_>, key: &Key, condition: &Result<Condition, ApiError>) -> Result<Found, ApiError> {
+fn checked_entry(
+    call: &Call<'_>,
+    key: &Key,
+    condition: &Result<Condition, ApiError>,
+) -> Result<Found, ApiError> {
     let snapshot = call.snapshot()?;
     let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
         (Some(entry), _) => Ok(Arc::clone(entry)),

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::domain::Revision;
-use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
+use crate::engine::history::{EventRecord, Followed, KeyVisibility, Position, Subscription};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::history;
 use crate::http::jsonapi::document::history::EVENT;
@@ -30,7 +30,7 @@ use crate::http::jsonapi::query::{EventScope, Fields};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::events::{EventSelection, fetch_for_places, filter};
+use crate::http::routes::events::{EventSelection, fetch_queried_revisions, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id, push_message};
 
 /// `GET /events` and `GET /collections/:key/events`. `scope` says which parameters the path takes.
@@ -45,8 +45,8 @@ pub(crate) async fn events(
     }
     let permission =
         Permission::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
-    let allowed = wanted.seen_by(permission.allowed.clone())?;
-    fetch_for_places(call).await;
+    let allowed = wanted.restricted_to(permission.allowed.clone())?;
+    fetch_queried_revisions(call).await;
     let (history, view) = call.live_history().await?;
     let collections = wanted.known(call, &view)?;
     let asked = query::events(&call.query()?, scope)?;
@@ -81,11 +81,11 @@ impl Source for EventSource {
         while told.is_empty() {
             let goes_on = self.subscription.has_read_ahead();
             let followed = self.followed().await?;
-            if (!goes_on || self.permission.is_old()) && !self.may_go_on().await {
+            if (!goes_on || self.permission.is_old()) && !self.is_still_authorized().await {
                 return None;
             }
             match followed {
-                Some(Followed::Event(event)) => self.tell_all(event, &mut told),
+                Some(Followed::Event(event)) => self.append_batch(event, &mut told),
                 Some(Followed::Reset(revision)) => return Some(reset(revision)),
                 Some(Followed::CaughtUp(_)) | None => return Some(self.head()),
             }
@@ -97,7 +97,7 @@ impl Source for EventSource {
 impl EventSource {
     /// Appends an event and those that were read with it, as far as the reader could see them at the last
     /// authorization.
-    fn tell_all(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
+    fn append_batch(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
         let mut next = Some(first);
         while let Some(event) = next {
             if self.permission.allowed.sees(&event.key) {
@@ -129,16 +129,16 @@ impl EventSource {
     }
 
     /// Asks the authorizer whether the stream may continue. From now on its answer decides what the reader sees.
-    async fn may_go_on(&mut self) -> bool {
+    async fn is_still_authorized(&mut self) -> bool {
         let goes_on = self.permission.renew().await;
-        self.subscription.see(self.permission.allowed.visibility.clone().map(Seeing));
+        self.subscription.see(self.permission.allowed.visibility.clone().map(KeyVisibility));
         goes_on
     }
 
     /// The heartbeat. It has a position to resume from only when everything up to there has been sent.
     fn head(&self) -> Bytes {
-        let place = self.subscription.caught_up().map(|revision| revision.to_string());
-        about_head("head", place.as_deref(), self.subscription.head())
+        let place = self.subscription.head_if_caught_up().map(|revision| revision.to_string());
+        head_message("head", place.as_deref(), self.subscription.head())
     }
 }
 
@@ -159,10 +159,10 @@ fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
 /// from.
 fn reset(revision: Option<Revision>) -> Bytes {
     let place = revision.map(|revision| revision.to_string()).unwrap_or_default();
-    about_head("reset", Some(&place), revision)
+    head_message("reset", Some(&place), revision)
 }
 
-fn about_head(name: &str, place: Option<&str>, head: Option<Revision>) -> Bytes {
+fn head_message(name: &str, place: Option<&str>, head: Option<Revision>) -> Bytes {
     let data = json!({"revision": head.map(|revision| revision.to_string())}).to_string();
     let mut out = Vec::new();
     push_message(name, place, &mut out, |out| out.extend_from_slice(data.as_bytes()));

@@ -29,7 +29,8 @@ use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
 use crate::engine::{
-    Entry, Mark, PacedFollower, Projection, ServedChange, Shown, Snapshot, SyncToken, VisibleKeys,
+    Entry, PacedFollower, Projection, ServedChange, Snapshot, SyncToken, VersionDigest, VisibleKeys,
+    VisibleState,
 };
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::{push_resource, resource_type};
@@ -91,14 +92,14 @@ fn visible_keys<'a>(key: Option<&'a Key>, allowed: &'a Allowed) -> VisibleKeys<'
     key.map_or_else(|| allowed.visible_keys(), VisibleKeys::One)
 }
 
-fn shown(snapshot: &Snapshot, permission: &Permission) -> Shown {
-    Shown::of(snapshot, visible_keys(permission.key.as_ref(), &permission.allowed))
+fn shown(snapshot: &Snapshot, permission: &Permission) -> VisibleState {
+    VisibleState::of(snapshot, visible_keys(permission.key.as_ref(), &permission.allowed))
 }
 
 /// The source of one connection's collections.
 struct ServedSource {
     /// The state that the reader knows after it has received everything in the queue.
-    shown: Shown,
+    shown: VisibleState,
     /// The id that the client reconnected with, the history to look it up in, and how long that may take.
     last_seen: Option<(String, Option<(History, Duration)>)>,
     queue: VecDeque<(News, Option<SyncToken>)>,
@@ -250,7 +251,7 @@ impl ServedSource {
 fn change((was, now): (Option<&Arc<Entry>>, Option<&Arc<Entry>>)) -> ServedChange {
     let entry = was.or(now).expect("what differs is in one of the two");
     let key = entry.collection.key().clone();
-    ServedChange { key, was: was.map(|entry| Mark::of(entry)), now: now.cloned() }
+    ServedChange { key, was: was.map(|entry| VersionDigest::of(entry)), now: now.cloned() }
 }
 
 /// The form of the messages to one reader.

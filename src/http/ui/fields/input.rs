@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::domain::{Attribute, Value};
 use crate::http::jsonapi::request;
 use crate::http::ui::escape::is_invisible;
-use crate::http::ui::form::Posted;
+use crate::http::ui::form::PostedForm;
 use crate::http::ui::words::pretty;
 
 /// How deep the JSON of a field may nest. The rules allow less, but their error messages are better.
@@ -188,7 +188,7 @@ fn statuses(rows: &[Status]) -> Result<Option<Value>, (usize, String)> {
 }
 
 /// Formats a value as JSON, with escapes for invisible characters.
-pub(super) fn spelled(value: &Value) -> String {
+pub(super) fn json_text(value: &Value) -> String {
     escaped(&pretty(value))
 }
 
@@ -210,7 +210,7 @@ fn json(text: &str) -> Result<Value, String> {
 }
 
 /// Returns the plainest input that holds a value without loss.
-pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInput {
+pub(super) fn simplest_input(attribute: &Attribute, value: Option<&Value>) -> FieldInput {
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c == '\n' || is_invisible(c));
     // Blanks around these are trimmed as typing mistakes.
     let trimmed = |text: &str| plain(text) && text.trim() == text;
@@ -219,18 +219,18 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
         (Sort::Line, Some(Value::Text(text))) if plain(text) => FieldInput::Line(text.to_string()),
         (Sort::Switch, None) => FieldInput::Switch(None),
         (Sort::Switch, Some(Value::Bool(on))) => FieldInput::Switch(Some(*on)),
-        (Sort::List, None) => FieldInput::List(and_free([])),
+        (Sort::List, None) => FieldInput::List(with_empty_row([])),
         (Sort::List, Some(Value::List(items))) if !items.is_empty() => {
             let rows: Option<Vec<_>> = items
                 .iter()
                 .map(|item| item.as_text().filter(|text| trimmed(text)).map(str::to_owned))
                 .collect();
             match rows {
-                Some(rows) => FieldInput::List(and_free(rows)),
-                None => FieldInput::Json(spelled(&Value::List(items.clone()))),
+                Some(rows) => FieldInput::List(with_empty_row(rows)),
+                None => FieldInput::Json(json_text(&Value::List(items.clone()))),
             }
         }
-        (Sort::Statuses, None) => FieldInput::Statuses(and_free([])),
+        (Sort::Statuses, None) => FieldInput::Statuses(with_empty_row([])),
         (Sort::Statuses, Some(Value::Map(entries))) if !entries.is_empty() => {
             let text = |entry: &Value, name: &str| match entry.get(name) {
                 None => Some(String::new()),
@@ -241,21 +241,21 @@ pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> FieldInp
                 trimmed(key).then(|| Status { key: key.clone(), directory, name })
             };
             match entries.iter().map(row).collect::<Option<Vec<_>>>() {
-                Some(rows) => FieldInput::Statuses(and_free(rows)),
-                None => FieldInput::Json(spelled(&Value::Map(entries.clone()))),
+                Some(rows) => FieldInput::Statuses(with_empty_row(rows)),
+                None => FieldInput::Json(json_text(&Value::Map(entries.clone()))),
             }
         }
-        (_, Some(value)) => FieldInput::Json(spelled(value)),
+        (_, Some(value)) => FieldInput::Json(json_text(value)),
     }
 }
 
 /// Appends an empty row. The script adds more.
-fn and_free<T: Default>(rows: impl IntoIterator<Item = T>) -> Vec<T> {
+fn with_empty_row<T: Default>(rows: impl IntoIterator<Item = T>) -> Vec<T> {
     rows.into_iter().chain([T::default()]).collect()
 }
 
 /// Reads the field of an attribute from a submitted form.
-pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
+pub(super) fn sent(attribute: &Attribute, posted: &PostedForm) -> Field {
     let name = attribute.as_str();
     if let Some(text) = posted.find(&format!("j.{name}")) {
         return Field::new(attribute, FieldInput::Json(text.to_owned()));
@@ -271,7 +271,7 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
         Sort::List => {
             let prefix = format!("l.{name}.");
             let rows = posted.below(&prefix).map(|(_, row)| row.trim().to_owned());
-            FieldInput::List(and_free(rows.filter(|row| !row.is_empty())))
+            FieldInput::List(with_empty_row(rows.filter(|row| !row.is_empty())))
         }
         Sort::Statuses => {
             let rows = posted.below("s.key.").map(|(row, key)| Status {
@@ -279,7 +279,7 @@ pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
                 directory: posted.get(&format!("s.directory.{row}")).to_owned(),
                 name: posted.get(&format!("s.name.{row}")).to_owned(),
             });
-            FieldInput::Statuses(and_free(rows.filter(|row| *row != Status::default())))
+            FieldInput::Statuses(with_empty_row(rows.filter(|row| *row != Status::default())))
         }
     };
     Field::new(attribute, input)

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 use crate::domain::{Attribute, Collection, Kind, Value};
 use crate::engine::Clash;
 use crate::http::jsonapi::request;
-use crate::http::ui::fields::input::{DEPTH_MAX, OWN_RULE, escaped, plainest, sent, spelled};
-use crate::http::ui::form::Posted;
+use crate::http::ui::fields::input::{DEPTH_MAX, OWN_RULE, escaped, json_text, sent, simplest_input};
+use crate::http::ui::form::PostedForm;
 use crate::http::ui::words::shown;
 
 pub(crate) use crate::http::ui::fields::input::{Field, FieldError, FieldInput, Overlap};
@@ -41,7 +41,7 @@ impl FormSettings {
         Self { was: Vec::new(), fields: fields(kind, &[]) }
     }
 
-    pub(crate) fn posted(kind: Kind, posted: &Posted) -> Self {
+    pub(crate) fn posted(kind: Kind, posted: &PostedForm) -> Self {
         let was = match request::parse(posted.get("was").as_bytes(), DEPTH_MAX) {
             Ok(Value::Map(members)) => members.into_vec(),
             _ => Vec::new(),
@@ -82,11 +82,11 @@ impl FormSettings {
 
     /// Moves the form onto the current collection, which others have changed since. What the visitor changed stays
     /// as it was typed, and everything else becomes current. `clashes` are shown side by side.
-    pub(crate) fn onto(self, current: &Collection, changed: &[(String, Value)], clashes: &[Clash]) -> Self {
+    pub(crate) fn rebase(self, current: &Collection, changed: &[(String, Value)], clashes: &[Clash]) -> Self {
         let mut next = Self::of(current);
         let (were, wanted_of) = (by_name(&self.was), by_name(changed));
         let clashing: HashSet<&str> = clashes.iter().map(|clash| clash.attribute.as_str()).collect();
-        let mut places = next.places();
+        let mut places = next.field_indexes();
         for field in self.fields {
             let Some(wanted) = wanted_of.get(field.name.as_str()).copied() else { continue };
             let theirs = next.was.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
@@ -111,7 +111,7 @@ impl FormSettings {
     }
 
     /// Where the visitor chose the others' value of an attribute, takes it in place of what was typed.
-    pub(crate) fn choose(&mut self, kind: Kind, posted: &Posted) {
+    pub(crate) fn apply_choices(&mut self, kind: Kind, posted: &PostedForm) {
         let picked = posted.below("pick.").filter(|(_, choice)| *choice == "theirs");
         let picked: HashSet<&str> = picked.map(|(name, _)| name).collect();
         if picked.is_empty() {
@@ -128,7 +128,7 @@ impl FormSettings {
     }
 
     /// Returns the index of the first field of each name.
-    pub(crate) fn places(&self) -> HashMap<String, usize> {
+    pub(crate) fn field_indexes(&self) -> HashMap<String, usize> {
         self.fields.iter().enumerate().rev().map(|(at, field)| (field.name.clone(), at)).collect()
     }
 
@@ -144,7 +144,7 @@ impl FormSettings {
     }
 
     /// The settings that the form was made from, which it sends back.
-    pub(crate) fn was_json(&self) -> String {
+    pub(crate) fn original_json(&self) -> String {
         escaped(&Value::Map(self.was.clone().into()).to_string())
     }
 }
@@ -165,9 +165,9 @@ pub(crate) struct UnreadableField {
 fn fields(kind: Kind, was: &[(String, Value)]) -> Vec<Field> {
     let value = |name: &str| was.iter().find(|(it, _)| it == name).map(|(_, value)| value);
     let mut fields: Vec<Field> =
-        Attribute::known(kind).map(|it| Field::new(&it, plainest(&it, value(it.as_str())))).collect();
+        Attribute::known(kind).map(|it| Field::new(&it, simplest_input(&it, value(it.as_str())))).collect();
     let own = was.iter().filter(|(name, _)| name.starts_with("x-"));
-    fields.extend(own.map(|(name, value)| extension(kind, name, FieldInput::Json(spelled(value)))));
+    fields.extend(own.map(|(name, value)| extension(kind, name, FieldInput::Json(json_text(value)))));
     fields
 }
 

@@ -3,15 +3,15 @@ use std::time::{Duration, Instant};
 use crate::domain::{Collection, Key, Kind, Value};
 use crate::http::ui::fields::input::Status;
 use crate::http::ui::fields::{FieldInput, FormSettings};
-use crate::http::ui::form::Posted;
+use crate::http::ui::form::PostedForm;
 
-fn posted(pairs: &[(&str, String)]) -> Posted {
-    Posted::with(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())))
+fn posted(pairs: &[(&str, String)]) -> PostedForm {
+    PostedForm::with(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())))
 }
 
 /// What a browser sends for an untouched form.
-fn untouched(settings: &FormSettings) -> Posted {
-    let mut pairs = vec![("was".to_owned(), settings.was_json())];
+fn untouched(settings: &FormSettings) -> PostedForm {
+    let mut pairs = vec![("was".to_owned(), settings.original_json())];
     for field in &settings.fields {
         let name = &field.name;
         match &field.input {
@@ -34,7 +34,7 @@ fn untouched(settings: &FormSettings) -> Posted {
             FieldInput::Json(text) => pairs.push((format!("j.{name}"), text.clone())),
         }
     }
-    Posted::with(pairs)
+    PostedForm::with(pairs)
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn what_is_wrong_in_a_row_is_told_at_its_input() {
         [("key", key), ("directory", directory), ("name", name)]
             .map(|(part, text)| (format!("s.{part}.{at}"), (*text).to_owned()))
     });
-    let mut form = FormSettings::posted(Kind::Document, &Posted::with(pairs));
-    let places = form.places();
+    let mut form = FormSettings::posted(Kind::Document, &PostedForm::with(pairs));
+    let places = form.field_indexes();
     for below in ["", "/draft/name", "/old/directory", "/gone", "/bin", "/draft", "/else"] {
         form.blame(&places, &format!("/data/attributes/unpublishedStatuses{below}"), "no");
     }
@@ -107,8 +107,8 @@ fn what_is_wrong_in_a_row_is_told_at_its_input() {
 
     let pairs = ["image/png", "bad type"].into_iter().enumerate();
     let pairs = pairs.map(|(at, text)| (format!("l.accept.{at}"), text.to_owned()));
-    let mut form = FormSettings::posted(Kind::Media, &Posted::with(pairs));
-    let places = form.places();
+    let mut form = FormSettings::posted(Kind::Media, &PostedForm::with(pairs));
+    let places = form.field_indexes();
     form.blame(&places, "/data/attributes/accept/1", "no");
     assert_eq!(form.fields.iter().find_map(|it| it.errors.first()).unwrap().at, "f-accept-1");
 }
@@ -138,7 +138,7 @@ fn what_can_not_be_read_is_told_at_its_field() {
 #[test]
 fn a_form_with_as_many_fields_as_there_may_be_is_read_at_once() {
     let many = |name: &str, value: &str| {
-        Posted::with(
+        PostedForm::with(
             (0..10_000).map(|n| (name.replace('#', &n.to_string()), value.replace('#', &n.to_string()))),
         )
     };
@@ -148,7 +148,7 @@ fn a_form_with_as_many_fields_as_there_may_be_is_read_at_once() {
     let empty = FormSettings::posted(Kind::Document, &many("s.key.", ""));
     assert_eq!(empty.fields.len(), FormSettings::new(Kind::Document).fields.len());
     let mut own = FormSettings::posted(Kind::Document, &many("j.x-#", "#"));
-    own.choose(Kind::Document, &many("pick.x-#", "theirs"));
+    own.apply_choices(Kind::Document, &many("pick.x-#", "theirs"));
     assert_eq!(own.changes().unwrap(), []);
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
 }

@@ -9,7 +9,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::ui;
 use crate::http::ui::api::{self, Request};
-use crate::http::ui::form::Posted;
+use crate::http::ui::form::PostedForm;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::pages::edit::{CommitPreview, done};
 use crate::http::ui::pages::key_of;
@@ -110,7 +110,7 @@ pub(crate) async fn answer(
     confirmation: Confirmation,
     body: &mut Body,
 ) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.known_sender().await?, body).await?;
+    let posted = PostedForm::read(visit, visit.call.known_sender().await?, body).await?;
     let confirmation = match confirmation {
         Confirmation::Restore(key, _) => Confirmation::Restore(key, posted.get("revision").to_owned()),
         confirmation => confirmation,

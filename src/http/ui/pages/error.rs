@@ -17,12 +17,12 @@ struct Page {
     frame: Frame,
     status: u16,
     details: Vec<String>,
-    again: Option<Again>,
+    again: Option<RetryHint>,
 }
 
 /// When and where to try again. The page does not refresh itself, because that would take it away from its reader
 /// (WCAG 2.2, 2.2.1).
-struct Again {
+struct RetryHint {
     after_s: String,
     link: String,
 }
@@ -35,7 +35,7 @@ pub(crate) async fn page(ui: &Ui, call: &Call<'_>, error: ApiError) -> Reply {
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
     let retry_after = headers.iter().find(|(name, _)| is_read && *name == RETRY_AFTER);
     let after_s = retry_after.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned()));
-    let again = after_s.map(|after_s| Again { after_s, link: call.link() });
+    let again = after_s.map(|after_s| RetryHint { after_s, link: call.link() });
     let title = match status {
         StatusCode::NOT_FOUND => "Nothing is here",
         StatusCode::FORBIDDEN => "This is not for you",

@@ -11,7 +11,7 @@ use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::collection::Head;
-use crate::http::ui::pages::events::{EventView, cursors, target, total};
+use crate::http::ui::pages::events::{EventView, api_path, cursors, total};
 use crate::http::ui::words::items;
 
 #[derive(Template)]
@@ -31,7 +31,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let until = visit.as_of.as_ref().map(|as_of| ("filter[until]", as_of.revision.to_string()));
     let asked: Vec<_> = until.into_iter().collect();
     let path = format!("/collections/{key}/events");
-    let document = api::get(visit.call, target(&path, &asked, visit)).await?;
+    let document = api::get(visit.call, api_path(&path, &asked, visit)).await?;
     let frame = visit.live_frame(format!("{key}: history"), Nav::Collections, Some(key)).await;
     let snapshot = visit.call.snapshot()?;
     let head = Head::of(visit, key, snapshot.get(key.as_str()).map(AsRef::as_ref), "history").await;

@@ -79,8 +79,8 @@ async fn act(visit: &Visit<'_>, steps: &[&str], body: &mut Body) -> Result<Reply
         return Err(ApiError::new(Code::BAD_REQUEST, "What was can't be changed; go back to the present."));
     }
     match steps {
-        ["sign-in"] => sign_in::enter(visit, body).await,
-        ["sign-out"] => sign_in::leave(visit, body).await,
+        ["sign-in"] => sign_in::sign_in(visit, body).await,
+        ["sign-out"] => sign_in::sign_out(visit, body).await,
         ["new"] => edit::create(visit, body).await,
         ["collections", key] => edit::save(visit, &key_of(key)?, body).await,
         _ => match confirmation(visit, steps)? {

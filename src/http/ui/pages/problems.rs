@@ -40,16 +40,16 @@ struct Problem {
     revision: String,
     author: String,
     lines: Vec<Line>,
-    events: Vec<Gone>,
+    events: Vec<RemovedEventView>,
 }
 
 /// An event that a rewrite of the branch has removed.
-struct Gone {
+struct RemovedEventView {
     key: String,
     revision: String,
 }
 
-impl Gone {
+impl RemovedEventView {
     fn short(&self) -> &str {
         short(&self.revision)
     }
@@ -89,7 +89,7 @@ impl Problem {
             lines: Vec::new(),
             events: items(attributes, "events")
                 .iter()
-                .map(|it| Gone {
+                .map(|it| RemovedEventView {
                     key: text(it, "collection").to_owned(),
                     revision: text(it, "revision").to_owned(),
                 })

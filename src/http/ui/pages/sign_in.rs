@@ -15,7 +15,7 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::ui::form::{Posted, check_site, is_form};
+use crate::http::ui::form::{PostedForm, check_site, is_form};
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::{self, Ui, session};
 
@@ -32,16 +32,16 @@ struct Page {
 
 /// `GET /ui/sign-in`
 pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
-    offered(visit.call)?;
+    require_policy(visit.call)?;
     let next = visit.asked("next").unwrap_or_default().to_owned();
     Ok(show(visit.ui, visit.call, StatusCode::OK, next, String::new(), Vec::new()).await)
 }
 
 /// `POST /ui/sign-in`
-pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn sign_in(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let (ui, call) = (visit.ui, visit.call);
-    offered(call)?;
-    let posted = Posted::read(visit, visit.call.unknown_sender(), body).await?;
+    require_policy(call)?;
+    let posted = PostedForm::read(visit, visit.call.unknown_sender(), body).await?;
     let kept = posted.find("kept").filter(|form| is_form(form.as_bytes())).unwrap_or_default().to_owned();
     let next = posted.get("next").to_owned();
     if !posted.is_ours {
@@ -65,7 +65,7 @@ pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
         }
     };
     let cookie = ui.sessions.begin(call, authorization, identity);
-    let target = inside(call, &next);
+    let target = local_page(call, &next);
     let reply = if kept.is_empty() {
         ui::see_other(&target)
     } else {
@@ -88,14 +88,14 @@ async fn back(
     let uri: Uri = target.parse().map_err(|_| ApiError::internal())?;
     let head = Arc::new(call.head.asking(Method::POST, uri, headers, true));
     let inner = call.inner(head);
-    let of_session = ui::in_session(ui, &inner).await;
+    let of_session = ui::with_session_token(ui, &inner).await;
     let mut body = Body::whole(Bytes::from(kept));
     Box::pin(ui::checked(ui, of_session.as_ref().unwrap_or(&inner), &mut body)).await
 }
 
 /// `POST /ui/sign-out`
-pub(crate) async fn leave(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.unknown_sender(), body).await?;
+pub(crate) async fn sign_out(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let posted = PostedForm::read(visit, visit.call.unknown_sender(), body).await?;
     if !posted.is_ours {
         let detail = "This page was older than the session; open it again to sign out.";
         return Err(ApiError::new(Code::FORBIDDEN, detail));
@@ -112,7 +112,7 @@ pub(crate) async fn asked_for(
     body: &mut Body,
     error: ApiError,
 ) -> Result<Reply, ApiError> {
-    if offered(call).is_err() {
+    if require_policy(call).is_err() {
         return Err(error);
     }
     let next = call.link();
@@ -133,20 +133,20 @@ pub(crate) async fn asked_for(
 }
 
 /// Fails with 404 where everyone may do everything, because signing in has no purpose there.
-fn offered(call: &Call<'_>) -> Result<(), ApiError> {
+fn require_policy(call: &Call<'_>) -> Result<(), ApiError> {
     if call.context.access.guard.is_open() { Err(ApiError::no_such_path(call.path())) } else { Ok(()) }
 }
 
 /// Returns `next` if it is a page of this service, and otherwise the first page.
-fn inside(call: &Call<'_>, next: &str) -> String {
+fn local_page(call: &Call<'_>, next: &str) -> String {
     let pages = format!("{}/ui/", call.context.settings.base_path.as_str());
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if next.starts_with(&pages) && is_plain && !climbs(next) { next.to_owned() } else { pages }
+    if next.starts_with(&pages) && is_plain && !is_dot_segment(next) { next.to_owned() } else { pages }
 }
 
 /// Reports whether a segment of the path is `.` or `..`, encoded or not, because browsers resolve these (WHATWG
 /// URL, "double-dot URL path segment").
-fn climbs(next: &str) -> bool {
+fn is_dot_segment(next: &str) -> bool {
     let path = next.split(['?', '#']).next().unwrap_or_default();
     let is_dots = |part: &str| matches!(&*percent_decode_str(part).decode_utf8_lossy(), "." | "..");
     path.split('/').any(is_dots)

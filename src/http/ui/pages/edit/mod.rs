@@ -17,7 +17,7 @@ use crate::http::request::reason;
 use crate::http::ui;
 use crate::http::ui::api::Request;
 use crate::http::ui::fields::{FieldInput, FormSettings, UnreadableField};
-use crate::http::ui::form::Posted;
+use crate::http::ui::form::PostedForm;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::collection::Head;
 use crate::http::ui::pages::edit::typed::EditForm;
@@ -63,12 +63,12 @@ fn present(entry: &Entry) -> EditForm {
 
 /// `POST /ui/new`
 pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.known_sender().await?, body).await?;
+    let posted = PostedForm::read(visit, visit.call.known_sender().await?, body).await?;
     visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(posted.get("key").trim(), kind, &posted);
     if !posted.is_ours {
-        return not_ours(visit, None, form).await;
+        return show_stale_form(visit, None, form).await;
     }
     let request = |form: &EditForm, mut attributes: Vec<(String, Value)>| {
         attributes.retain(|(_, value)| *value != Value::Null);
@@ -94,7 +94,7 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
 
 /// `POST /ui/collections/KEY`
 pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
-    let posted = Posted::read(visit, visit.call.known_sender().await?, body).await?;
+    let posted = PostedForm::read(visit, visit.call.known_sender().await?, body).await?;
     // Before anything of the collection is shown, even with an error.
     visit.call.authorize(Action::Update { key, content: None }).await?;
     let snapshot = visit.call.snapshot()?;
@@ -103,7 +103,7 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     let kind = kind.or_else(|| Some(entry.as_ref()?.collection.kind())).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(key.as_str(), kind, &posted);
     if !posted.is_ours {
-        return not_ours(visit, entry.as_deref(), form).await;
+        return show_stale_form(visit, entry.as_deref(), form).await;
     }
     let changes = match form.settings.changes() {
         Ok(changes) => changes,
@@ -151,7 +151,7 @@ async fn unreadable(
             return refused(visit, form, None, &[], error).await;
         }
         Err(error) => {
-            visible(&error)?;
+            pass_on_unshowable(&error)?;
             form.blame(error.errors);
         }
         Ok(_) => {}
@@ -167,7 +167,7 @@ async fn refused(
     changes: &[(String, Value)],
     error: ApiError,
 ) -> Result<Reply, ApiError> {
-    visible(&error)?;
+    pass_on_unshowable(&error)?;
     let status = error.status();
     let errors = error.errors;
     let met =
@@ -175,7 +175,7 @@ async fn refused(
     form.blame(errors);
     if let Some((current, clashes)) = met {
         form.tag = current.tag();
-        form.settings = form.settings.onto(&current.collection, changes, &clashes);
+        form.settings = form.settings.rebase(&current.collection, changes, &clashes);
         form.notes.push(
             "Somebody else has saved meanwhile. Everything that you did not touch is as it is by now; what both of you changed is shown side by side."
                 .to_owned(),
@@ -191,7 +191,7 @@ async fn refused(
 }
 
 /// Passes on errors that must not show the form again: signed out, and internal errors.
-fn visible(error: &ApiError) -> Result<(), ApiError> {
+fn pass_on_unshowable(error: &ApiError) -> Result<(), ApiError> {
     match error.status() {
         StatusCode::UNAUTHORIZED | StatusCode::INTERNAL_SERVER_ERROR => Err(error.clone()),
         _ => Ok(()),
@@ -199,7 +199,11 @@ fn visible(error: &ApiError) -> Result<(), ApiError> {
 }
 
 /// Shows a form again that comes from before a restart or a sign-in. Nothing is done.
-async fn not_ours(visit: &Visit<'_>, entry: Option<&Entry>, mut form: EditForm) -> Result<Reply, ApiError> {
+async fn show_stale_form(
+    visit: &Visit<'_>,
+    entry: Option<&Entry>,
+    mut form: EditForm,
+) -> Result<Reply, ApiError> {
     let detail = "This page was made before the service was started or you signed in, so nothing was done yet. Everything you typed is here: look and send it again.";
     form.blame(vec![ErrorObject::new(Code::FORBIDDEN, detail)]);
     show(visit, StatusCode::FORBIDDEN, entry, form).await
@@ -218,7 +222,7 @@ async fn show(
     entry: Option<&Entry>,
     form: EditForm,
 ) -> Result<Reply, ApiError> {
-    let focus = form.first_wrong();
+    let focus = form.first_invalid_input();
     let Some(entry) = entry else {
         let frame = visit.frame("New collection", Nav::Collections).await;
         let page = Page { frame, head: None, form, focus, done: None, can_delete: false };

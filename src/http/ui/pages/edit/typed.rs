@@ -4,7 +4,7 @@ use crate::domain::{Kind, Value};
 use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::ErrorObject;
 use crate::http::ui::fields::{Field, FieldError, FormSettings};
-use crate::http::ui::form::Posted;
+use crate::http::ui::form::PostedForm;
 use crate::http::ui::words::{DiffLine, diff_lines, items, member, text};
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl EditForm {
     }
 
     /// The id of the first input that has an error or an overlap; empty if there is none.
-    pub(super) fn first_wrong(&self) -> String {
+    pub(super) fn first_invalid_input(&self) -> String {
         let wrong = |field: &Field| {
             let in_question = || field.overlap.is_some().then(|| field.own_id());
             field.errors.first().map(|error| error.at.clone()).or_else(in_question)
@@ -85,9 +85,9 @@ impl EditForm {
         self.kind.is_some_and(|it| it.as_str() == kind)
     }
 
-    pub(super) fn posted(key: &str, kind: Kind, posted: &Posted) -> Self {
+    pub(super) fn posted(key: &str, kind: Kind, posted: &PostedForm) -> Self {
         let mut settings = FormSettings::posted(kind, posted);
-        settings.choose(kind, posted);
+        settings.apply_choices(kind, posted);
         Self {
             key: key.to_owned(),
             kind: Some(kind),
@@ -100,7 +100,7 @@ impl EditForm {
 
     /// Adds every error to its field.
     pub(super) fn blame(&mut self, errors: Vec<ErrorObject>) {
-        let places = self.settings.places();
+        let places = self.settings.field_indexes();
         for error in errors {
             let detail = error.detail.to_string();
             match error.place() {

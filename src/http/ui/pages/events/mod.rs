@@ -96,18 +96,18 @@ struct Day {
 pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let filters = Filters::of(visit);
     let asked = filters.to_api(visit);
-    let document = api::get(visit.call, target("/events", &asked, visit)).await?;
+    let document = api::get(visit.call, api_path("/events", &asked, visit)).await?;
     let frame = visit.live_frame("Timeline", Nav::Timeline, None).await;
     let bars = bars(visit, &asked, &filters, &frame).await?;
     let events = items(&document, "data").iter().map(EventView::of);
-    let (newer, older) = neighbours(&document, &filters, &frame);
+    let (newer, older) = adjacent_pages(&document, &filters, &frame);
     let total = total(&document);
     let page = Page { days: by_day(events), frame, filters, bars, total, newer, older };
     Ok(ui::page(StatusCode::OK, &page))
 }
 
 /// The address of a page of events in the API.
-pub(crate) fn target(path: &str, asked: &[(&str, String)], visit: &Visit<'_>) -> String {
+pub(crate) fn api_path(path: &str, asked: &[(&str, String)], visit: &Visit<'_>) -> String {
     let mut parameters = asked.to_vec();
     parameters.push(("page[size]", PAGE_LEN.to_string()));
     for (name, api) in [("after", "page[after]"), ("before", "page[before]")] {
@@ -131,7 +131,7 @@ pub(crate) fn cursors(document: &Value) -> (Option<String>, Option<String>) {
     (cursor("prev", "page[before]"), cursor("next", "page[after]"))
 }
 
-fn neighbours(document: &Value, filters: &Filters, frame: &Frame) -> (Option<String>, Option<String>) {
+fn adjacent_pages(document: &Value, filters: &Filters, frame: &Frame) -> (Option<String>, Option<String>) {
     let link = |name: &str, cursor: String| {
         let page = filters.with(&[]);
         let sign = if page.contains('?') { '&' } else { '?' };

@@ -78,7 +78,7 @@ impl EventView {
     }
 
     /// Summarizes the event in a few words.
-    pub(crate) fn gist(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         if self.problem.is_some() {
             return "its file can't be read".to_owned();
         }

@@ -135,7 +135,7 @@ impl ListSelection {
         self.text.is_empty() && self.kind.is_none() && self.mark.is_none()
     }
 
-    fn takes(&self, row: &Row<'_>, snapshot: &Snapshot, text: &str) -> bool {
+    fn matches(&self, row: &Row<'_>, snapshot: &Snapshot, text: &str) -> bool {
         let is_edited = || snapshot.hand_edits.keys.contains(row.key());
         match row {
             Row::Served(entry) => {
@@ -147,14 +147,14 @@ impl ListSelection {
                         Some(Mark::Broken) => entry.problem.is_some(),
                     }
                     && (text.is_empty()
-                        || holds(collection.key().as_str(), text)
-                        || holds(text_of(collection, &Attribute::Name), text)
-                        || holds(text_of(collection, &Attribute::Directory), text))
+                        || contains_ignoring_case(collection.key().as_str(), text)
+                        || contains_ignoring_case(text_of(collection, &Attribute::Name), text)
+                        || contains_ignoring_case(text_of(collection, &Attribute::Directory), text))
             }
             Row::Broken(key) => {
                 self.kind.is_none()
                     && (self.mark != Some(Mark::Uncommitted) || is_edited())
-                    && holds(key.as_str(), text)
+                    && contains_ignoring_case(key.as_str(), text)
             }
         }
     }
@@ -190,7 +190,7 @@ impl ListSelection {
     ) -> Selection<'a> {
         let text = self.text.to_lowercase();
         let catalog = snapshot.catalog();
-        let broken: Vec<Row<'a>> = never_served(snapshot).filter(|row| allowed.sees(row.key())).collect();
+        let broken: Vec<Row<'a>> = never_valid(snapshot).filter(|row| allowed.sees(row.key())).collect();
         let page_of = |total: usize| self.page.clamp(1, total.div_ceil(PAGE_LEN).max(1));
         let first_of = |page: usize| (page - 1) * PAGE_LEN;
         if self.is_everything() && allowed.sees_all() && broken.is_empty() && self.sort == Sort::Key {
@@ -201,7 +201,7 @@ impl ListSelection {
             return Selection { page, rows, total, all: total };
         }
         if let Some(changes) = changes.filter(|changes| {
-            let knows_all = changes.audit.sees_all() && changes.knows(snapshot);
+            let knows_all = changes.audit.sees_all() && changes.covers(snapshot);
             self.is_everything() && allowed.sees_all() && self.sort == Sort::Change && knows_all
         }) {
             let total = catalog.len() + broken.len();
@@ -212,7 +212,7 @@ impl ListSelection {
         let mut all = broken.len();
         let served = catalog.iter().filter(|entry| allowed.sees(entry.collection.key()));
         let served = served.inspect(|_| all += 1).map(Row::Served);
-        let wanted = |row: &Row<'_>| self.takes(row, snapshot, &text);
+        let wanted = |row: &Row<'_>| self.matches(row, snapshot, &text);
         let mut rows: Vec<Row<'a>> = served.filter(wanted).collect();
         rows.extend(broken.into_iter().filter(wanted));
         let (total, page) = (rows.len(), page_of(rows.len()));
@@ -257,7 +257,7 @@ impl Changes<'_> {
     }
 
     /// Reports whether the history covers all commits of the snapshot.
-    fn knows(self, snapshot: &Snapshot) -> bool {
+    fn covers(self, snapshot: &Snapshot) -> bool {
         self.until.or_else(|| self.view.head()) == snapshot.revision
     }
 
@@ -291,7 +291,7 @@ impl Changes<'_> {
 }
 
 /// The collections whose files were never valid.
-fn never_served(snapshot: &Snapshot) -> impl Iterator<Item = Row<'_>> {
+fn never_valid(snapshot: &Snapshot) -> impl Iterator<Item = Row<'_>> {
     let keys = snapshot.problems.values().filter(|it| it.serving == Serving::Nothing);
     let keys = keys.filter_map(|problem| problem.collection.as_ref());
     keys.filter(|key| snapshot.get(key.as_str()).is_none()).map(Row::Broken)
@@ -303,7 +303,7 @@ pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> 
 }
 
 /// Reports whether a text contains `wanted`, which is in lower case, regardless of case.
-fn holds(text: &str, wanted: &str) -> bool {
+fn contains_ignoring_case(text: &str, wanted: &str) -> bool {
     if text.is_ascii() {
         let wanted = wanted.as_bytes();
         return wanted.is_empty()
@@ -350,7 +350,7 @@ mod tests {
         let posts = entry("Posts", Kind::Document, &[("name", "Beiträge"), ("directory", "content/blog")]);
         let finds = |text: &str| {
             let asked = ListSelection { text: text.to_owned(), ..ListSelection::default() };
-            asked.takes(&Row::Served(&posts), &Snapshot::default(), &text.to_lowercase())
+            asked.matches(&Row::Served(&posts), &Snapshot::default(), &text.to_lowercase())
         };
         assert!(finds("") && !finds("media"));
         for text in ["posts", "OST", "BEITRÄGE", "blog"] {
