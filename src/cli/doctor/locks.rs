@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -103,6 +104,8 @@ fn proof_of_death(repo: &Repo, lock: (u64, u64)) -> Option<String> {
                     return None;
                 }
             }
+            // It has ended since the listing, so it holds nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(_) => unseen += usize::from(name.starts_with("git")),
         }
         let works_here = fs::read_link(path.join("cwd")).is_ok_and(|cwd| {
