@@ -60,7 +60,10 @@ impl Repo {
 
     /// Creates a commit that no ref points to.
     pub(crate) fn make(&self, making: &CommitSpec<'_>) -> Revision {
-        let git = self.library();
+        self.make_with(&self.library(), making)
+    }
+
+    fn make_with(&self, git: &Repository, making: &CommitSpec<'_>) -> Revision {
         let parents: Vec<_> = making.parents.iter().map(|it| git.find_commit(oid(*it)).unwrap()).collect();
         let mut update = TreeUpdateBuilder::new();
         for (name, put) in making.files {
@@ -75,7 +78,7 @@ impl Repo {
         }
         let empty = || git.find_tree(git.treebuilder(None).unwrap().write().unwrap()).unwrap();
         let base = parents.first().map_or_else(empty, |parent| parent.tree().unwrap());
-        let tree = git.find_tree(update.create_updated(&git, &base).unwrap()).unwrap();
+        let tree = git.find_tree(update.create_updated(git, &base).unwrap()).unwrap();
         let who =
             |(name, email): (&str, &str)| Signature::new(name, email, &Time::new(making.at, 60)).unwrap();
         let parents: Vec<_> = parents.iter().collect();
@@ -100,8 +103,9 @@ impl Repo {
         let parents: Vec<_> = parent.into_iter().collect();
         let mara = ("Mara", "mara@example.org");
         let (parents, files) = (parents.as_slice(), files.as_slice());
-        let made = self.make(&CommitSpec { parents, files, message, author: mara, committer: mara, at });
-        self.point("refs/heads/main", made);
+        let spec = CommitSpec { parents, files, message, author: mara, committer: mara, at };
+        let made = self.make_with(&git, &spec);
+        git.reference("refs/heads/main", oid(made), true, "test").unwrap();
         made
     }
 
