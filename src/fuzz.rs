@@ -99,9 +99,9 @@ fn messages(bytes: &[u8]) {
     };
     let collection = Collection::new(key(), Kind::Media, []).expect("nothing is required");
     let event = Event::Created(Arc::new(collection));
-    let told = message::parse(&message::compose(&[(Uuid::nil(), &event)], &about));
-    assert_eq!(told.events.len(), 1);
-    assert!(told.origin.is_none() && told.reverses.is_none());
+    let parsed = message::parse(&message::compose(&[(Uuid::nil(), &event)], &about));
+    assert_eq!(parsed.events.len(), 1);
+    assert!(parsed.origin.is_none() && parsed.reverses.is_none());
 }
 
 /// Checks that every import candidate can be written and read again, whatever its source.

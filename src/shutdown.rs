@@ -113,15 +113,15 @@ impl Mark {
 
     async fn wait(&self) {
         let mut cancelled = pin!(self.token.cancelled());
-        let mut told: Option<Waker> = None;
+        let mut registered: Option<Waker> = None;
         poll_fn(|cx| {
             if self.is_set() {
                 return Poll::Ready(());
             }
-            if told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            if registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 return Poll::Pending;
             }
-            told = Some(cx.waker().clone());
+            registered = Some(cx.waker().clone());
             cancelled.as_mut().poll(cx)
         })
         .await;

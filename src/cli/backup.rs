@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_git_that_was_ended_is_told_of() {
         let output = Command::new("sh").args(["-c", "kill -KILL $$"]).output().unwrap();
-        let told = finished("pack-objects", &output).unwrap_err().to_string();
-        assert!(told.starts_with("git pack-objects failed: signal: 9"), "{told}");
+        let error = finished("pack-objects", &output).unwrap_err().to_string();
+        assert!(error.starts_with("git pack-objects failed: signal: 9"), "{error}");
     }
 }

@@ -213,9 +213,9 @@ fn unknown_variables() -> impl Iterator<Item = String> {
 /// Prints help or a usage error and ends the process. clap repeats parts of the command line, where a URL may contain
 /// a password, so passwords are removed.
 fn print_and_exit(error: &clap::Error) -> ! {
-    let told = error.to_string();
-    let shown = without_userinfo(&told);
-    if shown == told {
+    let message = error.to_string();
+    let shown = without_userinfo(&message);
+    if shown == message {
         error.exit()
     }
     clap::Error::raw(error.kind(), shown.trim_start_matches("error: ")).exit()
@@ -268,7 +268,7 @@ fn counted(count: usize, noun: &str) -> String {
 pub fn askpass() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
     Some(match crate::store::remote::askpass(&arguments)? {
-        Ok(told) if answer(&told).is_ok() => ExitCode::SUCCESS,
+        Ok(secret) if answer(&secret).is_ok() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(why) => {
             // Git shows this to its caller.
@@ -350,11 +350,11 @@ mod tests {
     #[test]
     fn a_line_of_json_drives_no_terminal_and_says_the_same() {
         for name in ["a\u{9b}31m\u{202e}b\u{7f}ä\u{1b}", "a\u{7f}"] {
-            let told = serde_json::json!({ "name": name });
-            let line = told.to_string();
+            let document = serde_json::json!({ "name": name });
+            let line = document.to_string();
             let shown = json_line(&line);
             assert!(!shown.contains(is_terminal_control), "{shown:?}");
-            assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), told);
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), document);
         }
     }
 

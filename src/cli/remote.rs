@@ -15,7 +15,7 @@ use crate::store::remote::Decision;
 Decide about a remote that was rewritten, in the repository while no service serves it, or with --to through the \
 service that does.
 
-What a rewritten remote takes away is kept under refs/collectory/kept/ and told by /problems.")]
+What a rewritten remote takes away is kept under refs/collectory/kept/ and listed by /problems.")]
 pub(crate) struct Remote {
     #[command(subcommand)]
     what: What,
@@ -70,8 +70,9 @@ impl Remote {
                     Decision::Restore { force: false } => ("restore", ""),
                     Decision::Restore { force: true } => ("restore", "?force=true"),
                 };
-                let told = how.client.post(&format!("{}{query}", url.join(&["remote", word])), None, None)?;
-                told.revision.unwrap_or_else(|| "no revision".to_owned())
+                let report =
+                    how.client.post(&format!("{}{query}", url.join(&["remote", word])), None, None)?;
+                report.revision.unwrap_or_else(|| "no revision".to_owned())
             }
             None => how.offline(decision)?,
         };

@@ -153,11 +153,11 @@ async fn run_until_stopped(
         name = signals.next() => return stop(service, signals, name).await,
     }
     answer(&listening(service.bound(), base_path))
-        .context("cannot tell on standard output that the service is ready")?;
+        .context("cannot say on standard output that the service is ready")?;
     supervisor::notify_ready(&service);
 
     tokio::select! {
-        () = supervisor::notify_periodically(&service) => unreachable!("BUG: it ended to tell how it is"),
+        () = supervisor::notify_periodically(&service) => unreachable!("BUG: the notifications have ended"),
         thread = service.failed() => stop_after_failure(service, signals, thread).await,
         name = signals.next() => stop(service, signals, name).await,
     }

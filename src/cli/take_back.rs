@@ -25,7 +25,7 @@ pub(crate) struct Undo {
 }
 
 fn event(text: &str) -> Result<Uuid, String> {
-    let message = "an event's id is such as `0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e`, as `collectory show` and `/events` tell it";
+    let message = "an event's id is such as `0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e`, as `collectory show` and `/events` show it";
     text.parse().map_err(|_| message.to_owned())
 }
 
@@ -79,21 +79,21 @@ struct How {
 impl Undo {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let Self { event, how } = self;
-        let told = match how.client.url() {
+        let report = match how.client.url() {
             Some(url) => {
                 let url = url.join(&["events", &event.to_string(), "undo"]);
                 how.client.post(&url, None, how.message.as_deref())?
             }
             None => how.offline(What::Event(event))?,
         };
-        print_report(&told)
+        print_report(&report)
     }
 }
 
 impl Restore {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let Self { key, revision, how } = self;
-        let told = match how.client.url() {
+        let report = match how.client.url() {
             Some(url) => {
                 let body =
                     serde_json::json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
@@ -102,7 +102,7 @@ impl Restore {
             }
             None => how.offline(What::Since(key, revision))?,
         };
-        print_report(&told)
+        print_report(&report)
     }
 }
 

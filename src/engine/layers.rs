@@ -253,9 +253,9 @@ mod tests {
     #[test]
     fn of_a_file_that_may_not_be_read_it_is_told_what_to_do() {
         let unreadable = file("posts.yaml", Err(vec![special_entry_fault(Special::Unreadable)]), true);
-        let told = resolve(&key(), unreadable, None, None).broken.remove(0).faults.remove(0).message;
-        assert!(told.contains("can't be read") && told.contains("chmod"), "{told}");
-        assert!(!told.contains("only regular files"), "it may well be one: {told}");
+        let message = resolve(&key(), unreadable, None, None).broken.remove(0).faults.remove(0).message;
+        assert!(message.contains("can't be read") && message.contains("chmod"), "{message}");
+        assert!(!message.contains("only regular files"), "it may well be one: {message}");
     }
 
     #[test]

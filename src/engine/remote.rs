@@ -34,9 +34,9 @@ impl Remote {
     ///
     /// Returns why it was not carried out.
     pub async fn decide(&self, decision: Decision) -> Result<Revision, RemoteError> {
-        let (tell, told) = oneshot::channel();
-        self.0.decide(decision, Box::new(move |decided| drop(tell.send(decided))));
-        told.await.map_err(ended)?
+        let (sender, receiver) = oneshot::channel();
+        self.0.decide(decision, Box::new(move |decided| drop(sender.send(decided))));
+        receiver.await.map_err(ended)?
     }
 
     /// Returns the head of the remote from a poll that starts after this call; what it brings is served soon after.
@@ -45,9 +45,9 @@ impl Remote {
     ///
     /// Fails when the remote does not answer.
     pub async fn latest(&self) -> Result<Option<Revision>, RemoteError> {
-        let (tell, told) = oneshot::channel();
-        self.0.request_poll_for(Box::new(move |seen| drop(tell.send(seen))));
-        told.await.map_err(ended)?
+        let (sender, receiver) = oneshot::channel();
+        self.0.request_poll_for(Box::new(move |seen| drop(sender.send(seen))));
+        receiver.await.map_err(ended)?
     }
 
     /// Returns how many commits the remote lacks, if writes are answered before they are pushed.

@@ -86,11 +86,11 @@ mod tests {
     fn a_difference_that_is_hard_to_find_is_told_in_time_and_whole() {
         let (before, after) = (lines(10_501, false), lines(10_501, true));
         let began = Instant::now();
-        let told = super::unified("a", Some(&before), Some(&after), began);
+        let diff = super::unified("a", Some(&before), Some(&after), began);
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
         let side = |sign: &str| {
             let other = if sign == "-" { "+" } else { "-" };
-            let lines = told.lines().skip(3).filter(|line| !line.starts_with(other));
+            let lines = diff.lines().skip(3).filter(|line| !line.starts_with(other));
             lines.map(|line| format!("{}\n", &line[1..])).collect::<String>().into_bytes()
         };
         assert!(side("-") == before && side("+") == after, "what it tells leads from one to the other");

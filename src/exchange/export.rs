@@ -32,10 +32,10 @@ pub(crate) fn additions(catalog: &Catalog) -> Vec<String> {
     let nameless = |it: &Collection| -> Vec<String> {
         let Some(Value::Map(statuses)) = it.get(&Attribute::UnpublishedStatuses) else { return Vec::new() };
         let nameless = statuses.iter().filter(|(_, status)| !has_name(status));
-        let told = |status: &str| {
+        let describe = |status: &str| {
             format!("{}: the status `{status}` has no name, and gets its key for one", it.key())
         };
-        nameless.map(|(status, _)| told(status)).collect()
+        nameless.map(|(status, _)| describe(status)).collect()
     };
     catalog.iter().flat_map(|it| nameless(it)).collect()
 }

@@ -24,24 +24,24 @@ pub(super) fn read(root: &ForeignNode) -> Result<ImportSource, Fault> {
 
 /// Returns why the document is incomplete: it says that it is a page or filtered, or it is not a list.
 fn partial(root: &ForeignNode, data: &ForeignNode) -> Option<Fault> {
-    let told = |node: &ForeignNode, what| {
+    let fault = |node: &ForeignNode, what| {
         node.at.fault(format!(
             "this is {what}, and --prune would delete all the others; give it the whole list, without page[...] and filter[...]"
         ))
     };
     if data.items().is_none() {
-        return Some(told(data, "one collection"));
+        return Some(fault(data, "one collection"));
     }
     let page = ["next", "prev"].iter().find_map(|name| root.get("links")?.get_non_null(name));
     let page = page.or_else(|| self_link_with_parameter(root, "page["));
-    page.map(|node| told(node, "one page of a list"))
-        .or_else(|| self_link_with_parameter(root, "filter[").map(|node| told(node, "a list with a filter")))
+    page.map(|node| fault(node, "one page of a list"))
+        .or_else(|| self_link_with_parameter(root, "filter[").map(|node| fault(node, "a list with a filter")))
 }
 
 /// Returns why attributes may be missing.
 fn sparse(root: &ForeignNode) -> Option<Fault> {
-    let told = "this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]";
-    self_link_with_parameter(root, "fields[").map(|node| node.at.fault(told))
+    let message = "this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]";
+    self_link_with_parameter(root, "fields[").map(|node| node.at.fault(message))
 }
 
 /// Returns the document's `self` link, if a parameter of its query begins with `prefix`.

@@ -40,18 +40,18 @@ fn import_collection(
         Ok(key) => key,
         Err(error) => return source.faults.push(name.at.fault(format!("{text}: {error}"))),
     };
-    let told = |node: &ForeignNode, message: &str| node.at.fault(format!("{key}: {message}"));
+    let fault = |node: &ForeignNode, message: &str| node.at.fault(format!("{key}: {message}"));
     if !settings.is_map() {
-        return source.faults.push(told(name, "expected its attributes, such as `type: document`"));
+        return source.faults.push(fault(name, "expected its attributes, such as `type: document`"));
     }
     if let Some(inner) = settings.get("key").filter(|inner| inner.as_text() != Some(text)) {
         return source
             .faults
-            .push(told(inner, "its `key` is another one; the name of its entry is what counts"));
+            .push(fault(inner, "its `key` is another one; the name of its entry is what counts"));
     }
     let Some(kind) = settings.get("type").and_then(ForeignNode::as_text).and_then(Kind::parse) else {
         let at = settings.get("type").unwrap_or(name);
-        return source.faults.push(told(at, "its `type` is `document` or `media`"));
+        return source.faults.push(fault(at, "its `type` is `document` or `media`"));
     };
     let schema = options.schemas.get(text).map(|schema| (SCHEMA.to_owned(), schema.clone()));
     let attributes = attributes(kind, settings, schema);

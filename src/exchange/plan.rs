@@ -149,8 +149,8 @@ fn step(candidate: &Candidate, there: &ExistingCollections, existing: Existing) 
 
 fn merged(before: &Collection, wanted: &Collection) -> Result<Arc<Collection>, String> {
     let patch = Patch::new(wanted.attributes().iter().map(|(name, value)| (name.to_string(), value.clone())));
-    let told = |violations| format!("{}: {}", before.key(), Refusal::Invalid(violations));
-    before.patched_leniently(&patch).map(Arc::new).map_err(told)
+    let describe = |violations| format!("{}: {}", before.key(), Refusal::Invalid(violations));
+    before.patched_leniently(&patch).map(Arc::new).map_err(describe)
 }
 
 /// Checks that a collection has what a write needs and a file may lack.

@@ -66,7 +66,7 @@ impl ImportSource {
             self.faults.push(at.fault(message));
             return;
         }
-        let told = |it: &Violation| locate(&it.path).fault(format!("{key}: {it}"));
+        let to_fault = |it: &Violation| locate(&it.path).fault(format!("{key}: {it}"));
         match Collection::from_file(key.clone(), kind, attributes) {
             Ok(collection) if format::write(&collection).len() > FILE_BYTES_MAX => {
                 self.faults.push(
@@ -74,10 +74,10 @@ impl ImportSource {
                 );
             }
             Ok(collection) => {
-                self.notes.extend(collection.missing_status_names().iter().map(told));
+                self.notes.extend(collection.missing_status_names().iter().map(to_fault));
                 self.candidates.push(Candidate { collection: Arc::new(collection), at });
             }
-            Err(violations) => self.faults.extend(violations.iter().map(told)),
+            Err(violations) => self.faults.extend(violations.iter().map(to_fault)),
         }
     }
 

@@ -116,8 +116,8 @@ fn wrong(diagnosis: Diagnosis, attributes: Vec<FaultAt>) -> (Vec<Fault>, Option<
     let is_block = root.as_ref().is_none_or(|root| root.layout() == Some(Layout::Block));
     let form = to_faults(text, form.clone());
     // If the form of a line is wrong, faults of the attribute in it are not reported.
-    let told: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
-    let attributes = to_faults(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
+    let reported_lines: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
+    let attributes = to_faults(text, attributes).into_iter().filter(|it| !reported_lines.contains(&it.line));
     let readable = attributes.chain(form).filter(|it| !diagnosis.is_replaced(it.line));
     let mut wrong: Vec<Fault> = readable.collect();
     wrong.extend(diagnosis.places);

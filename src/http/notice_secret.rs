@@ -67,33 +67,33 @@ impl NoticeSecret {
     /// Whether the request's signature was made with this secret.
     pub(crate) fn has_signed(&self, headers: &HeaderMap, body: &[u8], now: DateTime<Utc>) -> bool {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let is_digest = |told: &str| {
-            let told = unhex::<32>(told);
-            told.is_some_and(|told| mac(self.text.as_bytes(), &[body]).verify_slice(&told).is_ok())
+        let is_digest = |given: &str| {
+            let given = unhex::<32>(given);
+            given.is_some_and(|given| mac(self.text.as_bytes(), &[body]).verify_slice(&given).is_ok())
         };
         let [of_github, of_gitea, of_gitlab, of_a_sibling] = SIGNATURES;
-        if let Some(told) = text(of_github).and_then(|told| told.strip_prefix("sha256=")) {
-            return is_digest(told);
+        if let Some(given) = text(of_github).and_then(|given| given.strip_prefix("sha256=")) {
+            return is_digest(given);
         }
-        if let Some(told) = text(of_gitea) {
-            return is_digest(told);
+        if let Some(given) = text(of_gitea) {
+            return is_digest(given);
         }
-        if let Some(told) = text(of_gitlab) {
+        if let Some(given) = text(of_gitlab) {
             // The digests are compared so that timing reveals nothing about the secret.
-            return Sha256::digest(told) == Sha256::digest(&self.text);
+            return Sha256::digest(given) == Sha256::digest(&self.text);
         }
-        let (Some(id), Some(seconds), Some(told)) =
+        let (Some(id), Some(seconds), Some(given)) =
             (text("webhook-id"), text("webhook-timestamp"), text(of_a_sibling))
         else {
             return false;
         };
         let is_recent =
             seconds.parse::<i64>().is_ok_and(|at| at.abs_diff(now.timestamp()) <= AGE_S_MAX.unsigned_abs());
-        let is_ours = |told: &str| {
-            let told = Base64::decode_vec(told).unwrap_or_default();
-            standard(&self.key, id, seconds, body).verify_slice(&told).is_ok()
+        let is_ours = |given: &str| {
+            let given = Base64::decode_vec(given).unwrap_or_default();
+            standard(&self.key, id, seconds, body).verify_slice(&given).is_ok()
         };
-        is_recent && told.split(' ').filter_map(|each| each.strip_prefix("v1,")).any(is_ours)
+        is_recent && given.split(' ').filter_map(|each| each.strip_prefix("v1,")).any(is_ours)
     }
 }
 

@@ -155,7 +155,11 @@ fn readers(page: &mut Scrape<'_>, sources: &MetricSources) {
     });
     let lags = webhooks.iter().flat_map(|webhooks| webhooks.receivers()).filter(|it| !it.ended);
     let lag = lags.map(|receiver| receiver.lag as f64).reduce(f64::max);
-    page.gauge("collectory_webhook_lag_events", "Events that the slowest receiver was not told yet.", lag);
+    page.gauge(
+        "collectory_webhook_lag_events",
+        "Events that the slowest receiver has not been sent yet.",
+        lag,
+    );
 }
 
 fn repository(page: &mut Scrape<'_>, sources: &MetricSources) {
@@ -165,7 +169,7 @@ fn repository(page: &mut Scrape<'_>, sources: &MetricSources) {
     let help = "Objects of the repository with a file of their own.";
     page.gauge("collectory_repository_loose_objects", help, loose_objects as f64);
     let runs = sources.store.maintenance_runs.get();
-    page.counter("collectory_maintenance_runs", "Tasks of the housekeeping that were carried out.", runs);
+    page.counter("collectory_maintenance_runs", "Maintenance tasks that were carried out.", runs);
 }
 
 fn remote(page: &mut Scrape<'_>, link: &Link) {

@@ -15,16 +15,16 @@ use crate::domain::Revision;
 use crate::http::{Clock, NoticeSecret};
 
 /// How long the notification of one sibling may take.
-const TOLD_TIME_MAX: Duration = Duration::from_secs(5);
+const NOTICE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Starts a thread for each sibling, so that one that hangs delays no other; they end with the senders.
 pub(crate) fn start(urls: &[String], secret: Option<NoticeSecret>) -> io::Result<Vec<Sender<Revision>>> {
     let secret = Arc::new(secret);
     let start = |url: &String| {
-        let (tell, told) = channel();
+        let (sender, pushed) = channel();
         let peer = Peer { url: url.clone(), secret: Arc::clone(&secret) };
-        thread::Builder::new().name("peer".into()).spawn(move || peer.run(&told))?;
-        Ok(tell)
+        thread::Builder::new().name("peer".into()).spawn(move || peer.run(&pushed))?;
+        Ok(sender)
     };
     urls.iter().map(start).collect()
 }
@@ -39,16 +39,16 @@ impl Peer {
     fn run(&self, pushed: &Receiver<Revision>) {
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let config =
-            Agent::config_builder().tls_config(tls).timeout_global(Some(TOLD_TIME_MAX)).max_redirects(0);
+            Agent::config_builder().tls_config(tls).timeout_global(Some(NOTICE_TIME_MAX)).max_redirects(0);
         let agent: Agent = config.build().into();
         while let Ok(first) = pushed.recv() {
             // Only the last of several revisions is needed.
             let newest = pushed.try_iter().last().unwrap_or(first);
-            self.tell(&agent, newest);
+            self.notify(&agent, newest);
         }
     }
 
-    fn tell(&self, agent: &Agent, revision: Revision) {
+    fn notify(&self, agent: &Agent, revision: Revision) {
         let url = format!("{}/remote/notices", self.url.trim_end_matches('/'));
         let body = format!(r#"{{"revision":"{revision}"}}"#);
         let mut request = agent.post(&url).header("Content-Type", "application/json");
@@ -60,7 +60,7 @@ impl Peer {
             }
         }
         if let Err(error) = request.send(body) {
-            tracing::debug!(url, %error, "a sibling could not be told of a push; it polls");
+            tracing::debug!(url, %error, "a sibling could not be notified of a push; it polls");
         }
     }
 }

@@ -123,13 +123,13 @@ fn faults(output: &Output) -> Vec<Fault> {
         let is_other = text.is_empty() || ["warning", "notice"].iter().any(|word| text.starts_with(word));
         // A missing object is described better by the line about the object that refers to it.
         let object = object_of(line);
-        let is_told = text.starts_with("missing ") && object.is_some_and(|object| known.contains(object));
+        let is_known = text.starts_with("missing ") && object.is_some_and(|object| known.contains(object));
         known.extend(object);
         if text.starts_with("to ")
             && let Some(link) = found.last_mut()
         {
             link.text = format!("{} {text}", link.text);
-        } else if !is_other && !is_told && !found.iter().any(|fault| fault.text == text) {
+        } else if !is_other && !is_known && !found.iter().any(|fault| fault.text == text) {
             let object = object.map(|object| object.replace('/', ""));
             found.push(Fault { text: text.to_owned(), object });
         }

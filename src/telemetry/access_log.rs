@@ -307,11 +307,14 @@ mod tests {
 
     #[test]
     fn a_name_ends_no_line_and_no_text() {
-        let told = line(LogFormat::Json, "a\"\\\n\u{7f}\u{2028}b");
-        assert_eq!(told.lines().count(), 1);
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-        assert_eq!((&told["actor"], &told["request.id"]), (&"a\"\\\n\u{7f}\u{2028}b".into(), &"a\"b".into()));
-        assert_eq!(told["duration_ms"], 1.234);
+        let logged = line(LogFormat::Json, "a\"\\\n\u{7f}\u{2028}b");
+        assert_eq!(logged.lines().count(), 1);
+        let logged: serde_json::Value = serde_json::from_str(&logged).unwrap();
+        assert_eq!(
+            (&logged["actor"], &logged["request.id"]),
+            (&"a\"\\\n\u{7f}\u{2028}b".into(), &"a\"b".into())
+        );
+        assert_eq!(logged["duration_ms"], 1.234);
         assert!(!line(LogFormat::Text, "a\u{1b}[31m\n").trim_end().contains(char::is_control));
     }
 }

@@ -59,11 +59,11 @@ impl Progress {
         let now = Instant::now();
         if now >= self.due && self.done < self.total {
             self.due = now + self.every;
-            self.tell();
+            self.log();
         }
     }
 
-    fn tell(&self) {
+    fn log(&self) {
         let Self { what, done, total, .. } = *self;
         if DRAWS.load(Ordering::Relaxed) {
             let bar = format!("{EMPTY_LINE}{}", bar(what, done, total));
@@ -154,13 +154,13 @@ mod tests {
         let mut progress = Progress::begin("collections", 10);
         let due = progress.due;
         progress.advance(5);
-        assert_eq!(progress.due, due, "it was not told");
+        assert_eq!(progress.due, due, "it was not reported");
         progress.due = Instant::now();
         progress.advance(1);
         assert!(progress.due > due, "now it was");
         let due = progress.due;
         progress.due = Instant::now();
         progress.advance(4);
-        assert!(progress.due < due, "the end is told by whoever began it");
+        assert!(progress.due < due, "the end is reported by whoever began it");
     }
 }

@@ -171,7 +171,7 @@ impl DeliveryTask {
                     self.metrics.gone.add_one();
                     tracing::warn!(
                         webhook = self.receiver.name,
-                        "the receiver is gone (410) and told nothing more"
+                        "the receiver is gone (410), so it is sent nothing more"
                     );
                     self.change(|state| state.ended = true);
                     return false;

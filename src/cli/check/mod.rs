@@ -104,11 +104,11 @@ impl Check {
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
             for number in 0..problem.faults.len() {
-                let told = match self.output.is_json() {
+                let line = match self.output.is_json() {
                     true => json_line(&annotation(problem, number)).into_owned(),
                     false => problem.diagnostic(number),
                 };
-                answer(&told)?;
+                answer(&line)?;
             }
             problems += problem.faults.len();
         }

@@ -31,7 +31,7 @@ const FLUSH_SLOW: Duration = Duration::from_millis(500);
 /// How far the clock may be behind the newest commit.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(1);
 
-pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
     room(repo, findings);
     clock(repo, findings);
     match scratch_in(&repo.state()) {
@@ -125,9 +125,9 @@ fn is_noticed(folder: &Path) -> io::Result<bool> {
     let (signals, mut noticed) = mpsc::channel(16);
     let watch = watch::start(places, options, signals)?;
     fs::write(folder.join("old.yaml"), "changed")?;
-    let told = runtime.block_on(async { tokio::time::timeout(NOTICE_WAIT_MAX, noticed.recv()).await });
+    let event = runtime.block_on(async { tokio::time::timeout(NOTICE_WAIT_MAX, noticed.recv()).await });
     drop(watch);
-    Ok(matches!(told, Ok(Some(_))))
+    Ok(matches!(event, Ok(Some(_))))
 }
 
 fn scratch_in(state: &Path) -> io::Result<Scratch> {

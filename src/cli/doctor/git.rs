@@ -12,7 +12,7 @@ use crate::store::git_command::{VERSION_MIN, git_read_only, version};
 /// How many lines of git's output are reported.
 const LINES_MAX: usize = 20;
 
-pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
     let index = repo.git_dir.join("index");
     if let (Some(_), Err(error)) = (&repo.work_tree, staged_entries(&index, "")) {
         let fix = format!(

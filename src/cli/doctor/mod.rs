@@ -229,10 +229,10 @@ fn has_folder(journal: &mut GitJournal) -> Result<bool, StoreError> {
 
 fn check_all(repo: &Repo, findings: &mut Vec<Finding>) {
     locks::check_locks(repo, findings);
-    ours::look(repo, findings);
-    git::look(repo, findings);
+    ours::check(repo, findings);
+    git::check(repo, findings);
     permissions::check_permissions(repo, findings);
-    disk::look(repo, findings);
+    disk::check(repo, findings);
 }
 
 /// Repairs what belongs to the service; a running service does that itself.
@@ -266,7 +266,7 @@ fn started(options: Options) -> Result<(), StoreError> {
 
 fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        let told: Vec<_> = findings
+        let listed: Vec<_> = findings
             .iter()
             .map(|finding| {
                 json!({
@@ -280,7 +280,7 @@ fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
             })
             .collect();
         let is_well = !findings.iter().any(Finding::is_wrong);
-        return Ok(answer(&json!({"well": is_well, "findings": told}).to_string())?);
+        return Ok(answer(&json!({"well": is_well, "findings": listed}).to_string())?);
     }
     for finding in findings {
         let word = match (finding.severity, finding.is_repaired) {

@@ -12,7 +12,7 @@ const AGE_MIN: Duration = Duration::from_secs(600);
 /// The length of the checksum at the end of a file.
 const SUM_BYTES: usize = 4;
 
-pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
     leftovers(repo, findings);
     kept(repo, findings);
     work_tree(repo, findings);

@@ -88,10 +88,10 @@ impl Client {
     ) -> anyhow::Result<ChangeReport> {
         let send =
             |tag: Option<&str>| self.send(url, body.map(|body| (JSON_API, body.to_string())), reason, tag);
-        let told = send(None);
-        match told.as_ref().err().and_then(wanted_tag) {
+        let report = send(None);
+        match report.as_ref().err().and_then(wanted_tag) {
             Some(tag) => send(Some(tag)),
-            None => told,
+            None => report,
         }
     }
 

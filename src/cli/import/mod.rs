@@ -26,7 +26,7 @@ Netlify, Static or Sveltia CMS (config.yml), or what `collectory export` gives, 
 
 Prints a plan on standard output, one line a key: create, update, unchanged, skip, delete; with --format json one \
 object a line: action, key, attributes, reason. What is wrong is \
-told on standard error as file:line:column: message, and nothing is written then. Importing the same again \
+reported on standard error as file:line:column: message, and nothing is written then. Importing the same again \
 changes nothing.")]
 pub(super) struct Import {
     #[command(flatten)]

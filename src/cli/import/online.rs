@@ -30,13 +30,13 @@ impl Target {
             .with_context(|| format!("{url} answers what is no document of this API"))?;
         let mut problems = BTreeMap::new();
         for problem in document["data"].as_array().into_iter().flatten() {
-            let told = &problem["attributes"];
-            let text = |name: &str| told[name].as_str().unwrap_or_default();
+            let attributes = &problem["attributes"];
+            let text = |name: &str| attributes[name].as_str().unwrap_or_default();
             if let Ok(key) = Key::parse(text("collection"))
                 && text("kind") == "file"
             {
                 let [path, message] = ["path", "message"].map(text);
-                let (line, column) = (&told["line"], &told["column"]);
+                let (line, column) = (&attributes["line"], &attributes["column"]);
                 problems.entry(key).or_insert_with(|| format!("{path}:{line}:{column}: {message}"));
             }
         }
@@ -67,12 +67,12 @@ impl Target {
         let operations: anyhow::Result<Vec<Value>> =
             commands.iter().map(|command| self.operation(url, command, planned_on)).collect();
         let body = Value::from([("atomic:operations", Value::List(operations?.into()))]).to_string();
-        let told = self.client.operate(&url.join(&["operations"]), body, self.reason.as_deref());
-        let told = told.map_err(|error| match is_refused(&error) {
+        let report = self.client.operate(&url.join(&["operations"]), body, self.reason.as_deref());
+        let report = report.map_err(|error| match is_refused(&error) {
             true => error.context("nothing was written"),
             false => error.context("nothing was written, or all of it: import again to see"),
         });
-        Ok(told?.revision)
+        Ok(report?.revision)
     }
 
     fn operation(&self, url: &Url, command: &Command, planned_on: &Catalog) -> anyhow::Result<Value> {

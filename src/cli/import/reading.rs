@@ -95,7 +95,7 @@ impl SourceArgs {
 
     /// Reports a fault with its position, as compilers do.
     pub(super) fn report(&self, fault: &Fault) {
-        tell(&self.file, fault);
+        print_fault(&self.file, fault);
     }
 
     fn bytes(&self) -> anyhow::Result<Vec<u8>> {
@@ -120,11 +120,11 @@ impl SourceArgs {
                 Ok(schema @ Value::Map(_)) => drop(schemas.insert(key, schema)),
                 Ok(_) => {
                     let message = "a schema is an object".to_owned();
-                    tell(&path, &Fault { line: 1, column: 1, message });
+                    print_fault(&path, &Fault { line: 1, column: 1, message });
                     return Ok(None);
                 }
                 Err(fault) => {
-                    tell(&path, &fault);
+                    print_fault(&path, &fault);
                     return Ok(None);
                 }
             }
@@ -148,7 +148,7 @@ fn bounded(reader: impl io::Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn tell(path: &Path, Fault { line, column, message }: &Fault) {
+fn print_fault(path: &Path, Fault { line, column, message }: &Fault) {
     // If standard error is closed, the message is not wanted.
     let _closed = writeln!(io::stderr(), "{}:{line}:{column}: {}", path.display(), plain(message));
 }

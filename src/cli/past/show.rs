@@ -29,7 +29,7 @@ impl Show {
         let revision = view.resolve(&self.revision)?;
         let events = view.events_of(revision).map_err(|error| match error {
             HistoryError::UnknownRevision(_) => anyhow::anyhow!(
-                "{revision} came into the branch by a merge; what it did is told of the merge, see `collectory log`"
+                "{revision} came into the branch by a merge; what it did is shown as the merge's, see `collectory log`"
             ),
             other => other.into(),
         })?;
@@ -40,11 +40,11 @@ impl Show {
                     continue;
                 }
                 screen.event(event)?;
-                let told = [
+                let ids = [
                     ("event", Some(event.id.to_string())),
                     ("request", event.commit.message.request_id.clone()),
                 ];
-                for (name, text) in told.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+                for (name, text) in ids.into_iter().filter_map(|(name, text)| Some((name, text?))) {
                     let text = screen.ink(Style::Faint, &format!("{name} {text}"));
                     screen.line(&format!("    {text}"))?;
                 }

@@ -22,7 +22,7 @@ Walk the history along first parents, oldest first, and say of every commit whet
 person made it, whether its trailers agree with what it did, and whether its signature is valid and whose \
 it is. Exits with 1 if there is any disagreement:
 
-- the service's trailers under another committer, or trailers that tell something else than what happened;
+- the service's trailers under another committer, or trailers that say something else than what happened;
 - an event id that an earlier commit has;
 - a commit that brings what `git fsck --full --strict` calls an error: a damaged or missing object, or one that is \
 not as git writes it (git checks the whole repository for that; without git it is not looked for);
@@ -80,7 +80,7 @@ A file of allowed signers for the service:
   collectory@localhost namespaces=\"git\" ssh-ed25519 AAAA...";
 
 const SIGNERS_MISSING: &str = "\
-to be told whose they are, name the allowed signers with --allowed-signers FILE or git's \
+to learn whose they are, name the allowed signers with --allowed-signers FILE or git's \
 gpg.ssh.allowedSignersFile";
 
 const SIGNERS_CHECKED_OUT: &str = "\
@@ -100,18 +100,18 @@ impl Verify {
         rules.faults = of;
         let (mut commits, mut disagreeing, mut unattributed) = (0_usize, 0_usize, 0_usize);
         let outcome = shown(|screen| {
-            let mut told = Ok(());
+            let mut printed = Ok(());
             view.verify(after, until, &rules, &mut |verdict| {
                 commits += 1;
                 unattributed += usize::from(matches!(verdict.signature, SignatureStatus::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
-                if told.is_ok() {
-                    told = print_verdict(screen, &verdict, self.source.output.is_json());
+                if printed.is_ok() {
+                    printed = print_verdict(screen, &verdict, self.source.output.is_json());
                 }
                 // Continue when the reader stops reading, because the exit code still matters.
                 ControlFlow::Continue(())
             })?;
-            told?;
+            printed?;
             Ok(print_unattributed(screen, &elsewhere, self.source.output.is_json())?)
         });
         outcome?;
@@ -208,11 +208,11 @@ fn print_verdict(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::
     let Verdict { commit, events_len, disagreements, signature, .. } = verdict;
     let faults: Vec<String> = disagreements.iter().map(ToString::to_string).collect();
     if as_json {
-        let told = json!({
+        let document = json!({
             "revision": commit.revision.to_string(), "maker": maker, "events": events_len,
             "signature": resource(signature), "disagreements": faults,
         });
-        return screen.resource(told.to_string().as_bytes());
+        return screen.resource(document.to_string().as_bytes());
     }
     let revision = screen.ink(Style::Name, &commit.revision.to_string()[..SHORT_LEN]);
     let good =
@@ -237,8 +237,8 @@ fn print_unattributed(screen: &mut Screen, faults: &[String], as_json: bool) -> 
     }
     let faults = faults.iter().cloned().map(|fault| Disagreement::Fsck(fault).to_string());
     if as_json {
-        let told = json!({"revision": null, "disagreements": faults.collect::<Vec<_>>()});
-        return screen.resource(told.to_string().as_bytes());
+        let document = json!({"revision": null, "disagreements": faults.collect::<Vec<_>>()});
+        return screen.resource(document.to_string().as_bytes());
     }
     let bad = screen.ink(Style::Bad, "DISAGREES");
     screen.line(&format!("repository {bad}"))?;

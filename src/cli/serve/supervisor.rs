@@ -68,19 +68,19 @@ pub(super) async fn notify_periodically(service: &Service) {
 /// Sends a notification. A failure has no other effect, because a supervisor that does not listen only misses it.
 fn notify(states: &[NotifyState<'_>]) {
     let place = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
-    let told = match place.as_bytes().strip_prefix(b"@") {
+    let sent = match place.as_bytes().strip_prefix(b"@") {
         Some(name) => notify_abstract_socket(name, states),
         None => sd_notify::notify(states),
     };
-    if let Err(error) = told {
-        tracing::debug!(%error, "cannot tell the supervisor");
+    if let Err(error) = sent {
+        tracing::debug!(%error, "cannot notify the supervisor");
     }
 }
 
 /// Sends a notification to an abstract socket (unix(7)), whose name the crate would take for a path.
 fn notify_abstract_socket(name: &[u8], states: &[NotifyState<'_>]) -> io::Result<()> {
-    let told: String = states.iter().map(|state| format!("{state}\n")).collect();
+    let datagram: String = states.iter().map(|state| format!("{state}\n")).collect();
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    socket.send(told.as_bytes()).map(drop)
+    socket.send(datagram.as_bytes()).map(drop)
 }

@@ -286,18 +286,18 @@ mod tests {
         let nameless =
             Value::Map([("draft".into(), Value::Map([("directory".into(), "a".into())].into()))].into());
         let written = [("unpublishedStatuses".to_owned(), nameless)];
-        let told = |violations: Vec<Violation>| {
+        let assert_nameless = |violations: Vec<Violation>| {
             assert_eq!(violations.len(), 1);
             assert_eq!(violations[0].to_string(), "unpublishedStatuses.draft: a status needs a `name`");
         };
         let key = Key::parse("posts").unwrap();
-        told(Collection::new(key.clone(), Kind::Document, written.clone()).unwrap_err());
-        told(document(&[]).patched(&Patch::new(written.clone())).unwrap_err());
+        assert_nameless(Collection::new(key.clone(), Kind::Document, written.clone()).unwrap_err());
+        assert_nameless(document(&[]).patched(&Patch::new(written.clone())).unwrap_err());
         assert!(document(&[]).patched_leniently(&Patch::new(written.clone())).is_ok());
         let read = Collection::from_file(key, Kind::Document, written).unwrap();
-        told(read.missing_status_names());
+        assert_nameless(read.missing_status_names());
         let touched = read.patched(&Patch::new([("name".into(), "Posts".into())])).unwrap();
-        told(touched.missing_status_names());
+        assert_nameless(touched.missing_status_names());
         let named = touched.patched(&Patch::new([("draftDirectory".into(), "b".into())])).unwrap();
         assert_eq!(named.get(&Attribute::UnpublishedStatuses), Some(&statuses(&[("draft", "b", "Draft")])));
         assert_eq!(named.missing_status_names(), []);
@@ -328,13 +328,13 @@ mod tests {
         let free = |count: usize| (0..count).map(|n| (format!("x-{n}"), Value::Null));
         let new = |count| Collection::new(Key::parse("a").unwrap(), Kind::Media, free(count));
         let full = new(ATTRIBUTES_MAX).unwrap();
-        let told = new(ATTRIBUTES_MAX + 1).unwrap_err();
+        let violations = new(ATTRIBUTES_MAX + 1).unwrap_err();
         assert_eq!(
-            told[0].to_string(),
+            violations[0].to_string(),
             "a collection has at most 256 attributes, these are 257; put some of them into one map"
         );
         let named = |name: &str| full.patched(&Patch::new([(name.to_owned(), "a".into())]));
-        assert_eq!(named("name").unwrap_err(), told);
+        assert_eq!(named("name").unwrap_err(), violations);
         assert!(named("x-7").is_ok());
     }
 

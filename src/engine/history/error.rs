@@ -47,9 +47,7 @@ pub enum HistoryError {
     #[error("this is no sync token")]
     BadToken,
     /// The state that the sync token identifies is no longer known, or the history has been rewritten since.
-    #[error(
-        "it can not be told what has changed since this token was given; read everything and take a new token"
-    )]
+    #[error("what has changed since this token was given is not known; read everything and take a new token")]
     Gone,
     /// The requested data is not in this clone; the text says how to fetch it.
     #[error("{0}")]

@@ -50,32 +50,32 @@ impl MergedState {
 
 impl Mirror {
     /// Looks for conflicts in the commits since the last look. Errors are only logged: nothing waits for the result.
-    pub(crate) fn look_at_conflicts(&mut self) {
+    pub(crate) fn check_conflicts(&mut self) {
         let Some(head) = self.snapshot.revision.filter(|head| self.conflicts.until != Some(*head)) else {
             return;
         };
-        let looked = self.look_for_conflicts(head);
-        if let Err(error) = &looked {
-            tracing::warn!(error = %error_chain(error), "what merges have left could not be looked at");
+        let searched = self.find_conflicts(head);
+        if let Err(error) = &searched {
+            tracing::warn!(error = %error_chain(error), "what merges have left could not be searched");
         }
         // What could not be read may be readable at the next look; damaged objects stay damaged.
-        if let Ok(()) | Err(StoreError::Damaged { .. }) = looked {
+        if let Ok(()) | Err(StoreError::Damaged { .. }) = searched {
             self.conflicts.until = Some(head);
         }
-        self.tell_conflicts();
+        self.publish_conflicts();
     }
 
     /// Moves on to a commit of the writer, which is not a merge and may settle conflicts.
-    pub(crate) fn look_at_own(&mut self, from: Option<Revision>, to: Revision) {
+    pub(crate) fn check_own_commit(&mut self, from: Option<Revision>, to: Revision) {
         if self.conflicts.until == from {
             self.conflicts.until = Some(to);
             from.into_iter().for_each(|from| self.settle_written(from, to));
             self.settle_conflicts();
-            self.tell_conflicts();
+            self.publish_conflicts();
         }
     }
 
-    fn look_for_conflicts(&mut self, head: Revision) -> Result<(), StoreError> {
+    fn find_conflicts(&mut self, head: Revision) -> Result<(), StoreError> {
         if !self.journal.has_merges() {
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl Mirror {
         }
     }
 
-    fn tell_conflicts(&mut self) {
+    fn publish_conflicts(&mut self) {
         let mut shown: Vec<MergeConflict> =
             self.conflicts.open.iter().map(|open| open.shown.clone()).collect();
         shown.sort_by(|one, two| one.conflict.cmp(&two.conflict));

@@ -35,7 +35,7 @@ impl Mirror {
         let now = Instant::now();
         let since = self.work_tree.busy.map_or(now, |busy| busy.since);
         let late = now - since >= self.options.busy_max;
-        let wait = if late { self.options.busy_max } else { BUSY_LOOK_WAIT };
+        let wait = if late { self.options.busy_max } else { BUSY_RETRY_WAIT };
         self.work_tree.busy = Some(Busy { since, again_at: now + wait });
         late
     }
@@ -51,7 +51,7 @@ impl Mirror {
     }
 
     /// Returns when to look again without a signal, if something is not believed yet.
-    pub(crate) fn look_again_at(&self) -> Option<Instant> {
+    pub(crate) fn rescan_at(&self) -> Option<Instant> {
         let busy = self.work_tree.busy.map(|busy| busy.again_at);
         self.work_tree
             .suspects
@@ -63,8 +63,8 @@ impl Mirror {
             .min()
     }
 
-    /// Returns the hint for what [`look_again_at`](Self::look_again_at) waits for.
-    pub(crate) fn look_again_hint(&self) -> Hint {
+    /// Returns the hint for what [`rescan_at`](Self::rescan_at) waits for.
+    pub(crate) fn rescan_hint(&self) -> Hint {
         match self.work_tree.pending.of_files() {
             Hint::Files(mut names) => {
                 names.extend(self.watched().cloned());
@@ -85,16 +85,16 @@ impl Mirror {
     }
 
     /// Looks at everything that remains to be looked at; returns whether it could be seen.
-    pub(crate) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
+    pub(crate) fn scan_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
         let WorkTreeView { away, pending, .. } = &self.work_tree;
         let all = pending.everything || (*away && pending.branch);
         let names: Vec<String> = pending.files.iter().cloned().collect();
-        self.look(head, if all { Paths::All } else { Paths::Only(&names) })
+        self.scan(head, if all { Paths::All } else { Paths::Only(&names) })
     }
 
     /// Looks at the work tree and records what is believed of it; returns whether it could be seen.
-    fn look(&mut self, head: Option<Revision>, paths: Paths<'_>) -> Result<bool, StoreError> {
-        let mut looked: BTreeSet<String> = match paths {
+    fn scan(&mut self, head: Option<Revision>, paths: Paths<'_>) -> Result<bool, StoreError> {
+        let mut checked: BTreeSet<String> = match paths {
             Paths::All => {
                 self.work_tree.edits.keys().chain(self.work_tree.suspects.keys()).cloned().collect()
             }
@@ -110,7 +110,7 @@ impl Mirror {
         let (edits, unfinished, note) = match seen {
             WorkTree::Busy => return Ok(false),
             WorkTree::Unavailable(why) => {
-                looked = self.work_tree.edits.keys().cloned().collect();
+                checked = self.work_tree.edits.keys().cloned().collect();
                 self.work_tree.suspects.clear();
                 self.work_tree.unfinished.clear();
                 self.work_tree.away = true;
@@ -118,21 +118,21 @@ impl Mirror {
             }
             WorkTree::Available { edits, unfinished, operation_in_progress: half_done } => {
                 if std::mem::take(&mut self.work_tree.away) && matches!(paths, Paths::Only(_)) {
-                    return self.look(head, Paths::All);
+                    return self.scan(head, Paths::All);
                 }
                 let note = half_done.map(|what| format!("{what} stands half-done in the work tree"));
                 (edits, unfinished, note)
             }
         };
         let is_partial = matches!(paths, Paths::Only(_));
-        self.work_tree.unfinished.retain(|name, _| is_partial && !looked.contains(name));
+        self.work_tree.unfinished.retain(|name, _| is_partial && !checked.contains(name));
         let now = Instant::now();
         self.work_tree.unfinished.extend(unfinished.keys().map(|name| (name.clone(), now)));
         self.note_work_tree(note);
         let mut found: BTreeMap<String, WorkTreeEntry> =
             edits.into_iter().map(|Edit { name, current: now }| (name, now)).collect();
-        looked.extend(found.keys().cloned());
-        for name in looked {
+        checked.extend(found.keys().cloned());
+        for name in checked {
             let now = found.remove(&name);
             if self.accept(&name, now, unfinished.get(&name).copied()) {
                 self.unbuilt.insert(name);
@@ -199,7 +199,7 @@ impl Mirror {
 }
 
 /// Wait before looking again at a work tree that git is changing.
-pub(super) const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
+pub(super) const BUSY_RETRY_WAIT: Duration = Duration::from_millis(20);
 
 fn read_saved(name: &str, saved: &WorkTreeEntry) -> (Option<Reading>, Vec<u8>) {
     match saved {

@@ -27,7 +27,7 @@ use crate::domain::file_name::{key_of, names_of, path_in};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{ParsedVersion, Reading};
 use crate::engine::mirror::conflicts::Conflicts;
-use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
+use crate::engine::mirror::debounce::BUSY_RETRY_WAIT;
 use crate::engine::mirror::provenance::Provenances;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::signal::{Hint, Hints};
@@ -138,8 +138,8 @@ impl Mirror {
         // Nothing is known of what was served before, so this waits for saves and git commands in progress.
         let until = Instant::now() + self.options.busy_max;
         while self.is_unsettled() && Instant::now() < until {
-            thread::sleep(BUSY_LOOK_WAIT);
-            self.refresh(&self.look_again_hint())?;
+            thread::sleep(BUSY_RETRY_WAIT);
+            self.refresh(&self.rescan_hint())?;
         }
         match self.damaged.first() {
             // A repository that can't be read must not turn into an empty list.
@@ -182,21 +182,21 @@ impl Mirror {
     /// Returns the error of what could not be read; the mirror is unchanged in that case.
     pub(crate) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         let hint = if self.journal.carry_out_decision() { &Hint::Everything } else { hint };
-        self.take_up(hint)?;
+        self.read_changes(hint)?;
         self.follow_branch();
-        self.look_at_conflicts();
+        self.check_conflicts();
         match hint {
-            Hint::Everything => self.look_at_kept(),
+            Hint::Everything => self.update_rewritten(),
             Hint::Branch | Hint::Files(_) => Ok(()),
         }
     }
 
-    fn take_up(&mut self, hint: &Hint) -> Result<(), StoreError> {
+    fn read_changes(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.expect(hint);
         let head = self.journal.head()?;
         let is_moved = head != self.snapshot.revision;
         let changes = if is_moved { self.changes_to(head)? } else { Vec::new() };
-        let is_seen = (!self.work_tree.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
+        let is_seen = (!self.work_tree.pending.branch || self.catch_up()) && self.scan_pending(head)?;
         if is_moved && !is_seen && !self.is_forward(&changes, head)? {
             return Ok(());
         }
@@ -208,16 +208,16 @@ impl Mirror {
         }
         let committed = self.committed_edits(&changes);
         let mut next = self.next(head);
-        let mut looked_at = self.unbuilt.clone();
+        let mut names = self.unbuilt.clone();
         if is_moved && self.brings_merge(head)? {
             // The merge may bring the last good version of a file that stays broken.
-            looked_at.extend(self.unserved.keys().cloned());
+            names.extend(self.unserved.keys().cloned());
         }
         let step = self.take_plain(changes, &mut next)?;
         for name in &committed {
             self.work_tree.edits.remove(name);
         }
-        self.rebuild(next, step, looked_at, &Catalog::default())?;
+        self.rebuild(next, step, names, &Catalog::default())?;
         self.unbuilt.clear();
         Ok(())
     }
@@ -300,7 +300,7 @@ impl Mirror {
         let before = self.snapshot.revision;
         self.rebuild(self.next(Some(head)), step, BTreeSet::new(), catalog)?;
         self.note_fast_forward(before, head);
-        self.look_at_own(before, head);
+        self.check_own_commit(before, head);
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }

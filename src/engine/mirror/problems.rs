@@ -78,7 +78,7 @@ impl Mirror {
     }
 
     /// Logs each problem once when it appears and once when it is solved.
-    pub(crate) fn tell(&self, problems: &OrdMap<String, Arc<Problem>>) {
+    pub(crate) fn log_problems(&self, problems: &OrdMap<String, Arc<Problem>>) {
         for difference in self.snapshot.problems.diff(problems) {
             match difference {
                 DiffItem::Update { old: (_, old), new: (_, new) } if old.faults == new.faults => {}

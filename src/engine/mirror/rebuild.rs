@@ -46,7 +46,7 @@ impl Mirror {
             self.rebuild_key(&key, &mut work)?;
         }
         let Rebuild { mut next, problems, .. } = work;
-        self.tell(&problems);
+        self.log_problems(&problems);
         next.problems = problems;
         next.hand_edits = self.hand_edits(&next, &names);
         self.snapshot = Arc::new(next);

@@ -116,7 +116,7 @@ impl Mirror {
         let (events, gone) = (events.count, events.line());
         tracing::warn!(from = %old, to = %head, events, gone, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
         // The journal may keep former heads on its own when it follows a rewritten remote.
-        self.look_at_kept()
+        self.update_rewritten()
     }
 
     /// Discards the refs of kept commits that are on the branch again, because they were merged or pushed again.
@@ -127,7 +127,7 @@ impl Mirror {
                 back.push(KeptHead { name: name.clone(), at: *since, revision: *revision });
             }
         }
-        if back.is_empty() { Ok(()) } else { self.settle(&back).and_then(|()| self.look_at_kept()) }
+        if back.is_empty() { Ok(()) } else { self.settle(&back).and_then(|()| self.update_rewritten()) }
     }
 
     fn settle(&mut self, back: &[KeptHead]) -> Result<(), StoreError> {
@@ -201,7 +201,7 @@ impl Mirror {
         Ok(steps)
     }
 
-    fn told_of(&mut self, kept: KeptHead) -> Result<BranchRewrite, StoreError> {
+    fn describe(&mut self, kept: KeptHead) -> Result<BranchRewrite, StoreError> {
         let head = self.snapshot.revision;
         let left = match head {
             Some(head) => self.journal.commits().commits_beyond(kept.revision, head)?,
@@ -215,14 +215,14 @@ impl Mirror {
     }
 
     /// Updates the snapshot with what is kept, without what was discarded.
-    pub(crate) fn look_at_kept(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn update_rewritten(&mut self) -> Result<(), StoreError> {
         let kept = self.journal.kept((self.options.clock)())?;
-        let told = &self.snapshot.rewritten;
+        let reported = &self.snapshot.rewritten;
         let names: Vec<&String> = kept.iter().map(|kept| &kept.name).collect();
-        if told.iter().map(|rewritten| &rewritten.name).eq(names) {
+        if reported.iter().map(|rewritten| &rewritten.name).eq(names) {
             return Ok(());
         }
-        let known = |kept: &KeptHead| told.iter().find(|rewritten| rewritten.name == kept.name).cloned();
+        let known = |kept: &KeptHead| reported.iter().find(|rewritten| rewritten.name == kept.name).cloned();
         let known: Vec<_> = kept.into_iter().map(|kept| (known(&kept), kept)).collect();
         let mut rewritten = Vec::with_capacity(known.len());
         for (known, kept) in known {
@@ -232,7 +232,7 @@ impl Mirror {
                 (None, Some(head)) if self.journal.commits().descends(head, kept.revision)? => {
                     self.settle(&[kept])?;
                 }
-                (None, _) => rewritten.push(self.told_of(kept)?),
+                (None, _) => rewritten.push(self.describe(kept)?),
             }
         }
         let rewritten = Arc::new(rewritten);

@@ -33,9 +33,9 @@ impl PendingCommit {
         let touched: BTreeSet<Key> = self.files.keys().filter_map(|name| key_of(name)).collect();
         self.events = folded(&self.events);
         self.events.retain(|event| touched.contains(event.key()));
-        let told: BTreeSet<&Key> = self.events.iter().map(Event::key).collect();
+        let with_event: BTreeSet<&Key> = self.events.iter().map(Event::key).collect();
         let mut unread: BTreeSet<Key> = self.unread.drain(..).collect();
-        unread.retain(|key| touched.contains(key) && !told.contains(key));
+        unread.retain(|key| touched.contains(key) && !with_event.contains(key));
         self.unread.extend(unread);
     }
 }

@@ -130,7 +130,7 @@ const MERGE_COMMITS_MAX: usize = 1_000;
 const MERGE_COMMITS_SURE: usize = 100;
 
 /// Time limit for searching the remaining commits, because all jobs wait; a version not found then counts as too old.
-const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
+const MERGE_SEARCH_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Returns the older versions that updates may be merged over, by content, in one search of the history for all.
 fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
@@ -156,7 +156,7 @@ fn bases_of(mirror: &mut Mirror, jobs: &[Job]) -> Result<Bases, StoreError> {
     let mut seen = 0;
     let found = mirror.older(missing, &mut || {
         seen += 1;
-        seen < MERGE_COMMITS_SURE || (seen < MERGE_COMMITS_MAX && began.elapsed() < MERGE_LOOK_MAX)
+        seen < MERGE_COMMITS_SURE || (seen < MERGE_COMMITS_MAX && began.elapsed() < MERGE_SEARCH_TIME_MAX)
     })?;
     bases.extend(found);
     Ok(bases)

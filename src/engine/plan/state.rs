@@ -153,7 +153,7 @@ impl<'i> PlanState<'i> {
             return Ok(Outcome::Deleted);
         }
         // An uncommitted version that is served in place of a broken file is unknown to the history.
-        let is_untold = deletes && current.as_ref().is_some_and(|it| it.stale && it.uncommitted);
+        let is_unseen_by_commits = deletes && current.as_ref().is_some_and(|it| it.stale && it.uncommitted);
         let refused = |refusal| SubmitError::Refused { index, refusal };
         let event = decide(&self.catalog, &change.command).map_err(refused)?;
         let exact = restore.and_then(|restore| restore.exact_file.as_ref());
@@ -174,7 +174,7 @@ impl<'i> PlanState<'i> {
         self.commit_by_hand(index, key)?;
         let outcome = self.write(index, &event, exact)?;
         self.settled.insert(key.clone());
-        match is_untold {
+        match is_unseen_by_commits {
             true => self.commit.unread.push(key.clone()),
             false => self.commit.events.push(event),
         }

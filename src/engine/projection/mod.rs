@@ -326,9 +326,9 @@ impl Projection {
 
     /// Waits until the repository has been read, or could not be read.
     pub async fn wait_until_read(&self) {
-        let is_told = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
+        let is_known = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
         // The sender lives as long as this does.
-        drop(self.news().wait_for(is_told).await);
+        drop(self.news().wait_for(is_known).await);
     }
 
     /// Subscribes to snapshots: notifies after each one is readable; a slow subscriber misses some.
@@ -405,7 +405,7 @@ impl Projection {
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
         let head = PublishedHead::At(next.revision);
         self.current.store(Some(next));
-        self.heads.send_if_modified(|told| std::mem::replace(told, head) != head);
+        self.heads.send_if_modified(|published| std::mem::replace(published, head) != head);
         self.news.send_replace(());
     }
 }

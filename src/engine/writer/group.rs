@@ -33,7 +33,7 @@ use crate::telemetry::Limit;
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Wait before checking again whether the current head of the branch is served.
-const BRANCH_LOOK_WAIT: Duration = Duration::from_millis(5);
+const BRANCH_RETRY_WAIT: Duration = Duration::from_millis(5);
 
 /// Time limit for deciding the jobs of one turn; jobs that arrive later share the next turns with the rest.
 const DECIDING_MAX: Duration = Duration::from_millis(50);
@@ -147,7 +147,7 @@ impl Group<'_> {
 
     /// Decides, appends, publishes and answers. On an error, no job has been answered.
     fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Attempt, StoreError> {
-        self.look_at_files(jobs)?;
+        self.check_files(jobs)?;
         publish(self.projection, self.idempotency, self.mirror);
         self.answer_known(jobs)?;
         self.defer(jobs);
@@ -178,7 +178,7 @@ impl Group<'_> {
                 .last()
                 .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
             log_batch(jobs.len(), drafts.len(), head, started.elapsed());
-            self.tell_fallbacks(fallbacks);
+            self.log_fallbacks(fallbacks);
             self.mirror.adopt(head, files_of(&drafts, &committed), &catalog)?;
             self.idempotency.note_fast_forward(expected, head);
         } else if needs_disk(jobs.iter()) {
@@ -251,13 +251,13 @@ impl Group<'_> {
 
     /// Looks at the branch after a failed attempt.
     fn after(&mut self, error: StoreError, race: usize) -> Result<Attempt, StoreError> {
-        let looked = self.mirror.refresh(&Hint::Branch);
+        let refreshed = self.mirror.refresh(&Hint::Branch);
         let StoreError::HeadMoved { expected, found } = error else {
             // The branch may have moved before the failure; its current head is served.
             return Err(error);
         };
         tracing::debug!(?expected, ?found, race, "the branch moved while committing, deciding again");
-        looked.and_then(|()| self.wait_for_the_branch()).map(|()| Attempt::RaceLost)
+        refreshed.and_then(|()| self.wait_for_the_branch()).map(|()| Attempt::RaceLost)
     }
 
     /// Waits until the current head of the branch is served. It may not be while git is changing the work tree, and
@@ -267,7 +267,7 @@ impl Group<'_> {
         while self.mirror.journal.head()? != self.mirror.snapshot().revision
             && began.elapsed() < self.options.mirror.busy_max
         {
-            thread::sleep(BRANCH_LOOK_WAIT);
+            thread::sleep(BRANCH_RETRY_WAIT);
             self.mirror.refresh(&Hint::Branch)?;
         }
         Ok(())
@@ -275,7 +275,7 @@ impl Group<'_> {
 
     /// Looks at the files of the jobs. They can't be seen while git is changing the work tree, and a decision made
     /// without them would undo what a person has saved.
-    fn look_at_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
+    fn check_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
         let keys: BTreeSet<&Key> = keys_of(jobs).collect();
         let names: BTreeSet<String> =
             keys.into_iter().flat_map(|key| names_with_rivals(self.mirror, key)).collect();
@@ -283,7 +283,7 @@ impl Group<'_> {
         self.mirror.refresh(&files)?;
         while self.mirror.is_unseen() {
             self.mirror.journal.wait_for_git()?;
-            thread::sleep(BRANCH_LOOK_WAIT);
+            thread::sleep(BRANCH_RETRY_WAIT);
             self.mirror.refresh(&files)?;
         }
         if jobs.iter().any(|job| job.submission.dry_run) {
@@ -304,7 +304,7 @@ impl Group<'_> {
         *jobs = go;
     }
 
-    fn tell_fallbacks(&self, fallbacks: Vec<(Key, String)>) {
+    fn log_fallbacks(&self, fallbacks: Vec<(Key, String)>) {
         for (key, why) in fallbacks {
             tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
         }
@@ -355,8 +355,8 @@ fn answer_unknown(
     for (job, answer) in jobs.into_iter().zip(answers) {
         let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
         let refusal = draft.map_or(SubmitError::RemoteUnreachable, |draft| {
-            let told = message::parse(&drafts[draft].message).events;
-            let events: Vec<Uuid> = told.iter().filter_map(|event| event.id).collect();
+            let trailers = message::parse(&drafts[draft].message).events;
+            let events: Vec<Uuid> = trailers.iter().filter_map(|event| event.id).collect();
             if let Some(idempotency_key) = &job.submission.idempotency_key {
                 idempotency.note_unknown(&job.submission.author, idempotency_key, events.clone());
             }

@@ -145,9 +145,9 @@ impl Writer {
             }
         }
         if let State::Mirrored(mirror) = &self.state
-            && self.look_again_at(mirror).is_some_and(|at| at <= Instant::now())
+            && self.rescan_at(mirror).is_some_and(|at| at <= Instant::now())
         {
-            received.hints.add(&mirror.look_again_hint());
+            received.hints.add(&mirror.rescan_hint());
         }
         if self.waiting.held_until.is_some_and(|at| at <= Instant::now()) {
             self.waiting.held_until = None;
@@ -170,16 +170,16 @@ impl Writer {
             State::Unread { again_at, .. } => Some(*again_at),
             State::Mirrored(mirror) => {
                 let idle_at = (self.moves_since_maintenance > 0).then(|| Instant::now() + IDLE_WAIT);
-                self.look_again_at(mirror).into_iter().chain(idle_at).chain(self.waiting.held_until).min()
+                self.rescan_at(mirror).into_iter().chain(idle_at).chain(self.waiting.held_until).min()
             }
         }
     }
 
-    fn look_again_at(&self, mirror: &Mirror) -> Option<Instant> {
-        self.retry_at.or_else(|| mirror.look_again_at())
+    fn rescan_at(&self, mirror: &Mirror) -> Option<Instant> {
+        self.retry_at.or_else(|| mirror.rescan_at())
     }
 
-    /// Runs the journal's housekeeping; a failure costs nothing but speed.
+    /// Runs the journal's maintenance; a failure costs nothing but speed.
     fn start_maintenance(&mut self) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         if self.moves_since_maintenance == 0 {
@@ -187,7 +187,7 @@ impl Writer {
         }
         self.moves_since_maintenance = 0;
         if let Err(error) = mirror.journal.start_maintenance() {
-            tracing::warn!(error = %error_chain(&error), "the housekeeping of the repository failed");
+            tracing::warn!(error = %error_chain(&error), "the maintenance of the repository failed");
         }
     }
 
@@ -245,12 +245,12 @@ impl Writer {
         if hints.branch {
             mirror.expect(&Hint::Branch);
         }
-        let (before, looked) = (Arc::clone(mirror.snapshot()), Instant::now());
+        let (before, started) = (Arc::clone(mirror.snapshot()), Instant::now());
         let outcome = mirror.refresh(&hints.of_files());
         let is_moved = mirror.snapshot().revision != before.revision;
         self.moves_since_maintenance += usize::from(is_moved);
         if is_moved {
-            self.options.metrics.committed.observe(looked.elapsed());
+            self.options.metrics.committed.observe(started.elapsed());
         }
         count_saved(&self.options, &before, mirror);
         publish(&self.projection, &self.idempotency, mirror);

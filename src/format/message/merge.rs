@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn a_merge_tells_what_stood_against_what() {
         let joined = MergedSide { revision: Revision::new([0x41; 20]), commits: 2, is_restored: false };
-        let told = [attribute("posts", "name"), Conflict::File("docs/a b.txt".to_owned())];
-        let message = compose_merge(joined, &told);
+        let given = [attribute("posts", "name"), Conflict::File("docs/a b.txt".to_owned())];
+        let message = compose_merge(joined, &given);
         assert!(message.starts_with("Merge 2 commits made here with what the remote has\n\n"), "{message}");
         assert!(message.contains("\nCollectory-Conflict: posts name\n"), "{message}");
         assert!(message.contains("\nCollectory-Conflict: docs/a b.txt\n"), "{message}");
         assert!(is_merge(&message));
-        assert_eq!(conflicts(&message), told);
+        assert_eq!(conflicts(&message), given);
         let plain = compose_merge(MergedSide { commits: 1, is_restored: true, ..joined }, &[]);
         assert_eq!(plain, "Bring back 1 commit that the remote had lost\n\nCollectory-Origin: merge\n");
     }

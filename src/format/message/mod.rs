@@ -162,17 +162,17 @@ pub fn compose(events: &[(Uuid, &Event)], about: &MessageDetails<'_>) -> String 
     let mut message = subject(&events, about);
     message.push('\n');
     // Empty if only comments or the order differ.
-    let mut told = undone(about) + &body(&events);
+    let mut changes = undone(about) + &body(&events);
     if let Some(reason) = about.reason.map(one_line).filter(|reason| !reason.is_empty()) {
         let indent = if means_something(&reason) { " " } else { "" };
         write!(message, "\n{indent}{reason}\n").expect("writing to a string");
-        if told.is_empty() {
-            told.push_str(NO_CHANGES);
+        if changes.is_empty() {
+            changes.push_str(NO_CHANGES);
         }
     }
-    if !told.is_empty() {
+    if !changes.is_empty() {
         message.push('\n');
-        message.push_str(&told);
+        message.push_str(&changes);
     }
     message.push('\n');
     message.push_str(&trailers(&events, about));
@@ -271,13 +271,13 @@ fn shortened(value: &Value) -> String {
 
 fn trailers(events: &[(Uuid, &Event)], about: &MessageDetails<'_>) -> String {
     let mut lines = Vec::new();
-    let mut tell = |id: &Uuid, action: &str, key: &Key| {
+    let mut write_event = |id: &Uuid, action: &str, key: &Key| {
         lines.push(format!("{ACTION}: {action}\n{KEY}: {key}\n{EVENT}: {id}\n"));
     };
-    events.iter().for_each(|(id, event)| tell(id, action(event), event.key()));
-    about.unreadable_deletions.iter().for_each(|(id, key)| tell(id, DELETED, key));
+    events.iter().for_each(|(id, event)| write_event(id, action(event), event.key()));
+    about.unreadable_deletions.iter().for_each(|(id, key)| write_event(id, DELETED, key));
     if let (Some((key, what, Some(id))), []) = (&about.hand_edit, events) {
-        tell(id, what.action(), key);
+        write_event(id, what.action(), key);
     }
     match about.reverses {
         Some(Reversal::Event(id)) => lines.push(format!("{UNDOES}: {}\n", one_line(id))),

@@ -163,12 +163,12 @@ fn events(trailers: &[Trailer]) -> Vec<EventTrailers> {
             group.id = group.id.or(value);
         }
     }
-    let told = groups.into_iter().filter_map(|group| {
+    let events = groups.into_iter().filter_map(|group| {
         let key = Key::parse(group.key?).ok()?;
         let id = group.id.and_then(|id| Uuid::parse_str(id).ok());
         Some(EventTrailers { key, action: group.action.map(str::to_owned), id })
     });
-    told.collect()
+    events.collect()
 }
 
 /// Splits a message at blank lines.

@@ -129,7 +129,7 @@ impl PolicyFile {
     }
 
     /// Checks whether the file has changed, and reads it if it seems complete.
-    pub(crate) fn look(&mut self) -> Option<PolicyReading> {
+    pub(crate) fn reload_if_changed(&mut self) -> Option<PolicyReading> {
         let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
         if stamp != self.stamp {
             self.stamp = stamp;

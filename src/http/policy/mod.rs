@@ -123,7 +123,7 @@ impl Policy {
         }
         // If another request is checking the file, the current policy is used.
         let Ok(mut file) = self.file.try_lock() else { return };
-        if let Some(found) = file.look() {
+        if let Some(found) = file.reload_if_changed() {
             self.take_over(found);
         }
         self.next_look_ms.store(now_ms.saturating_add(millis(self.age_max)), Ordering::Release);

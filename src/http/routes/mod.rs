@@ -48,8 +48,8 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     call.check_site()?;
     let contained = if is_watch { None } else { min_revision::wanted(call)? };
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
-    let is_told = route.path.text.starts_with(REMOTE) && route.path.text != REMOTE_RESTORE;
-    let reads_only = call.context.is_follower() && !is_told;
+    let is_of_remote = route.path.text.starts_with(REMOTE) && route.path.text != REMOTE_RESTORE;
+    let reads_only = call.context.is_follower() && !is_of_remote;
     let is_taken = !reads_only || *wanted == Method::GET;
     let answering = if is_taken { target.answering(wanted, call, body) } else { None };
     let Some((actions, answering)) = answering else {

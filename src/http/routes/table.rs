@@ -263,7 +263,7 @@ mod tests {
     fn the_openapi_document_lists_just_what_the_table_has() {
         let document = openapi::document();
         let paths = document["paths"].as_object().unwrap();
-        let told: BTreeSet<_> = paths
+        let documented: BTreeSet<_> = paths
             .iter()
             .flat_map(|(path, item)| item.as_object().unwrap().keys().map(move |verb| (path.as_str(), verb)))
             .filter(|(_, verb)| ["get", "put", "post", "patch", "delete"].contains(&verb.as_str()))
@@ -272,7 +272,7 @@ mod tests {
         let there = ROUTES.iter().flat_map(|route| {
             route.methods().into_iter().map(move |method| (route.path.text, method.as_str().to_owned()))
         });
-        assert_eq!(there.collect::<BTreeSet<_>>(), told);
+        assert_eq!(there.collect::<BTreeSet<_>>(), documented);
     }
 
     #[test]

@@ -22,9 +22,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::Operate).await?;
     let fields = query::fields(&call.query()?, &[WEBHOOK])?;
-    let told = call.context.webhooks.0.clone();
+    let read_states = call.context.webhooks.0.clone();
     // Counting the events still to be delivered reads the history, which takes time.
-    let receivers = call.build_off_thread(move || told.map(|told| told()).unwrap_or_default()).await?;
+    let receivers = call
+        .build_off_thread(move || read_states.map(|read_states| read_states()).unwrap_or_default())
+        .await?;
     let resources = receivers.iter().map(|receiver| resource(receiver, &fields));
     Ok(Reply::document(StatusCode::OK, history::list(resources, &self_link(&call.link()), None)))
 }

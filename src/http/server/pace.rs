@@ -97,8 +97,8 @@ mod tests {
                 answer_bytes_per_s_min: bytes_per_s_min,
                 ..AnswerLimits::DEFAULT
             });
-            let told = pace.is_too_slow(bytes, Duration::from_secs(2));
-            assert_eq!(told, is_too_little, "{bytes} where {bytes_per_s_min} are wanted");
+            let is_refused = pace.is_too_slow(bytes, Duration::from_secs(2));
+            assert_eq!(is_refused, is_too_little, "{bytes} where {bytes_per_s_min} are wanted");
         }
     }
 }

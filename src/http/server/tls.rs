@@ -1,6 +1,6 @@
 //! TLS with a certificate and key from two files, which are read again when they change.
 //!
-//! The first connection after [`LOOK_INTERVAL`] compares the files' metadata. A new pair is used from that
+//! The first connection after [`CHECK_INTERVAL`] compares the files' metadata. A new pair is used from that
 //! connection on. A pair that can't be used (only one of the files has been replaced, for instance) is logged, and
 //! the last good one stays in use.
 
@@ -21,9 +21,10 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::{Stamp, read_named};
 use crate::http::server::wire::Stream;
+use crate::telemetry::error_chain;
 
 /// Minimum time between two checks of the files.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The protocol inside TLS, for ALPN.
 const ALPN: &[u8] = b"http/1.1";
@@ -99,12 +100,12 @@ impl Tls {
 
     /// Reads the files now.
     pub fn reload(&self) {
-        self.reload_if_changed(&mut self.last_reading.lock().unwrap_or_else(PoisonError::into_inner));
+        self.read_again(&mut self.last_reading.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Performs the TLS handshake. Returns `None` if it fails or takes too long.
     pub(crate) async fn accept<S: Stream>(&self, stream: S, wait_max: Duration) -> Option<TlsStream<S>> {
-        self.look();
+        self.reload_if_changed();
         let greeting = TlsAcceptor::from(self.config.load_full()).accept(stream);
         match tokio::time::timeout(wait_max, greeting).await {
             Ok(Ok(stream)) => Some(stream),
@@ -118,33 +119,32 @@ impl Tls {
 
     /// Reads the files again if they have changed. If another connection is checking already, the current pair is
     /// used.
-    fn look(&self) {
+    fn reload_if_changed(&self) {
         let Ok(mut last_reading) = self.last_reading.try_lock() else { return };
-        if last_reading.at.elapsed() < LOOK_INTERVAL {
+        if last_reading.at.elapsed() < CHECK_INTERVAL {
             return;
         }
         last_reading.at = Instant::now();
         if last_reading.stamps.is_none() || last_reading.stamps != file_stamps(&self.certificate, &self.key) {
-            self.reload_if_changed(&mut last_reading);
+            self.read_again(&mut last_reading);
         }
     }
 
-    fn reload_if_changed(&self, last_reading: &mut LastReading) {
+    fn read_again(&self, last_reading: &mut LastReading) {
         // The stamps are taken first, so that a change during the reading is detected later.
         let stamps = file_stamps(&self.certificate, &self.key);
         match read(&self.certificate, &self.key) {
             Ok(config) => {
                 self.config.store(Arc::new(config));
-                *last_reading = LastReading { at: last_reading.at, stamps, fault: None };
+                (last_reading.stamps, last_reading.fault) = (stamps, None);
                 tracing::info!(path = %self.certificate.display(), "took over the TLS certificate");
             }
             Err(error) => {
-                let fault = anyhow::Error::new(error);
-                let fault = format!("{fault:#}");
+                let fault = error_chain(&error);
                 if last_reading.fault.as_ref() != Some(&fault) {
                     tracing::warn!(fault, "kept the last good TLS certificate, the new one can't be used");
                 }
-                *last_reading = LastReading { at: last_reading.at, stamps: None, fault: Some(fault) };
+                (last_reading.stamps, last_reading.fault) = (None, Some(fault));
             }
         }
     }

@@ -100,11 +100,11 @@ impl<S: Stream> Wire<S> {
     /// Answers without having read anything, and closes the connection.
     pub(crate) async fn refuse(mut self, refusal: Refusal) {
         let id = self.counts.refused(None, &refusal);
-        let told = async {
+        let answered = async {
             self.write_all(&refusal.to_bytes(id)).await?;
             self.shutdown().await
         };
-        if let Err(error) = told.await {
+        if let Err(error) = answered.await {
             tracing::debug!(%error, "a client left before it was refused");
         }
     }

@@ -237,15 +237,15 @@ mod tests {
     fn a_change_is_told_word_by_word() {
         let (one, two) = (Value::from("All posts here"), Value::from("All notes here"));
         let change = ChangeView::new("name", Some(&one), Some(&two), &mut DiffBudget::of_page());
-        let told = |side: Option<ChangeSide>| -> String {
+        let marked = |side: Option<ChangeSide>| -> String {
             let pieces = side.unwrap().pieces;
             pieces
                 .iter()
                 .map(|it| if it.differs { format!("[{}]", it.text) } else { it.text.clone() })
                 .collect()
         };
-        assert_eq!(told(change.from), "All [posts] here");
-        assert_eq!(told(change.to), "All [notes] here");
+        assert_eq!(marked(change.from), "All [posts] here");
+        assert_eq!(marked(change.to), "All [notes] here");
     }
 
     #[test]

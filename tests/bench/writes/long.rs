@@ -25,12 +25,12 @@ pub(crate) fn compare(table: &mut Table) {
     let (_folder, path) = repository(collections, true);
     let mut journal = open(&path);
     println!(
-        "{} commits in groups of {GROUP_LEN}, {collections} files, with housekeeping, by tenths:",
+        "{} commits in groups of {GROUP_LEN}, {collections} files, with maintenance, by tenths:",
         part * PARTS
     );
     println!(
         "{:>10}  {:>9}  {:>12}  {:>10}  {:>12}   what there is then",
-        "commits", "commits/s", "median group", "CPU/commit", "housekeeping"
+        "commits", "commits/s", "median group", "CPU/commit", "maintenance"
     );
     println!("{:>10}  {:>9}  {:>12}  {:>10}  {:>12}   {}", 0, "", "", "", "", Size::of(&path));
     let mut parts = Vec::new();

@@ -147,7 +147,7 @@ async fn a_push_into_the_repository_is_live_bare_or_not() {
 }
 
 #[tokio::test]
-async fn housekeeping_changes_nothing() {
+async fn maintenance_changes_nothing() {
     let server = edited().await;
     for command in
         [&["pack-refs", "--all"][..], &["gc", "--quiet"], &["repack", "-a", "-d", "-q"], &["prune"]]

@@ -46,17 +46,17 @@ pub enum Disagreement {
     #[error("it has the service's trailers, but {} committed it", .0.email())]
     Committer(Actor),
     /// The trailers name a collection that the commit did not touch.
-    #[error("its trailers tell of `{0}`, which it did not touch")]
+    #[error("its trailers name `{0}`, which it did not touch")]
     Untouched(Key),
     /// The commit touched a collection that its trailers do not name.
-    #[error("it touched `{0}`, which its trailers do not tell of")]
-    Untold(Key),
+    #[error("it touched `{0}`, which its trailers do not name")]
+    Unnamed(Key),
     /// The trailers name another action than what happened to the collection.
-    #[error("its trailers say `{told}` of `{key}`, which was {}", .did.as_str())]
+    #[error("its trailers say `{claimed}` of `{key}`, which was {}", .did.as_str())]
     Action {
         key: Key,
         /// What the trailers say.
-        told: String,
+        claimed: String,
         /// What happened.
         did: Action,
     },
@@ -242,26 +242,26 @@ impl View {
         disagreements: &mut Vec<Disagreement>,
     ) -> Result<(), HistoryError> {
         let events: Vec<u32> = self.index.events_of(number).collect();
-        for told in &message.events {
-            disagreements.extend(told.id.and_then(|id| self.duplicate_id(id, number)));
-            let Ok(at) = events.binary_search_by(|event| self.index.key_of(*event).cmp(&told.key)) else {
-                disagreements.push(Disagreement::Untouched(told.key.clone()));
+        for trailers in &message.events {
+            disagreements.extend(trailers.id.and_then(|id| self.duplicate_id(id, number)));
+            let Ok(at) = events.binary_search_by(|event| self.index.key_of(*event).cmp(&trailers.key)) else {
+                disagreements.push(Disagreement::Untouched(trailers.key.clone()));
                 continue;
             };
             let (event, did) = (events[at], self.index.event(events[at]).action);
-            let Some(action) = &told.action else { continue };
+            let Some(action) = &trailers.action else { continue };
             if !self.is_fair(event, action.trim_start_matches("collection."), did)? {
-                let (key, told) = (told.key.clone(), action.clone());
-                disagreements.push(Disagreement::Action { key, told, did });
+                let (key, claimed) = (trailers.key.clone(), action.clone());
+                disagreements.push(Disagreement::Action { key, claimed, did });
             }
         }
         if message.origin == Some(OriginTrailer::Merge) {
             // What a merge decided follows from its parents.
             return Ok(());
         }
-        let told: HashSet<&Key> = message.events.iter().map(|told| &told.key).collect();
-        let untold = events.iter().map(|event| self.index.key_of(*event)).filter(|key| !told.contains(key));
-        disagreements.extend(untold.cloned().map(Disagreement::Untold));
+        let named: HashSet<&Key> = message.events.iter().map(|named| &named.key).collect();
+        let unnamed = events.iter().map(|event| self.index.key_of(*event)).filter(|key| !named.contains(key));
+        disagreements.extend(unnamed.cloned().map(Disagreement::Unnamed));
         Ok(())
     }
 
@@ -274,9 +274,9 @@ impl View {
 
     /// Reports whether a trailer's action is what happened. A collection whose file could never be read counts as
     /// created by its first readable file.
-    fn is_fair(&self, event: u32, told: &str, did: Action) -> Result<bool, HistoryError> {
-        match (Action::parse(told), did) {
-            (Some(told), did) if told == did => Ok(true),
+    fn is_fair(&self, event: u32, claimed: &str, did: Action) -> Result<bool, HistoryError> {
+        match (Action::parse(claimed), did) {
+            (Some(claimed), did) if claimed == did => Ok(true),
             (Some(Action::Created), Action::Updated) => Ok(self.good_version_before(event)?.is_none()),
             (Some(_) | None, _) => Ok(false),
         }

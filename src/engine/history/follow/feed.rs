@@ -65,7 +65,7 @@ enum Place {
         /// Its position when the merge arrived; `None` before the first commit.
         own: Option<Position>,
         /// How far it has received the other side.
-        told: Position,
+        other: Position,
     },
 }
 
@@ -162,7 +162,7 @@ impl Subscription {
                 return Ok(Some(Followed::Event(event)));
             }
             let Some((view, events_before)) = self.newest() else { return Ok(None) };
-            match self.look(view, events_before).await? {
+            match self.read_next(view, events_before).await? {
                 Found::Reset(place, revision) => {
                     (self.at, self.live) = (place, true);
                     return Ok(Some(Followed::Reset(revision)));
@@ -232,7 +232,7 @@ impl Subscription {
     }
 
     /// Looks for the next events; where that reads the disk, not on the threads that serve requests.
-    async fn look(&self, view: View, events_before: u32) -> Result<Found, HistoryError> {
+    async fn read_next(&self, view: View, events_before: u32) -> Result<Found, HistoryError> {
         let (at, filter) = (self.at, self.filter.clone());
         let had_its_chance = (self.live && !self.is_patient).then_some(events_before);
         if at == Place::at_head(&view) {
@@ -241,8 +241,9 @@ impl Subscription {
         if let Some(found) = cached_batch(&view, at, had_its_chance, &filter) {
             return Ok(found);
         }
-        let looked = tokio::task::spawn_blocking(move || look(&view, at, had_its_chance, &filter)).await;
-        looked.unwrap_or_else(|_| Err(HistoryError::stopping()))
+        let found =
+            tokio::task::spawn_blocking(move || next_events(&view, at, had_its_chance, &filter)).await;
+        found.unwrap_or_else(|_| Err(HistoryError::stopping()))
     }
 }
 
@@ -282,19 +283,24 @@ fn behind(view: &View, at: Place, seen: ReceivedEvents, event: u32) -> Place {
         Place::Beside { own, .. } => own,
     };
     let is_behind_all = view.index.forks().is_main(commit) && seen.beside.is_none_or(|(own, _)| commit > own);
-    if is_behind_all { Place::After(position) } else { Place::Beside { own, told: position } }
+    if is_behind_all { Place::After(position) } else { Place::Beside { own, other: position } }
 }
 
 /// Reads the next events after a place.
-fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Result<Found, HistoryError> {
+fn next_events(
+    view: &View,
+    at: Place,
+    had_its_chance: Option<u32>,
+    filter: &Filter,
+) -> Result<Found, HistoryError> {
     let head = Place::at_head(view);
     let seen = match at {
         Place::Now => return Ok(Found::Skip(head)),
         Place::Start => Some(ReceivedEvents::before(0)),
         Place::After(position) => view.seen(position)?,
-        Place::Beside { own, told } => {
+        Place::Beside { own, other } => {
             let seen = own.map_or(Ok(Some(ReceivedEvents::before(0))), |own| view.seen(own))?;
-            let until = view.events_len_until(told)?;
+            let until = view.events_len_until(other)?;
             seen.zip(until).map(|(seen, until)| ReceivedEvents { until: until.max(seen.until), ..seen })
         }
     };

@@ -135,10 +135,10 @@ impl History {
         heads: watch::Receiver<PublishedHead>,
         options: Options,
     ) -> io::Result<(Self, thread::JoinHandle<()>)> {
-        let (tell, state) = watch::channel(FollowState::default());
+        let (state_sender, state) = watch::channel(FollowState::default());
         let shared = Arc::new(SharedHistory::new(archive, options));
         let history = Self { shared: Arc::clone(&shared), heads: heads.clone(), state };
-        let follower = Follower { shared, heads, tell, kept: 0 };
+        let follower = Follower { shared, heads, state_sender, kept: 0 };
         let thread = thread::Builder::new().name("history".into()).spawn(move || follower.run())?;
         Ok((history, thread))
     }
@@ -243,7 +243,7 @@ impl History {
 struct Follower {
     shared: Arc<SharedHistory>,
     heads: watch::Receiver<PublishedHead>,
-    tell: watch::Sender<FollowState>,
+    state_sender: watch::Sender<FollowState>,
     /// The number of commits in the saved index.
     kept: u32,
 }
@@ -304,7 +304,7 @@ impl Follower {
             self.cache_newest(index);
             self.count(index);
         }
-        self.tell.send_modify(|state| {
+        self.state_sender.send_modify(|state| {
             // A half-read index is not published.
             if trouble.is_none() {
                 state.events_before = state.index.as_ref().map_or(0, |index| index.events_len());
@@ -318,8 +318,8 @@ impl Follower {
 
     /// Counts the new commits that no request to the service made.
     fn count(&self, index: &Index) {
-        let told = self.tell.borrow();
-        let Some(before) = &told.index else { return };
+        let published = self.state_sender.borrow();
+        let Some(before) = &published.index else { return };
         let new = index.len().saturating_sub(before.len());
         for commit in index.commits().rev().take(new as usize) {
             match commit.origin {
@@ -333,7 +333,7 @@ impl Follower {
 
     /// Reads the newest events once for all subscribers.
     fn cache_newest(&self, index: &Arc<Index>) {
-        let known = self.tell.borrow().index.as_ref().map_or(0, |index| index.events_len());
+        let known = self.state_sender.borrow().index.as_ref().map_or(0, |index| index.events_len());
         let new = known..index.events_len();
         if self.shared.pacing.is_idle() || new.len() > BATCH_LEN {
             return;
@@ -352,14 +352,14 @@ impl Follower {
         };
         let PublishedHead::At(head) = head else { return Ok(()) };
         let started = Instant::now();
-        let mut told = started;
+        let mut reported_at = started;
         builder.advance(head, &mut |done, total| {
-            self.tell.send_if_modified(|state| {
+            self.state_sender.send_if_modified(|state| {
                 (state.done, state.total) = (done, total);
                 false
             });
-            if told.elapsed() >= PROGRESS_EVERY {
-                told = Instant::now();
+            if reported_at.elapsed() >= PROGRESS_EVERY {
+                reported_at = Instant::now();
                 (self.shared.options.progress)(done, total);
             }
             if *self.heads.borrow() == PublishedHead::Ended {

@@ -44,7 +44,7 @@ struct CommitSummary {
     author: Actor,
     /// The origin that its trailers claim; it counts only if they agree with the changes.
     origin: Origin,
-    told: Vec<message::EventTrailers>,
+    trailers: Vec<message::EventTrailers>,
     is_damaged: bool,
     parents: Vec<Revision>,
     changes: Vec<(Key, Named)>,
@@ -171,7 +171,7 @@ impl IndexBuilder {
             None => None,
         };
         let onto = parent.and_then(|parent| self.index.find(parent));
-        let CommitSummary { at, author, origin, told, is_damaged, parents: _, changes } = scanned;
+        let CommitSummary { at, author, origin, trailers, is_damaged, parents: _, changes } = scanned;
         let actor = self.index.actor_number(&author, &mut self.actors);
         self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git, is_damaged });
         let number = self.index.len() - 1;
@@ -189,7 +189,8 @@ impl IndexBuilder {
         // On the main line, the parent is the commit before; there is none if the parent can't be read.
         let onto = if line == Line::Main { number.checked_sub(1) } else { onto };
         // If the trailers name a key twice, the first one counts.
-        let ids: HashMap<&Key, Option<Uuid>> = told.iter().rev().map(|told| (&told.key, told.id)).collect();
+        let ids: HashMap<&Key, Option<Uuid>> =
+            trailers.iter().rev().map(|trailer| (&trailer.key, trailer.id)).collect();
         let mut agrees = true;
         for (key, named) in changes {
             let number = self.index.key_number(&key);
@@ -198,9 +199,9 @@ impl IndexBuilder {
             if before == after {
                 continue;
             }
-            let told = ids.get(&key).copied();
-            agrees &= told.is_some();
-            self.index.push_event(number, told.flatten(), VersionChange::of(before, after));
+            let named_id = ids.get(&key).copied();
+            agrees &= named_id.is_some();
+            self.index.push_event(number, named_id.flatten(), VersionChange::of(before, after));
         }
         self.index.pair_moves();
         if agrees || origin == Origin::Merge {
@@ -229,8 +230,8 @@ impl IndexBuilder {
             let is_ours = here.is_some_and(|event| event >= first);
             let is_theirs =
                 there.is_some_and(|event| !self.index.forks().reaches(last, self.index.event(event).commit));
-            let told = if is_ours { ours } else { theirs };
-            if after == told && (ours == theirs || !is_ours || !is_theirs) {
+            let expected = if is_ours { ours } else { theirs };
+            if after == expected && (ours == theirs || !is_ours || !is_theirs) {
                 continue;
             }
             let [by_ours, by_theirs] = self.index.sides(number, merge, fork);
@@ -323,7 +324,7 @@ impl SharedHistory {
             at: commit.at.timestamp(),
             author: commit.author,
             origin,
-            told: message.events,
+            trailers: message.events,
             is_damaged: problem.is_some(),
             parents: commit.parents,
             changes: self.group_by_key(changes),

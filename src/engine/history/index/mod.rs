@@ -239,12 +239,12 @@ impl Index {
     }
 
     /// Adds the next event of the newest commit, for the key with this number. The events of a commit are added in
-    /// the order of their keys. `told_id` is the id that the trailers give it.
-    pub(crate) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, change: VersionChange) {
+    /// the order of their keys. `named_id` is the id that the trailers give it.
+    pub(crate) fn push_event(&mut self, key: u32, named_id: Option<Uuid>, change: VersionChange) {
         let commit = self.commits.last().expect("an event is of a commit").revision;
         // A cherry-picked commit repeats the ids of the original, which keeps them.
-        let told_id = told_id.filter(|id| self.find_event(*id).is_none());
-        let id = told_id.unwrap_or_else(|| stable_id(commit, self.key(key)));
+        let named_id = named_id.filter(|id| self.find_event(*id).is_none());
+        let id = named_id.unwrap_or_else(|| stable_id(commit, self.key(key)));
         let event = self.restore_event(id, key, change);
         let Self { by_id, events, .. } = self;
         let name = |event: u32| events[event as usize].id;

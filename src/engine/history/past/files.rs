@@ -93,10 +93,10 @@ impl SharedHistory {
     /// Returns what is wrong with a commit or the commit it is compared with, if anything.
     pub(crate) fn damage(&self, revision: Revision) -> Result<Option<String>, StoreError> {
         let found = OnceLock::new();
-        let told = self.archive.commit_changes(&[revision], &|_, step| drop(found.set(step.problem)));
-        match told {
+        let compared = self.archive.commit_changes(&[revision], &|_, step| drop(found.set(step.problem)));
+        match compared {
             Err(error @ StoreError::Damaged { .. }) => Ok(Some(error.to_string())),
-            told => told.map(|()| found.into_inner().flatten()),
+            compared => compared.map(|()| found.into_inner().flatten()),
         }
     }
 }

@@ -45,8 +45,8 @@ impl View {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
         let events = commit.map_or(0, |commit| self.index.events_until(commit));
         let mut is_known = vec![false; self.index.keys_len() as usize];
-        let told = (0..events).rev().filter(|event| !self.index.is_suppressed(*event));
-        let keys = told.map(|event| self.index.event(event).key);
+        let reported = (0..events).rev().filter(|event| !self.index.is_suppressed(*event));
+        let keys = reported.map(|event| self.index.event(event).key);
         let fresh = keys.filter(move |key| !std::mem::replace(&mut is_known[*key as usize], true));
         fresh.map(|key| self.index.key(key))
     }

@@ -316,7 +316,7 @@ fn verification_finds_what_messages_say_wrongly() {
             (service, "its trailers say `collection.created` of `posts`, which was updated".into()),
             (
                 service,
-                "its trailers tell of `pages`, which it did not touch; it touched `posts`, which its trailers do not tell of".into()
+                "its trailers name `pages`, which it did not touch; it touched `posts`, which its trailers do not name".into()
             ),
             (service, "the service committed it without trailers".into()),
         ]

@@ -107,8 +107,8 @@ fn write_effect(effect: &Effect, attributes: &mut Members<'_>) {
     match effect {
         Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
         Effect::Problem(PastFault { path, fault: Fault { line, column, message } }) => {
-            let told = json!({"path": path, "line": line, "column": column, "message": message});
-            attributes.json("problem", told);
+            let fault = json!({"path": path, "line": line, "column": column, "message": message});
+            attributes.json("problem", fault);
         }
     }
 }
@@ -302,17 +302,17 @@ mod tests {
     #[test]
     fn the_message_of_a_commit_is_for_those_who_see_all_that_it_is_about() {
         let record = record(Effect::Changes(Vec::new()));
-        let told = |allowed: &Allowed| {
+        let shows = |allowed: &Allowed| {
             let attributes = shown(&event(&record, &Fields::default(), allowed))["attributes"].clone();
             (attributes.get("subject").is_some(), attributes.get("reason").is_some())
         };
-        assert_eq!(told(&Allowed::anonymous()), (true, true));
+        assert_eq!(shows(&Allowed::anonymous()), (true, true));
         assert_eq!(
-            told(&Allowed::anonymous().with_visibility(|key| key.as_str() == "posts")),
+            shows(&Allowed::anonymous().with_visibility(|key| key.as_str() == "posts")),
             (false, false)
         );
         assert_eq!(
-            told(&Allowed::anonymous().with_visibility(|key| key.as_str().starts_with('p'))),
+            shows(&Allowed::anonymous().with_visibility(|key| key.as_str().starts_with('p'))),
             (true, true)
         );
     }

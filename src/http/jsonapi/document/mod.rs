@@ -113,9 +113,9 @@ pub(crate) fn meta(meta: &serde_json::Value) -> Bytes {
 /// Adds what a dry run would commit, in `meta`, to the document of the write; an empty document becomes only `meta`.
 pub(crate) fn with_preview(document: &[u8], preview: &[Preview], until: Instant) -> Bytes {
     let commits: Vec<_> = preview.iter().map(|commit| previewed(commit, until)).collect();
-    let told = json!({ "commits": commits });
-    let Some(open) = document.strip_suffix(b"}") else { return meta(&told) };
-    [open, br#","meta":"#, told.to_string().as_bytes(), b"}"].concat().into()
+    let previews = json!({ "commits": commits });
+    let Some(open) = document.strip_suffix(b"}") else { return meta(&previews) };
+    [open, br#","meta":"#, previews.to_string().as_bytes(), b"}"].concat().into()
 }
 
 fn previewed(preview: &Preview, until: Instant) -> serde_json::Value {

@@ -303,7 +303,7 @@ impl From<SubmitError> for ApiError {
             .with_retry_after(RETRY_AFTER_DEFAULT),
             SubmitError::OutcomeUnknown { events } => {
                 let detail = "The remote has not said whether it took the write, which may be there already or come \
-                              to be; the events named tell later, and the same Idempotency-Key never does it twice.";
+                              to be; the events named show it later, and the same Idempotency-Key never does it twice.";
                 let error = ErrorObject::new(Code::OUTCOME_UNKNOWN, detail);
                 Self::from(error.with(ErrorExtras { events, ..ErrorExtras::default() }))
                     .with_retry_after(RETRY_AFTER_DEFAULT)

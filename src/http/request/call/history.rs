@@ -123,19 +123,19 @@ impl Call<'_> {
     /// As [`query_history`](Self::query_history).
     pub(crate) async fn query_history_with_permit<T: Send + 'static>(
         &self,
-        look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+        question: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<(T, OwnedSemaphorePermit), ApiError> {
-        let place = self.budgets.history_permit().await?;
+        let permit = self.budgets.history_permit().await?;
         // The thread that runs the question owns the permit, because it may continue after the client has left.
-        let mut looked = off_threads(move || Ok((look()?, place)));
-        let looked = tokio::select! {
-            looked = &mut looked => looked,
+        let mut answer = off_threads(move || Ok((question()?, permit)));
+        let answer = tokio::select! {
+            answer = &mut answer => answer,
             () = self.head.client_disconnected() => {
                 self.asking.0.get_or_init(QueryClient::default).leave();
-                looked.await
+                answer.await
             }
         };
-        looked.unwrap_or_else(|_| Err(ApiError::internal()))
+        answer.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 
     /// Builds something large off the async threads, as soon as a permit is free.

@@ -148,8 +148,8 @@ impl<'a> Call<'a> {
                 | StatusCode::PRECONDITION_FAILED
                 | StatusCode::PRECONDITION_REQUIRED
         );
-        let is_told = is_about_what_is_there && self.permission.is_given.load(Ordering::Relaxed);
-        if !is_told || self.query().is_ok_and(|query| query.first(AS_OF).is_some()) {
+        let is_shown = is_about_what_is_there && self.permission.is_given.load(Ordering::Relaxed);
+        if !is_shown || self.query().is_ok_and(|query| query.first(AS_OF).is_some()) {
             return None;
         }
         // The writer refuses a write based on the newest state; a read is refused based on the snapshot that it used.

@@ -77,33 +77,33 @@ struct EventSource {
 
 impl Source for EventSource {
     async fn next(&mut self) -> Option<Bytes> {
-        let mut told = Vec::new();
-        while told.is_empty() {
+        let mut chunk = Vec::new();
+        while chunk.is_empty() {
             let goes_on = self.subscription.has_read_ahead();
             let followed = self.followed().await?;
             if (!goes_on || self.permission.is_old()) && !self.is_still_authorized().await {
                 return None;
             }
             match followed {
-                Some(Followed::Event(event)) => self.append_batch(event, &mut told),
+                Some(Followed::Event(event)) => self.append_batch(event, &mut chunk),
                 Some(Followed::Reset(revision)) => return Some(reset(revision)),
                 Some(Followed::CaughtUp(_)) | None => return Some(self.head()),
             }
         }
-        Some(told.into())
+        Some(chunk.into())
     }
 }
 
 impl EventSource {
     /// Appends an event and those that were read with it, as far as the reader could see them at the last
     /// authorization.
-    fn append_batch(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
+    fn append_batch(&mut self, first: Arc<EventRecord>, chunk: &mut Vec<u8>) {
         let mut next = Some(first);
         while let Some(event) = next {
             if self.permission.allowed.sees(&event.key) {
-                told.extend_from_slice(&message(&event, &self.fields, &self.permission.allowed));
+                chunk.extend_from_slice(&message(&event, &self.fields, &self.permission.allowed));
             }
-            let is_full = told.len() >= CHUNK_BYTES_MAX;
+            let is_full = chunk.len() >= CHUNK_BYTES_MAX;
             next = if is_full { None } else { self.subscription.read_ahead() };
         }
     }

@@ -171,12 +171,12 @@ impl<T: Source> Following<T> {
 
 /// Returns the next chunk, and the source of those after it; `None` at the end and when the service stops.
 async fn next<T: Source>(mut source: T, shutdown: Shutdown) -> Option<(Bytes, T)> {
-    let told = tokio::select! {
+    let chunk = tokio::select! {
         biased;
         () = shutdown.begun() => None,
-        told = source.next() => told,
+        chunk = source.next() => chunk,
     };
-    Some((told?, source))
+    Some((chunk?, source))
 }
 
 impl<T: Source> Stream for Following<T> {
@@ -186,11 +186,11 @@ impl<T: Source> Stream for Following<T> {
         let shutdown = self.shutdown.clone();
         let slot = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(coming) = slot else { return Poll::Ready(None) };
-        let Some((told, source)) = ready!(coming.as_mut().poll(cx)) else {
+        let Some((chunk, source)) = ready!(coming.as_mut().poll(cx)) else {
             *slot = None;
             return Poll::Ready(None);
         };
         *slot = Some(Box::pin(next(source, shutdown)));
-        Poll::Ready(Some(Ok(told)))
+        Poll::Ready(Some(Ok(chunk)))
     }
 }

@@ -136,7 +136,7 @@ impl Source for ServedSource {
                 }
             }
             let is_time = tokio::select! {
-                told = self.news.changed() => told.map(|()| false).ok()?,
+                changed = self.news.changed() => changed.map(|()| false).ok()?,
                 () = tokio::time::sleep_until(self.silent_until) => true,
                 () = self.permission.caller.left() => true,
             };
@@ -145,7 +145,7 @@ impl Source for ServedSource {
             if !self.permission.renew().await {
                 return None;
             }
-            self.look();
+            self.enqueue_changes();
             self.paced.start_pause();
             drop(turn);
             if is_time && self.queue.is_empty() {
@@ -171,7 +171,7 @@ impl ServedSource {
     /// Queues the differences from the state that the client knows, or everything if they can't be determined.
     async fn resume(&mut self, id: &str, history: Option<(History, Duration)>) {
         match self.changes_since(id, history).await {
-            Ok(changes) => self.tell(changes.into_iter().filter(ServedChange::differs)),
+            Ok(changes) => self.enqueue(changes.into_iter().filter(ServedChange::differs)),
             Err(error) => {
                 tracing::debug!(error = crate::telemetry::error_chain(&error), "a stream begins anew");
                 self.queue.push_back((News::Reset, None));
@@ -206,16 +206,16 @@ impl ServedSource {
     }
 
     /// Queues the changes in what is served, or in what the reader may see.
-    fn look(&mut self) {
+    fn enqueue_changes(&mut self) {
         self.news.mark_unchanged();
         let Some(snapshot) = self.projection.snapshot() else { return };
         let now = shown(&snapshot, &self.permission);
         let changes: Vec<ServedChange> = self.shown.catalog.differences(&now.catalog).map(change).collect();
         self.shown = now;
-        self.tell(changes);
+        self.enqueue(changes);
     }
 
-    fn tell(&mut self, changes: impl IntoIterator<Item = ServedChange>) {
+    fn enqueue(&mut self, changes: impl IntoIterator<Item = ServedChange>) {
         let before = self.queue.len();
         for ServedChange { key, was, now } in changes {
             let was = was.map(|mark| mark.kind).filter(|kind| self.wording.wants(*kind));

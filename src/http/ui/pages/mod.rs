@@ -37,7 +37,7 @@ pub(crate) async fn answer(visit: &Visit<'_>, path: &str, body: &mut Body) -> Re
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| nothing_at(visit))?;
     let steps: Vec<&str> = decoded.split('/').collect();
     match *visit.call.method() {
-        Method::GET | Method::HEAD => Box::pin(look(visit, &steps)).await,
+        Method::GET | Method::HEAD => Box::pin(show_page(visit, &steps)).await,
         Method::POST => Box::pin(act(visit, &steps, body)).await,
         _ => Err(ApiError::method_not_allowed(if has_form(&steps) { WRITE } else { READ })),
     }
@@ -53,7 +53,7 @@ fn has_form(steps: &[&str]) -> bool {
     )
 }
 
-async fn look(visit: &Visit<'_>, steps: &[&str]) -> Result<Reply, ApiError> {
+async fn show_page(visit: &Visit<'_>, steps: &[&str]) -> Result<Reply, ApiError> {
     match steps {
         [""] => list::page(visit).await,
         ["new"] => edit::new(visit).await,

@@ -87,7 +87,7 @@ impl LockFile {
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.held.check()?;
         fs::rename(&self.held.path, &self.target).at("rename the lock file to", &self.target)?;
-        tell_left(remove_if_there(&self.private.0));
+        log_left(remove_if_there(&self.private.0));
         Ok(())
     }
 }
@@ -96,7 +96,7 @@ impl Drop for Private {
     fn drop(&mut self) {
         // While a lock exists, its private name proves that it is ours.
         if !fs::symlink_metadata(&self.0).is_ok_and(|there| there.nlink() > 1) {
-            tell_left(remove_if_there(&self.0));
+            log_left(remove_if_there(&self.0));
         }
     }
 }
@@ -160,7 +160,7 @@ impl HeldLock {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        tell_left(self.release());
+        log_left(self.release());
     }
 }
 
@@ -170,7 +170,7 @@ fn make_state_folder(state: &Path) -> Result<(), StoreError> {
 }
 
 /// Logs a lock that could not be removed: until it is, nobody can commit.
-fn tell_left(released: Result<(), StoreError>) {
+fn log_left(released: Result<(), StoreError>) {
     if let Err(error) = released {
         tracing::warn!(%error, cause = error.cause(), "a lock file of our own could not be removed; it is tried again");
     }

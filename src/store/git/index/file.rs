@@ -107,8 +107,8 @@ impl LeftIndex {
 
     /// Reports whether this is the same file and nobody has written to it.
     fn is(&self, there: &Metadata) -> bool {
-        let look = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
-        look(&self.written) == look(there)
+        let identity = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
+        identity(&self.written) == identity(there)
     }
 }
 

@@ -91,12 +91,12 @@ impl GitJournal {
         let graph =
             CommitGraph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
-        let upkeep = match options.maintain {
+        let level = match options.maintain {
             _ if !serves => MaintenanceLevel::Nothing,
             false => MaintenanceLevel::RepairOnly,
             true => MaintenanceLevel::Tidy,
         };
-        let maintenance = Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), upkeep);
+        let maintenance = Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), level);
         let committer = Committer { actor: options.committer, key: options.signing_key };
         let lock_wait = Duration::from_millis(options.lock_wait_ms_max);
         let mut journal = Self {
@@ -167,7 +167,7 @@ impl GitJournal {
 const HANDOVER_WAIT: Duration = Duration::from_millis(500);
 
 /// The interval between attempts to take the lock.
-const HANDOVER_LOOK: Duration = Duration::from_millis(5);
+const HANDOVER_RETRY: Duration = Duration::from_millis(5);
 
 /// The lock of the serving process; the kernel releases it when the process dies.
 pub(crate) struct ServiceLock(File);
@@ -204,7 +204,7 @@ fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(ServiceLock(file)),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(HANDOVER_LOOK),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(HANDOVER_RETRY),
             Err(TryLockError::WouldBlock) => return Err(StoreError::Served { path: layout.path.clone() }),
             Err(TryLockError::Error(source)) => return Err(StoreError::at("lock", &path, source)),
         }

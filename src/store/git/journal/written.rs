@@ -36,7 +36,10 @@ impl GitJournal {
         let is_named = self.layout.head()? == GitHead::Ref(self.branch.name.clone());
         let mut all = vec![(lock_path(&self.layout), START), (self.layout.state(), START)];
         all.extend(self.written_by_a_write(is_named).into_iter().map(|path| (path, WRITE)));
-        all.push((served::path(&self.layout), "a branch that is rewritten while nothing runs is not told"));
+        all.push((
+            served::path(&self.layout),
+            "a branch that is rewritten while nothing runs is not reported",
+        ));
         all.push((common_dir.join(KeptHead::REFS), "a branch that is rewritten is not kept"));
         let logs = [Some((common_dir, &*self.branch.name)), is_named.then_some((git_dir, "HEAD"))];
         for (folder, name) in logs.into_iter().flatten().filter(|_| self.layout.log_new_branches) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const REST_FACTOR: u32 = 3;
 
 /// How long lost indexes are not looked for again; a reader may miss objects during that time.
-const MEND_LOOK_WAIT: Duration = Duration::from_millis(200);
+const REBUILD_WAIT: Duration = Duration::from_millis(200);
 
 /// A task; of those due at the same time, the first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Schedule {
         self.is_busy = false;
         self.rested[task as usize] = match task {
             Task::Flush => None,
-            Task::RebuildIndexes => Some(now + MEND_LOOK_WAIT),
+            Task::RebuildIndexes => Some(now + REBUILD_WAIT),
             Task::Tidy => Some(now + took * REST_FACTOR),
         };
     }
@@ -130,8 +130,8 @@ mod tests {
         let mut due = Schedule::default();
         due.end(Task::RebuildIndexes, now, Duration::ZERO);
         due.plan(Task::RebuildIndexes, now);
-        assert_eq!(due.next(now, true), Next::Later(Some(MEND_LOOK_WAIT)));
-        assert_eq!(due.next(now + MEND_LOOK_WAIT, false), Next::Now(Task::RebuildIndexes));
+        assert_eq!(due.next(now, true), Next::Later(Some(REBUILD_WAIT)));
+        assert_eq!(due.next(now + REBUILD_WAIT, false), Next::Now(Task::RebuildIndexes));
     }
 
     #[test]

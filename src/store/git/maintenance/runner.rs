@@ -31,7 +31,7 @@ const SWEEP_WAIT: Duration = Duration::from_secs(600);
 
 /// How long loose objects are not counted again after few were found, nor commits missing from the commit-graph: that
 /// takes a while where there are many.
-const LOOK_WAIT: Duration = Duration::from_secs(60);
+const RECOUNT_WAIT: Duration = Duration::from_secs(60);
 
 /// The shortest time between two reports of statistics.
 const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
@@ -52,7 +52,7 @@ pub(crate) enum MaintenanceLevel {
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    upkeep: MaintenanceLevel,
+    level: MaintenanceLevel,
 }
 
 #[derive(Debug)]
@@ -74,9 +74,9 @@ struct Shared {
 struct Rounds {
     /// When obsolete packs are removed.
     sweep_at: Option<Instant>,
-    loose_looked_at: Option<Instant>,
-    graph_looked_at: Option<Instant>,
-    told_at: Option<Instant>,
+    loose_counted_at: Option<Instant>,
+    graph_checked_at: Option<Instant>,
+    statistics_at: Option<Instant>,
     /// Whether something was done that no statistics were logged for.
     owes_statistics: bool,
 }
@@ -88,7 +88,7 @@ impl Maintenance {
         checkpoint: Arc<Checkpoint>,
         graph: CommitGraph,
         barrier: Barrier,
-        upkeep: MaintenanceLevel,
+        level: MaintenanceLevel,
     ) -> Self {
         let shared = Shared {
             packs,
@@ -100,7 +100,7 @@ impl Maintenance {
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), thread: None, upkeep }
+        Self { shared: Arc::new(shared), thread: None, level }
     }
 
     /// Removes the lock left by a git process of ours that was killed together with us. Only for the holder of the
@@ -119,7 +119,7 @@ impl Maintenance {
     pub(crate) fn request(&mut self) {
         let now = Instant::now();
         self.shared.due().plan(Task::RebuildIndexes, now);
-        if self.upkeep == MaintenanceLevel::Tidy {
+        if self.level == MaintenanceLevel::Tidy {
             self.shared.due().plan(Task::Tidy, now);
         }
         self.wake();
@@ -144,9 +144,9 @@ impl Maintenance {
     fn wake(&mut self) {
         if self.thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            match thread::Builder::new().name("upkeep".into()).spawn(move || shared.run()) {
+            match thread::Builder::new().name("maintenance".into()).spawn(move || shared.run()) {
                 Ok(thread) => self.thread = Some(thread),
-                Err(error) => tracing::warn!(%error, "no thread for the housekeeping; it is tried again"),
+                Err(error) => tracing::warn!(%error, "no thread for maintenance; it is tried again"),
             }
         }
         self.shared.changed.notify_all();
@@ -163,8 +163,8 @@ impl Drop for Maintenance {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        if self.upkeep != MaintenanceLevel::Nothing {
-            tell(self.shared.packs.remove_obsolete());
+        if self.level != MaintenanceLevel::Nothing {
+            log_error(self.shared.packs.remove_obsolete());
         }
     }
 }
@@ -193,7 +193,7 @@ impl Shared {
             due.end(task, Instant::now(), started.elapsed());
             if done.is_err() {
                 tracing::error!(
-                    "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
+                    "BUG: maintenance has panicked; writes go on, but packs are not merged any more: \
                      start the service again, or run `git gc` now and then"
                 );
                 due.give_up();
@@ -201,7 +201,7 @@ impl Shared {
             self.changed.notify_all();
         }
         if rounds.owes_statistics {
-            self.tell_statistics();
+            self.log_statistics();
         }
     }
 
@@ -223,11 +223,11 @@ impl Shared {
 
     fn carry_out(&self, task: Task, rounds: &mut Rounds) {
         match task {
-            Task::Flush => drop(tell(self.flush())),
+            Task::Flush => drop(log_error(self.flush())),
             Task::RebuildIndexes => {
                 // If git collects garbage, once more when it is done.
                 let is_collecting = self.packs.is_git_collecting();
-                self.note_packs(tell(self.packs.rebuild_lost_indexes()));
+                self.note_packs(log_error(self.packs.rebuild_lost_indexes()));
                 if is_collecting {
                     self.due().plan(Task::RebuildIndexes, Instant::now());
                 }
@@ -238,32 +238,34 @@ impl Shared {
 
     /// Does a round of tidying, and plans another one if there may be more to do.
     fn tidy(&self, rounds: &mut Rounds) {
-        let is_long_ago = |at: Option<Instant>| at.is_none_or(|at| at.elapsed() >= LOOK_WAIT);
+        let is_long_ago = |at: Option<Instant>| at.is_none_or(|at| at.elapsed() >= RECOUNT_WAIT);
         let mut is_tidier = false;
         if !self.graph.layout().has_precious_objects {
-            is_tidier = tell(merge_small(&self.packs, &self.stop)) == Some(true);
-            if is_long_ago(rounds.loose_looked_at) && !self.packs.is_merge_urgent() {
-                let packed = tell(pack_loose(&self.packs, &self.stop)) == Some(true);
-                rounds.loose_looked_at = (!packed).then(Instant::now);
+            is_tidier = log_error(merge_small(&self.packs, &self.stop)) == Some(true);
+            if is_long_ago(rounds.loose_counted_at) && !self.packs.is_merge_urgent() {
+                let packed = log_error(pack_loose(&self.packs, &self.stop)) == Some(true);
+                rounds.loose_counted_at = (!packed).then(Instant::now);
                 self.note_packs(Some(packed));
                 is_tidier |= packed;
             }
             self.sweep(rounds);
         }
-        if is_long_ago(rounds.graph_looked_at)
+        if is_long_ago(rounds.graph_checked_at)
             && !self.packs.is_merge_urgent()
             && !self.packs.is_git_collecting()
         {
-            tell(reflogs::expire(&self.graph, &self.barrier));
-            rounds.owes_statistics |= tell(self.graph.write_if_due()) == Some(true);
-            rounds.graph_looked_at = Some(Instant::now());
+            log_error(reflogs::expire(&self.graph, &self.barrier));
+            rounds.owes_statistics |= log_error(self.graph.write_if_due()) == Some(true);
+            rounds.graph_checked_at = Some(Instant::now());
         }
         rounds.owes_statistics |= is_tidier;
         if is_tidier {
             self.due().plan(Task::Tidy, Instant::now());
-        } else if rounds.owes_statistics && rounds.told_at.is_none_or(|at| at.elapsed() >= STATISTICS_WAIT) {
-            self.tell_statistics();
-            (rounds.told_at, rounds.owes_statistics) = (Some(Instant::now()), false);
+        } else if rounds.owes_statistics
+            && rounds.statistics_at.is_none_or(|at| at.elapsed() >= STATISTICS_WAIT)
+        {
+            self.log_statistics();
+            (rounds.statistics_at, rounds.owes_statistics) = (Some(Instant::now()), false);
         }
     }
 
@@ -271,7 +273,7 @@ impl Shared {
     fn sweep(&self, rounds: &mut Rounds) {
         let is_quiet = rounds.sweep_at.is_some_and(|at| at <= Instant::now());
         if is_quiet || self.due().hurry || self.packs.obsolete().are_many() {
-            self.note_packs(tell(self.packs.remove_obsolete()));
+            self.note_packs(log_error(self.packs.remove_obsolete()));
         }
         let is_left = self.packs.obsolete().len() > 0;
         rounds.sweep_at = is_left.then(|| Instant::now() + SWEEP_WAIT);
@@ -292,16 +294,16 @@ impl Shared {
         self.checkpoint.write_flushed(known.revision)
     }
 
-    fn tell_statistics(&self) {
-        Statistics::of(self.packs.objects()).tell();
+    fn log_statistics(&self) {
+        Statistics::of(self.packs.objects()).log();
     }
 }
 
 /// Logs an error, which costs nothing but speed.
-fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
+fn log_error<T>(result: Result<T, StoreError>) -> Option<T> {
     result
         .inspect_err(|error| {
-            tracing::warn!(%error, cause = error.cause(), "the housekeeping of the repository failed");
+            tracing::warn!(%error, cause = error.cause(), "the maintenance of the repository failed");
         })
         .ok()
 }

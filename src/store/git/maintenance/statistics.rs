@@ -50,7 +50,7 @@ impl Statistics {
     }
 
     /// Logs them for the operator.
-    pub(crate) fn tell(self) {
+    pub(crate) fn log(self) {
         let Self { packs, objects, bytes, loose_objects } = self;
         tracing::info!(packs, objects, bytes, loose_objects, "the repository was tidied up");
     }

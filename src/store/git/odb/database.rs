@@ -90,7 +90,7 @@ impl Database {
         match &*known {
             Some(known) if is_current(known) => Arc::clone(known),
             _ => {
-                let found = Arc::new(KnownFolders::look(&self.folder, known.as_deref()));
+                let found = Arc::new(KnownFolders::scan(&self.folder, known.as_deref()));
                 *known = Some(Arc::clone(&found));
                 found
             }
@@ -109,7 +109,7 @@ impl KnownFolders {
         Err(StoreError::at(action, path, io::Error::new(source.kind(), source.to_string())))
     }
 
-    fn look(own: &Path, before: Option<&Self>) -> Self {
+    fn scan(own: &Path, before: Option<&Self>) -> Self {
         let mut found = Self::default();
         let mut open = vec![(own.to_owned(), 0)];
         while let Some((path, depth)) = open.pop() {
@@ -117,7 +117,7 @@ impl KnownFolders {
                 continue;
             }
             let held = before.and_then(|before| before.folders.iter().find(|folder| folder.path == path));
-            let others = found.look_into(&path, held.map_or(&[], |folder| &folder.held));
+            let others = found.scan_objects(&path, held.map_or(&[], |folder| &folder.held));
             if depth < BORROWED_DEPTH_MAX {
                 open.extend(others.into_iter().map(|path| (path, depth + 1)));
             }
@@ -126,12 +126,12 @@ impl KnownFolders {
     }
 
     /// Adds a folder and returns the folders that it borrows from.
-    fn look_into(&mut self, path: &Path, before: &[KnownPack]) -> Vec<PathBuf> {
+    fn scan_objects(&mut self, path: &Path, before: &[KnownPack]) -> Vec<PathBuf> {
         let modified = modified(path);
         if let Err(source) = fs::read_dir(path) {
             self.miss("open the folder", path, source);
         }
-        let held = self.look_at_packs(&path.join("pack"), before);
+        let held = self.scan_packs(&path.join("pack"), before);
         let packs = held.iter().filter_map(|held| held.pack.clone()).collect();
         self.folders.push(ObjectFolder { path: path.to_owned(), held, packs, modified });
         let list = path.join("info/alternates");
@@ -148,7 +148,7 @@ impl KnownFolders {
         }
     }
 
-    fn look_at_packs(&mut self, folder: &Path, before: &[KnownPack]) -> Vec<KnownPack> {
+    fn scan_packs(&mut self, folder: &Path, before: &[KnownPack]) -> Vec<KnownPack> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(source) => {
@@ -166,7 +166,7 @@ impl KnownFolders {
                 }
             };
             if path.extension().is_some_and(|extension| extension == "idx") {
-                match KnownPack::look(&path.with_extension("pack"), before) {
+                match KnownPack::stat(&path.with_extension("pack"), before) {
                     Ok(found) => held.push(found),
                     Err(source) => self.miss("open", &path.with_extension("pack"), source),
                 }
@@ -188,7 +188,7 @@ impl KnownFolders {
 
 impl KnownPack {
     /// Opens a pack, or reuses it from `before` if it has not changed.
-    fn look(path: &Path, before: &[Self]) -> io::Result<Self> {
+    fn stat(path: &Path, before: &[Self]) -> io::Result<Self> {
         let index = fs::metadata(path.with_extension("idx"))?;
         let is_of = [identity(&fs::metadata(path)?), identity(&index)];
         if let Some(known) = before.iter().find(|held| held.path == path && held.is_of == is_of) {

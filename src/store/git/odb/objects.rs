@@ -264,19 +264,19 @@ impl Objects {
                 Err(base) => base,
             };
             if content.len() as u64 != head.len || deltas.len() == CHAIN_LEN_MAX {
-                return Err(damaged("it is told by too much"));
+                return Err(damaged("its chain of deltas is too long"));
             }
             deltas.push((at, content));
             at = match base {
                 Base::At(at) => at,
                 Base::Named(oid) => {
-                    pack.find(&oid).ok_or_else(|| damaged("what it is told by is missing"))?
+                    pack.find(&oid).ok_or_else(|| damaged("the base of its delta is missing"))?
                 }
             };
         };
         while let Some((next, delta)) = deltas.pop() {
             if found.content.len() as u64 != found.len {
-                return Err(damaged("what it is told by is too large"));
+                return Err(damaged("the base of its delta is too large"));
             }
             self.bases.put((pack_id, at), found.clone(), found.content.len());
             let room = if deltas.is_empty() { len_max } else { OBJECT_BYTES_MAX };

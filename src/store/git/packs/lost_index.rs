@@ -31,7 +31,7 @@ impl Packs {
             let is_marked = self.keep_files.is_ours(&name);
             let is_ours = is_marked || is_ours(&name);
             if is_ours && !self.index_anew(&name)? && !is_marked {
-                self.tell_damaged(&name);
+                self.log_damaged(&name);
             }
         }
         Ok(())
@@ -52,7 +52,7 @@ impl Packs {
             if self.index_anew(&name)? {
                 is_mended = true;
             } else {
-                self.tell_damaged(&name);
+                self.log_damaged(&name);
             }
         }
         Ok(is_mended)
@@ -100,7 +100,7 @@ impl Packs {
     }
 
     /// Logs a pack that can't be repaired, once.
-    fn tell_damaged(&self, name: &str) {
+    fn log_damaged(&self, name: &str) {
         let path = self.file(name, "pack");
         if path.exists() && self.damaged().insert(name.to_owned()) {
             let path = path.display();

@@ -180,7 +180,7 @@ impl<'a> Walker<'a> {
 /// Describes damage for readers of the history; passes on any other error.
 fn damage(error: StoreError) -> Result<String, StoreError> {
     match error {
-        StoreError::Damaged { .. } => Ok(format!("{error}, so what was changed can't be told for sure")),
+        StoreError::Damaged { .. } => Ok(format!("{error}, so what was changed is not known for sure")),
         error => Err(error),
     }
 }

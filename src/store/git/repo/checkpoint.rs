@@ -61,12 +61,12 @@ impl Checkpoint {
     fn noted(&self) -> MutexGuard<'_, Option<CheckpointRecord>> {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.is_none() {
-            *noted = self.look();
+            *noted = self.read_file();
         }
         noted
     }
 
-    fn look(&self) -> Option<CheckpointRecord> {
+    fn read_file(&self) -> Option<CheckpointRecord> {
         let text = self.file.read().ok()??;
         let mut lines = text.split(|byte| *byte == b'\n');
         let mut revision = || {

@@ -48,12 +48,12 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let (accepted, decided, held_by) = (None, Vec::new(), None);
         let mut journal =
             Self { inner, link, base, turn, races_max, accepted, distance_of, decided, held_by };
-        journal.take_up_base();
+        journal.read_base();
         journal
     }
 
     /// Catches up on the base, if the service ended after the branch had advanced and before that was recorded.
-    fn take_up_base(&mut self) {
+    fn read_base(&mut self) {
         let Some(coming) = self.link.git.noted(PrivateRef::Coming) else { return };
         // An unreadable head is reported by the first look.
         let Ok(Some(local)) = self.inner.head() else { return };
@@ -234,11 +234,11 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     }
 
     fn carry_out_decision(&mut self) -> bool {
-        let Some((decision, tell)) = self.link.take_decision() else { return false };
+        let Some((decision, callback)) = self.link.take_decision() else { return false };
         match self.decide(decision) {
-            Ok(_) => self.decided.push(tell),
-            Err(StoreError::Remote(error)) => tell(Err(error)),
-            Err(error) => tell(Err(RemoteError::Stopped(error.to_string()))),
+            Ok(_) => self.decided.push(callback),
+            Err(StoreError::Remote(error)) => callback(Err(error)),
+            Err(error) => callback(Err(RemoteError::Stopped(error.to_string()))),
         }
         true
     }
@@ -246,7 +246,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn note_readable(&mut self, head: Option<Revision>) {
         let (found, _) = self.distance_of;
         if let Some(head) = head.filter(|head| found == Some(*head)) {
-            self.decided.drain(..).for_each(|tell| tell(Ok(head)));
+            self.decided.drain(..).for_each(|callback| callback(Ok(head)));
         }
     }
 

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(turn.comes_at(), Some(now + 2 * TOOK));
         assert!(!turn.is_over(now));
         assert!(turn.is_over(now + 2 * TOOK));
-        assert!(!turn.is_over(now + 2 * TOOK), "that is told once");
+        assert!(!turn.is_over(now + 2 * TOOK), "that is said once");
         turn.pushed(now, TOOK);
         assert_eq!(turn.comes_at(), None, "nobody else has come since");
         turn.met();

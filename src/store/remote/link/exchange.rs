@@ -62,13 +62,13 @@ impl Link {
     pub(crate) fn notify_siblings(&self, tip: Revision) {
         for sibling in &self.settings.siblings {
             // There are no receivers during shutdown.
-            let _told = sibling.send(tip);
+            let _sent = sibling.send(tip);
         }
     }
 
     /// Fetches, and records the head that was seen.
     pub(crate) fn fetch(&self, note: PrivateRef, until: Instant) -> Result<Option<Revision>, RemoteError> {
-        let look = self.known().seen_heads.begin_look();
+        let poll = self.known().seen_heads.begin_poll();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let fetched = self.git.fetch(note, until);
@@ -76,7 +76,7 @@ impl Link {
         let head = fetched?;
         let before = self.known().seen_heads.newest();
         if !self.goes_on(before, head) {
-            if self.known().seen_heads.is_overtaken(look) {
+            if self.known().seen_heads.is_overtaken(poll) {
                 self.note_contact();
                 self.request_poll();
                 return Ok(head);
@@ -89,7 +89,7 @@ impl Link {
         let others = if head.is_none() { self.git.branches(until)? } else { Vec::new() };
         let mut known = self.known();
         known.other_branches = others;
-        if !known.seen_heads.saw(look, head, before) {
+        if !known.seen_heads.saw(poll, head, before) {
             self.mark_poll_wanted(&mut known);
         }
         drop(known);

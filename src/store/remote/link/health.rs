@@ -95,7 +95,7 @@ impl LinkHealth {
     }
 
     /// Returns the current error as text to be shown beside the state.
-    pub(super) fn told(&self) -> Option<String> {
+    pub(super) fn error_text(&self) -> Option<String> {
         self.last_error.as_ref().map(|error| match error {
             RemoteError::Refused(why) | RemoteError::Stopped(why) => why.clone(),
             error => error.to_string(),

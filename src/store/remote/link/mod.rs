@@ -30,7 +30,7 @@ use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::pushed::PushOutcome;
 
 /// How long a service with nothing to serve waits for the remote before it reports that it is not ready.
-const FIRST_LOOK_WAIT_MAX: Duration = Duration::from_secs(5);
+const FIRST_POLL_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Commits whose push has an unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Link {
             ahead: known.ahead,
             behind: known.behind,
             last_contact: known.health.last_contact,
-            last_error: known.health.told(),
+            last_error: known.health.error_text(),
         }
     }
 
@@ -172,9 +172,9 @@ impl Link {
 
     /// Hands an operator's decision to the writer, and its outcome to `tell`. A second one at the same time replaces
     /// it.
-    pub fn decide(&self, decision: Decision, tell: DecisionCallback) {
+    pub fn decide(&self, decision: Decision, callback: DecisionCallback) {
         let mut known = self.known();
-        known.requests.decision = Some((decision, tell));
+        known.requests.decision = Some((decision, callback));
         self.mark_poll_wanted(&mut known);
     }
 
@@ -196,7 +196,7 @@ impl Link {
         let is_early = |known: &mut KnownRemote| {
             known.seen_heads.newest().is_none() && known.health.failures == 0 && !known.requests.is_over
         };
-        let wait_max = self.settings.timeout.min(FIRST_LOOK_WAIT_MAX);
+        let wait_max = self.settings.timeout.min(FIRST_POLL_WAIT_MAX);
         drop(self.changed.wait_timeout_while(known, wait_max, is_early));
     }
 

@@ -33,7 +33,7 @@ impl Poller {
         }
         thread::Builder::new().name("remote".into()).spawn(move || {
             while polled.wait_for_next_poll() {
-                look(&polled, &*changed);
+                poll(&polled, &*changed);
             }
         })?;
         Ok(Self { link, pushes })
@@ -67,7 +67,7 @@ impl Drop for Poller {
 }
 
 /// Polls once, for all callers that are waiting now.
-fn look(link: &Link, changed: &impl Fn()) {
+fn poll(link: &Link, changed: &impl Fn()) {
     let (waiters, pending, before) = {
         let mut known = link.known();
         known.requests.is_wanted = false;

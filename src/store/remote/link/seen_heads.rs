@@ -55,25 +55,25 @@ impl SeenHeads {
         self.recent.iter().any(|(at, seen)| *at > since.0 && *seen == head)
     }
 
-    pub(crate) const fn begin_look(&mut self) -> u64 {
+    pub(crate) const fn begin_poll(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    pub(crate) fn is_overtaken(&self, look: u64) -> bool {
-        self.newest.is_some_and(|newest| newest.at > look)
+    pub(crate) fn is_overtaken(&self, poll: u64) -> bool {
+        self.newest.is_some_and(|newest| newest.at > poll)
     }
 
     /// Records what a fetch has seen, which follows from `before`, the newest head until then. A result that arrives
     /// after something newer was seen proves nothing; returns `false` then.
-    pub(crate) fn saw(&mut self, look: u64, head: Option<Revision>, before: Option<SeenHead>) -> bool {
+    pub(crate) fn saw(&mut self, poll: u64, head: Option<Revision>, before: Option<SeenHead>) -> bool {
         let has_moved = self.newest != before;
         if has_moved && self.head() != head {
             return false;
         }
-        let at = self.newest.map_or(look, |newest| newest.at.max(look));
+        let at = self.newest.map_or(poll, |newest| newest.at.max(poll));
         self.newest = Some(SeenHead { head, at });
-        self.remember(look, head);
+        self.remember(poll, head);
         true
     }
 
@@ -114,8 +114,8 @@ mod tests {
 
     fn at(digit: char) -> SeenHeads {
         let mut seen = SeenHeads::default();
-        let look = seen.begin_look();
-        assert!(seen.saw(look, revision(digit), None));
+        let poll = seen.begin_poll();
+        assert!(seen.saw(poll, revision(digit), None));
         seen
     }
 
@@ -123,9 +123,9 @@ mod tests {
     fn a_look_that_a_push_has_overtaken_says_nothing() {
         let mut seen = at('a');
         let push = seen.begin_push();
-        let (since, look, before) = (seen.now(), seen.begin_look(), seen.newest());
+        let (since, poll, before) = (seen.now(), seen.begin_poll(), seen.newest());
         assert!(seen.end_push(push, revision('b')));
-        assert!(seen.is_overtaken(look) && !seen.saw(look, revision('a'), before));
+        assert!(seen.is_overtaken(poll) && !seen.saw(poll, revision('a'), before));
         assert_eq!(seen.head(), revision('b'));
         assert!(seen.is_current(seen.newest().unwrap()));
         assert!(
@@ -138,9 +138,9 @@ mod tests {
     fn a_look_that_was_overtaken_and_has_seen_the_same_is_believed() {
         let mut seen = at('a');
         let push = seen.begin_push();
-        let (since, look, before) = (seen.now(), seen.begin_look(), seen.newest());
+        let (since, poll, before) = (seen.now(), seen.begin_poll(), seen.newest());
         seen.end_push(push, revision('b'));
-        assert!(seen.saw(look, revision('b'), before));
+        assert!(seen.saw(poll, revision('b'), before));
         assert!(seen.has_been_at(revision('b').unwrap(), since));
         assert!(seen.is_current(seen.newest().unwrap()));
     }
@@ -149,8 +149,8 @@ mod tests {
     fn what_was_seen_beside_a_push_is_not_current_when_it_ends() {
         let mut seen = at('a');
         let push = seen.begin_push();
-        let (look, before) = (seen.begin_look(), seen.newest());
-        assert!(seen.saw(look, revision('c'), before));
+        let (poll, before) = (seen.begin_poll(), seen.newest());
+        assert!(seen.saw(poll, revision('c'), before));
         assert!(seen.is_current(seen.newest().unwrap()));
         assert!(seen.end_push(push, None));
         assert!(!seen.is_current(seen.newest().unwrap()));
@@ -161,8 +161,8 @@ mod tests {
     fn after_a_push_beside_which_something_else_was_seen_nobody_knows_which_is_newer() {
         let mut seen = at('a');
         let push = seen.begin_push();
-        let (look, before) = (seen.begin_look(), seen.newest());
-        assert!(seen.saw(look, revision('c'), before));
+        let (poll, before) = (seen.begin_poll(), seen.newest());
+        assert!(seen.saw(poll, revision('c'), before));
         assert!(!seen.end_push(push, revision('b')));
         assert_eq!(seen.head(), revision('b'));
     }

@@ -24,7 +24,7 @@ pub(crate) struct BranchName {
     /// The given name, which holds unless the remote reports its own.
     named: String,
     /// The name that the remote reports.
-    told: OnceLock<String>,
+    reported: OnceLock<String>,
     /// Whether the remote is to be asked for the name.
     is_asked_for: bool,
 }
@@ -33,24 +33,24 @@ impl BranchName {
     /// A branch named by the operator.
     pub(crate) fn of(name: &str) -> Self {
         let named = name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
-        Self { named, told: OnceLock::new(), is_asked_for: false }
+        Self { named, reported: OnceLock::new(), is_asked_for: false }
     }
 
     /// A branch with this name unless the remote has reported its own; a note in the folder says whether it is still
     /// to be asked.
     pub(crate) fn asked_for(name: &str, folder: &Path) -> Self {
         let mut branch = Self::of(name);
-        if let Ok(told) = fs::read_to_string(folder.join(BRANCH)) {
-            branch.is_asked_for = told.is_empty();
-            if !told.is_empty() {
-                branch.told = told.into();
+        if let Ok(reported) = fs::read_to_string(folder.join(BRANCH)) {
+            branch.is_asked_for = reported.is_empty();
+            if !reported.is_empty() {
+                branch.reported = reported.into();
             }
         }
         branch
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        self.told.get().unwrap_or(&self.named)
+        self.reported.get().unwrap_or(&self.named)
     }
 }
 
@@ -70,7 +70,7 @@ impl Git {
 
     /// Asks the remote for the name of its branch, if it is not known.
     pub(crate) fn learn_branch(&self, until: Instant) -> Result<(), RemoteError> {
-        if !self.branch.is_asked_for || self.branch.told.get().is_some() {
+        if !self.branch.is_asked_for || self.branch.reported.get().is_some() {
             return Ok(());
         }
         let ended = self.talk(&["ls-remote", "--symref", "--", &self.address(), "HEAD"], until)?;
@@ -78,8 +78,8 @@ impl Git {
         if let Err(error) = fs::write(self.folder().join(BRANCH), &name) {
             return Err(RemoteError::Unreachable(format!("cannot note the name of its branch: {error}")));
         }
-        tracing::info!(remote = %self.url(), branch = name, "the remote has told which branch is shared");
-        self.branch.told.get_or_init(|| name);
+        tracing::info!(remote = %self.url(), branch = name, "the remote has named the branch that is shared");
+        self.branch.reported.get_or_init(|| name);
         Ok(())
     }
 }

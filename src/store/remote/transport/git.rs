@@ -42,7 +42,7 @@ const SETTINGS: [&str; 12] = [
 ];
 
 /// The number of branches named in the message when the wanted one is missing.
-const BRANCHES_TOLD_MAX: usize = 5;
+const BRANCHES_NAMED_MAX: usize = 5;
 
 /// What names the branch of the remote.
 #[derive(Debug, Clone, Copy)]
@@ -150,8 +150,8 @@ impl Git {
         let is_first = [PrivateRef::Base, PrivateRef::Polled, PrivateRef::Judged]
             .iter()
             .all(|note| self.noted(*note).is_none());
-        let told = if is_first { self.fetch_all(&arguments, until) } else { self.talk(&arguments, until) };
-        match told {
+        let fetched = if is_first { self.fetch_all(&arguments, until) } else { self.talk(&arguments, until) };
+        match fetched {
             Ok(_) => Ok(self.noted(note)),
             // Only git's message says that there is no such branch, and it may have been created since.
             Err(error) => match self.ask_after_failure(note, until) {
@@ -175,10 +175,10 @@ impl Git {
         let arguments: Vec<&str> =
             arguments.iter().map(|it| if *it == "--quiet" { "--progress" } else { it }).collect();
         let url = self.url.to_string();
-        let tell = |line: &str| tracing::info!(remote = url, "cloning: {}", self.shown(line));
+        let report = |line: &str| tracing::info!(remote = url, "cloning: {}", self.shown(line));
         let quiet_max = until.saturating_duration_since(Instant::now());
         self.check_fit()?;
-        self.answer(not_run(self.processes.run_speaking(self.command(&arguments), quiet_max, &tell))?)
+        self.answer(not_run(self.processes.run_speaking(self.command(&arguments), quiet_max, &report))?)
     }
 
     /// Asks the side that takes pushes for the head of the branch, for a remote that is read from a replica.
@@ -298,7 +298,7 @@ impl Git {
     pub(crate) fn branches(&self, until: Instant) -> Result<Vec<String>, RemoteError> {
         let ended = self.talk(&["ls-remote", "--quiet", "--heads", "--", &self.address()], until)?;
         let name = |line: &str| Some(self.shown(line.split_once("\trefs/heads/")?.1));
-        Ok(ended.output.lines().filter_map(name).take(BRANCHES_TOLD_MAX).collect())
+        Ok(ended.output.lines().filter_map(name).take(BRANCHES_NAMED_MAX).collect())
     }
 
     /// Returns the error output, fit to be shown.

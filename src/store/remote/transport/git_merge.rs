@@ -232,9 +232,9 @@ fn shown(path: &[u8]) -> String {
 fn changes(bytes: &[u8]) -> Changes {
     let mut words = bytes.split(|byte| *byte == 0);
     let mut found = Changes::new();
-    while let (Some(told), Some(path)) = (words.next(), words.next()) {
-        let told = std::str::from_utf8(told).unwrap_or_default().trim_start_matches(':');
-        let fields: Vec<&str> = told.split(' ').collect();
+    while let (Some(header), Some(path)) = (words.next(), words.next()) {
+        let header = std::str::from_utf8(header).unwrap_or_default().trim_start_matches(':');
+        let fields: Vec<&str> = header.split(' ').collect();
         let [old, new, before, after, _] = fields[..] else { continue };
         let entry = |mode: &str, name: &str| {
             let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode != 0)?;

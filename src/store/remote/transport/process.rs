@@ -135,7 +135,7 @@ impl Processes {
         &self,
         mut command: Command,
         quiet_max: Duration,
-        tell: &dyn Fn(&str),
+        report: &dyn Fn(&str),
     ) -> io::Result<ProcessOutput> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let (process, output, error) = self.start(command)?;
@@ -148,7 +148,7 @@ impl Processes {
                     quiet = if now == heard { quiet + TELL_EVERY } else { Duration::ZERO };
                     if now != heard {
                         heard = now;
-                        tell(&error.last_line());
+                        report(&error.last_line());
                     }
                 }
                 Ok(Heard::End) | Err(_) => {
@@ -175,7 +175,7 @@ impl Processes {
     }
 
     fn start(&self, mut command: Command) -> io::Result<(Process<'_>, Listener, Listener)> {
-        let (tell, heard) = mpsc::channel();
+        let (sender, heard) = mpsc::channel();
         let mut running = self.running();
         if running.is_over {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "the service is shutting down"));
@@ -183,11 +183,11 @@ impl Processes {
         let mut child = command.stderr(Stdio::piped()).process_group(0).spawn()?;
         running.started += 1;
         let number = running.started;
-        running.ends.insert(number, tell.clone());
+        running.ends.insert(number, sender.clone());
         drop(running);
         let process = Process { group: Pid::from_child(&child), heard, number, all: self };
         let (output, error) = (Listener::to(child.stdout.take()), Listener::to(child.stderr.take()));
-        thread::spawn(move || drop(tell.send(Heard::Ended(child.wait()))));
+        thread::spawn(move || drop(sender.send(Heard::Ended(child.wait()))));
         Ok((process, output, error))
     }
 
@@ -221,12 +221,12 @@ struct Listener {
 impl Listener {
     fn to(pipe: Option<impl Read + Send + 'static>) -> Self {
         let said = Arc::<Mutex<Said>>::default();
-        let (tell, done) = mpsc::channel();
+        let (sender, done) = mpsc::channel();
         if let Some(pipe) = pipe {
             let said = Arc::clone(&said);
             thread::spawn(move || {
                 listen(pipe, &said);
-                drop(tell);
+                drop(sender);
             });
         }
         Self { said, done }

@@ -38,11 +38,11 @@ impl PushOutcome {
 fn said_or(said: String, summary: &str) -> String {
     let word = summary.trim_start_matches("[remote rejected]").trim();
     let word: String = visible(word).chars().take(WORD_CHARS_MAX).collect();
-    let told: Vec<&str> =
+    let parts: Vec<&str> =
         said.split("; ").filter(|part| !part.starts_with("error: failed to push")).collect();
-    match told.is_empty() {
+    match parts.is_empty() {
         true => word,
-        false => format!("{} {word}", told.join("; ")),
+        false => format!("{} {word}", parts.join("; ")),
     }
 }
 

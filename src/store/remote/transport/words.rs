@@ -10,8 +10,8 @@ pub(crate) fn sentence(said: &str) -> String {
     let lines = said.split(['\n', '\r']).map(str::trim_end);
     let lines = lines.map(|line| line.strip_prefix("remote: ").unwrap_or(line));
     let lines = lines.map(|line| without_frame(line).trim());
-    let told: Vec<String> = lines.filter(|line| !line.is_empty() && !is_noise(line)).map(visible).collect();
-    let text = told.join("; ");
+    let parts: Vec<String> = lines.filter(|line| !line.is_empty() && !is_noise(line)).map(visible).collect();
+    let text = parts.join("; ");
     match text.char_indices().nth(SENTENCE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
@@ -107,9 +107,12 @@ mod tests {
     #[test]
     fn what_the_check_of_objects_refuses_is_told_with_its_setting() {
         let said = "error: object 6e1f: badEmail: invalid author/committer line - bad email\nfatal: fsck error in packed object\n";
-        let told = unsound(said).unwrap().to_string();
-        assert!(told.starts_with("the remote has what git refuses: error: object 6e1f: badEmail"), "{told}");
-        assert!(told.contains("`git config --global fetch.fsck.badEmail warn`"), "{told}");
+        let error = unsound(said).unwrap().to_string();
+        assert!(
+            error.starts_with("the remote has what git refuses: error: object 6e1f: badEmail"),
+            "{error}"
+        );
+        assert!(error.contains("`git config --global fetch.fsck.badEmail warn`"), "{error}");
         assert_eq!(unsound("error: could not lock config file"), None);
     }
 

@@ -55,12 +55,13 @@ impl EditForm {
             self.errors.iter().map(|error| (String::new(), error.clone())).collect();
         summary.extend(at("f-id", &self.key_errors));
         for field in &self.settings.fields {
-            let told =
+            let listed =
                 |error: &FieldError| (format!("#{}", error.at), format!("{}: {}", field.name, error.text));
-            summary.extend(field.errors.iter().map(told));
+            summary.extend(field.errors.iter().map(listed));
             if field.overlap.is_some() {
-                let told = format!("{}: somebody else changed it too; choose which one stays.", field.name);
-                summary.extend(at(&format!("o-{}", field.name), &[told]));
+                let message =
+                    format!("{}: somebody else changed it too; choose which one stays.", field.name);
+                summary.extend(at(&format!("o-{}", field.name), &[message]));
             }
         }
         summary.extend(at("f-reason", &self.reason_errors));

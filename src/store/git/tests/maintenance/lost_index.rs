@@ -60,7 +60,7 @@ fn packs_of_ours_get_their_indexes_back_while_writes_go_on() {
 }
 
 #[test]
-fn without_housekeeping_indexes_are_made_anew_all_the_same() {
+fn without_maintenance_indexes_are_made_anew_all_the_same() {
     let (repo, journal) = written();
     drop(journal);
     let mut journal = GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap();

@@ -269,7 +269,7 @@ fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
 }
 
 #[test]
-fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
+fn maintenance_that_panics_is_over_and_holds_nobody_up() {
     let repo = Repo::new();
     let mut journal = repo.open();
     add_packs(&mut journal);

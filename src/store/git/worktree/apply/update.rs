@@ -160,7 +160,7 @@ impl Checkout {
             }
             let applied = apply_one(replacer.as_ref(), index.as_mut(), [name, &path], &change, occasion);
             if let Err(error) = &applied {
-                tell_lagging(error, was_behind);
+                log_lagging(error, was_behind);
             }
             // The obstacle in place of the folder may be removed, and the folder come back as it was.
             if applied.is_err() || is_hidden {
@@ -188,7 +188,7 @@ fn add_all(objects: &mut Objects, index: &mut GitIndex, above: &str, tree: TreeI
 }
 
 /// Logs that a file is behind, as a warning only the first time.
-fn tell_lagging(error: &StoreError, again: bool) {
+fn log_lagging(error: &StoreError, again: bool) {
     if again {
         tracing::debug!(%error, cause = error.cause(), "a file of the work tree is still behind");
     } else {

@@ -53,7 +53,7 @@ pub(crate) struct OpenWriters {
     watched: Option<Watched>,
     unseen_wait_ns: i128,
     /// Whether it was logged that nothing can be known.
-    is_told: bool,
+    is_warned: bool,
 }
 
 impl Default for OpenWriters {
@@ -65,7 +65,7 @@ impl Default for OpenWriters {
 impl OpenWriters {
     pub(crate) fn with(unseen_wait: Duration) -> Self {
         let unseen_wait_ns = i128::try_from(unseen_wait.as_nanos()).unwrap_or(i128::MAX);
-        Self { watched: None, unseen_wait_ns, is_told: false }
+        Self { watched: None, unseen_wait_ns, is_warned: false }
     }
 
     /// Takes in the notices so far; the files of this folder are about to be read.
@@ -76,9 +76,9 @@ impl OpenWriters {
         self.watched = None;
         match Watched::new(folder) {
             Ok(watched) => self.watched = watched,
-            Err(error) if self.is_told => tracing::debug!(%error, "still unknown who writes to a file"),
+            Err(error) if self.is_warned => tracing::debug!(%error, "still unknown who writes to a file"),
             Err(error) => {
-                self.is_told = true;
+                self.is_warned = true;
                 tracing::warn!(%error, "it cannot be seen who is writing to the collection files");
             }
         }

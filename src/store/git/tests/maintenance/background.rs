@@ -1,4 +1,4 @@
-//! Flushes, packs and other housekeeping that clients should not notice.
+//! Flushes, packs and other maintenance that clients should not notice.
 
 use std::collections::BTreeMap;
 use std::fs;
