@@ -65,9 +65,9 @@ impl Answers for Admin {
     fn answer(
         &self,
         request: Request<Incoming>,
-        line: Arc<ClientConnection>,
+        connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
-        let (head, _) = Head::split_request(request, line);
+        let (head, _) = Head::split_request(request, connection);
         let this = self.clone();
         async move {
             let Shared { context, common, budgets, .. } = &*this.shared;

@@ -66,15 +66,15 @@ impl Metrics {
 
     /// Counts a request as in flight.
     pub(crate) fn begin(&self, route: &'static str, method: &Method) -> RequestSeries {
-        let place = RequestSeries { route: self.route_index(route), method: method_index(method) };
-        self.at(place).in_flight.add_one();
-        place
+        let series = RequestSeries { route: self.route_index(route), method: method_index(method) };
+        self.requests_of(series).in_flight.add_one();
+        series
     }
 
     /// Records the status class and the duration of an answered request.
-    pub(crate) fn answered(&self, place: RequestSeries, status: StatusCode, took: Duration) {
+    pub(crate) fn answered(&self, series: RequestSeries, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        self.at(place).answered[class].observe(took);
+        self.requests_of(series).answered[class].observe(took);
     }
 
     /// Records a request that the server refused before it reached a route.
@@ -88,8 +88,8 @@ impl Metrics {
     }
 
     /// Counts the request as no longer in flight, whether it was answered or not.
-    pub(crate) fn end(&self, place: RequestSeries) {
-        self.at(place).in_flight.take_one();
+    pub(crate) fn end(&self, series: RequestSeries) {
+        self.requests_of(series).in_flight.take_one();
     }
 
     /// Returns the position of a route by its name; an unknown route counts as [`UNKNOWN_ROUTE`].
@@ -97,8 +97,8 @@ impl Metrics {
         self.routes.iter().position(|known| *known == route).unwrap_or(self.routes.len() - 1)
     }
 
-    fn at(&self, place: RequestSeries) -> &Requests {
-        &self.requests[place.route][place.method]
+    fn requests_of(&self, series: RequestSeries) -> &Requests {
+        &self.requests[series.route][series.method]
     }
 
     /// Counts the outcome of an authorization.

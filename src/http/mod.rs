@@ -20,7 +20,7 @@
 //! * A request sees one snapshot, and a refused request changes nothing.
 //! * A client that disconnects undoes nothing: what was submitted is carried out.
 //!
-//! Nothing here uses YAML or git, and only `server` uses sockets.
+//! Nothing here uses git, or YAML other than that of its own OpenAPI document, and only `server` uses sockets.
 
 mod admin;
 mod authorize;
@@ -101,7 +101,7 @@ pub(crate) mod resources {
 
     pub(crate) fn collection(entry: &Entry) -> Bytes {
         let mut out = Vec::new();
-        document::push_resource(entry, &BasePath::root(), None, &mut out);
+        document::push_resource(entry, &BasePath::root(), None, None, &mut out);
         out.into()
     }
 

@@ -72,13 +72,8 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter is invalid.
-    #[error("cannot log with the filter {filter:?}: {reason}")]
-    Filter {
-        /// The filter.
-        filter: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error("cannot log with the filter {0:?}: {FILTERS}")]
+    Filter(String),
     /// This process already logs.
     #[error("cannot start logging a second time")]
     Started,
@@ -128,7 +123,7 @@ const FILTERS: &str =
     "write a level (error, warn, info, debug, trace or off), or directives as info,collectory::engine=debug";
 
 fn filter(text: &str) -> Result<Targets, LogError> {
-    let wrong = || LogError::Filter { filter: text.to_owned(), reason: FILTERS.to_owned() };
+    let wrong = || LogError::Filter(text.to_owned());
     // A single word would be a target at all levels and silence everything else; it is usually a mistyped level.
     let is_known = |it: &str| it.contains('=') || it.parse::<LevelFilter>().is_ok();
     if !text.split(',').all(is_known) {

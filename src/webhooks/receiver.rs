@@ -212,8 +212,8 @@ impl DeliveryTask {
         Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
 
-    /// Records the position; if that fails, events are delivered again after the next start. It is shown only once it
-    /// is recorded, so that a kill takes back nothing that was visible.
+    /// Records the position, then shows it, so that a kill takes back nothing that was visible. A position that can't be
+    /// recorded is shown all the same, and events are delivered again after the next start.
     async fn note(&self, position: Option<Position>) {
         let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());

@@ -40,6 +40,7 @@ use crate::domain::{Actor, Grant, Key};
 use crate::engine::{Problem, VisibleKeys};
 pub use crate::http::authorize::action::Action;
 pub(crate) use crate::http::authorize::action::{ACTIONS, Actions};
+use crate::telemetry::Limit;
 
 /// The future of [`Authorizer::identify`].
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
@@ -190,9 +191,13 @@ impl Allowed {
         self.visibility.is_none()
     }
 
-    /// The keys that lists show.
-    pub(crate) fn visible_keys(&self) -> VisibleKeys<'_> {
-        self.visibility.as_deref().map_or(VisibleKeys::All, |visible| VisibleKeys::Some(visible))
+    /// The key if one is given, which was allowed by itself; otherwise the keys that lists show.
+    pub(crate) fn visible_keys<'a>(&'a self, key: Option<&'a Key>) -> VisibleKeys<'a> {
+        match (key, self.visibility.as_deref()) {
+            (Some(key), _) => VisibleKeys::One(key),
+            (None, Some(visible)) => VisibleKeys::Some(visible),
+            (None, None) => VisibleKeys::All,
+        }
     }
 
     /// Reports whether a problem is shown. That of a file without a key is shown only to callers who see every key.
@@ -224,6 +229,8 @@ pub struct Denied {
     pub(crate) title: Cow<'static, str>,
     pub(crate) detail: Cow<'static, str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// The limit of ours that was reached, if that is the reason.
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Denied {
@@ -259,7 +266,14 @@ impl Denied {
         title: impl Into<Cow<'static, str>>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, code: code.into(), title: title.into(), detail: detail.into(), headers: Vec::new() }
+        Self {
+            status,
+            code: code.into(),
+            title: title.into(),
+            detail: detail.into(),
+            headers: Vec::new(),
+            limit: None,
+        }
     }
 
     /// Replaces the detail.

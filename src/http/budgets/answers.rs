@@ -28,7 +28,7 @@ pub(crate) struct AnswerBudget {
 #[derive(Debug)]
 struct Sent {
     body: Bytes,
-    _place: Reservation,
+    _reservation: Reservation,
 }
 
 impl AnswerBudget {
@@ -52,12 +52,12 @@ impl AnswerBudget {
 #[derive(Debug)]
 pub(crate) struct AnswerReservation {
     answers: Arc<AnswerBudget>,
-    place: Reservation,
+    reservation: Reservation,
 }
 
 impl AnswerReservation {
-    pub(crate) fn of(answers: &Arc<AnswerBudget>, taker: BudgetUser) -> Self {
-        Self { answers: Arc::clone(answers), place: answers.room.empty_reservation(taker) }
+    pub(crate) fn of(answers: &Arc<AnswerBudget>, user: BudgetUser) -> Self {
+        Self { answers: Arc::clone(answers), reservation: answers.room.empty_reservation(user) }
     }
 
     /// Makes room for an answer that has this many bytes so far.
@@ -66,7 +66,7 @@ impl AnswerReservation {
     ///
     /// 503 when the answers of all requests take too much, or those of this caller.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ApiError> {
-        if bytes <= FREE_BYTES || self.place.grow_to(bytes.next_multiple_of(STEP_BYTES)) {
+        if bytes <= FREE_BYTES || self.reservation.grow_to(bytes.next_multiple_of(STEP_BYTES)) {
             return Ok(());
         }
         let detail = "The answers that are being sent take as much as this service gives; try again.";
@@ -86,7 +86,7 @@ impl AnswerReservation {
             Some(sent) => sent,
             None => {
                 self.grow_to(body.len())?;
-                let sent = Arc::new(Sent { body, _place: self.place });
+                let sent = Arc::new(Sent { body, _reservation: self.reservation });
                 self.answers.note(&sent);
                 sent
             }

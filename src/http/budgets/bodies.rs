@@ -34,10 +34,10 @@ impl BodyBudget {
     }
 
     /// The room of a body of which nothing has arrived yet.
-    pub(crate) fn room(&self, sender: Sender) -> BodyReservation {
+    pub(crate) fn empty_reservation(&self, sender: Sender) -> BodyReservation {
         BodyReservation(match sender {
-            Sender::Known(taker) => self.known.empty_reservation(taker),
-            Sender::Stranger(taker) => self.strangers.empty_reservation(taker),
+            Sender::Known(user) => self.known.empty_reservation(user),
+            Sender::Stranger(user) => self.strangers.empty_reservation(user),
         })
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     /// Takes room for a body of this many counted bytes, or returns the status of the refusal.
     fn taken(bodies: &BodyBudget, sender: Sender, bytes: usize) -> Result<BodyReservation, u16> {
-        let mut room = bodies.room(sender);
+        let mut room = bodies.empty_reservation(sender);
         room.grow_to(FREE_BYTES + bytes).map_err(|error| error.status().as_u16())?;
         Ok(room)
     }

@@ -48,9 +48,9 @@ impl Budgets {
     ///
     /// 503 when none is free in time.
     pub(crate) async fn history_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let place = Arc::clone(&self.questions).acquire_owned();
-        match tokio::time::timeout(self.question_wait_max, place).await {
-            Ok(place) => Ok(place.expect("nobody closes it")),
+        let permit = Arc::clone(&self.questions).acquire_owned();
+        match tokio::time::timeout(self.question_wait_max, permit).await {
+            Ok(permit) => Ok(permit.expect("nobody closes it")),
             Err(_) => {
                 let detail = "As many questions about the history are being answered as this service takes at a \
                               time; try again shortly.";
@@ -74,12 +74,12 @@ mod tests {
         let limits =
             AnswerLimits { history_questions_max: 1, history_wait_ms_max: 50, ..AnswerLimits::DEFAULT };
         let budgets = Budgets::of(&RequestLimits::DEFAULT, &limits);
-        let place = budgets.history_permit().await.unwrap();
+        let permit = budgets.history_permit().await.unwrap();
         let refused = budgets.history_permit().await.unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::HistoryQuestions)));
         let (next, ()) = tokio::join!(budgets.history_permit(), async {
             tokio::task::yield_now().await;
-            drop(place);
+            drop(permit);
         });
         assert!(next.is_ok());
     }

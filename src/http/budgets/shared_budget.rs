@@ -35,8 +35,8 @@ impl SharedBudget {
     }
 
     /// Creates an empty reservation.
-    pub(crate) fn empty_reservation(self: &Arc<Self>, taker: BudgetUser) -> Reservation {
-        Reservation { room: Arc::clone(self), taker, bytes: 0 }
+    pub(crate) fn empty_reservation(self: &Arc<Self>, user: BudgetUser) -> Reservation {
+        Reservation { budget: Arc::clone(self), user, bytes: 0 }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -48,8 +48,8 @@ impl SharedBudget {
 /// The part of the room that one body or answer has. Released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    room: Arc<SharedBudget>,
-    taker: BudgetUser,
+    budget: Arc<SharedBudget>,
+    user: BudgetUser,
     bytes: usize,
 }
 
@@ -58,18 +58,18 @@ impl Reservation {
     /// returns `false` if too little is left.
     #[must_use]
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
-        let bytes = bytes.min(self.room.bytes_max);
+        let bytes = bytes.min(self.budget.bytes_max);
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return true;
         }
-        let mut taken = self.room.taken();
-        let theirs = taken.by.get(&self.taker).copied().unwrap_or(0);
-        let left = (self.room.bytes_max - taken.bytes).checked_sub(more);
+        let mut taken = self.budget.taken();
+        let theirs = taken.by.get(&self.user).copied().unwrap_or(0);
+        let left = (self.budget.bytes_max - taken.bytes).checked_sub(more);
         let fits = left.is_some_and(|left| theirs == self.bytes || theirs + more <= left);
         if fits {
             taken.bytes += more;
-            *taken.by.entry(self.taker.clone()).or_default() += more;
+            *taken.by.entry(self.user.clone()).or_default() += more;
             self.bytes = bytes;
         }
         fits
@@ -81,12 +81,12 @@ impl Drop for Reservation {
         if self.bytes == 0 {
             return;
         }
-        let mut taken = self.room.taken();
+        let mut taken = self.budget.taken();
         taken.bytes -= self.bytes;
-        let theirs = taken.by.get_mut(&self.taker).expect("whoever has a place is noted");
+        let theirs = taken.by.get_mut(&self.user).expect("whoever has a reservation is noted");
         *theirs -= self.bytes;
         if *theirs == 0 {
-            taken.by.remove(&self.taker);
+            taken.by.remove(&self.user);
         }
     }
 }
@@ -95,13 +95,13 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn taker(name: &str) -> BudgetUser {
+    fn user(name: &str) -> BudgetUser {
         BudgetUser::Named(Actor::new(name, ""))
     }
 
     fn take(room: &Arc<SharedBudget>, name: &str, bytes: usize) -> Option<Reservation> {
-        let mut place = room.empty_reservation(taker(name));
-        place.grow_to(bytes).then_some(place)
+        let mut reservation = room.empty_reservation(user(name));
+        reservation.grow_to(bytes).then_some(reservation)
     }
 
     #[test]
@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn the_only_place_of_somebody_may_have_all_of_it_and_gives_it_back() {
         let room = SharedBudget::of(100);
-        let mut place = take(&room, "Mara", 60).unwrap();
-        assert!(place.grow_to(1_000));
+        let mut reservation = take(&room, "Mara", 60).unwrap();
+        assert!(reservation.grow_to(1_000));
         assert!(take(&room, "Ben", 1).is_none());
-        drop(place);
+        drop(reservation);
         assert!(take(&room, "Ben", 100).is_some());
         assert!(room.taken().by.is_empty());
     }

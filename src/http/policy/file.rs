@@ -75,16 +75,8 @@ pub(crate) struct PolicyFile {
     since: Instant,
     /// The stamp at the last reading, whether that succeeded or not.
     judged: Option<Stamp>,
-    content: PolicyContent,
-}
-
-/// The content of the file at the last reading.
-#[derive(Debug, PartialEq, Eq)]
-enum PolicyContent {
-    /// The hash of its bytes.
-    Bytes([u8; 32]),
-    /// The error of a file that could not be read.
-    Unreadable(io::ErrorKind),
+    /// The hash of its bytes at the last reading, or why it could not be read.
+    content: Result<[u8; 32], io::ErrorKind>,
 }
 
 /// How long ago a file was changed.
@@ -122,7 +114,7 @@ impl PolicyFile {
             stamp: Some(stamp),
             since: Instant::now(),
             judged: Some(stamp),
-            content: PolicyContent::Bytes(Sha256::digest(&bytes).into()),
+            content: Ok(Sha256::digest(&bytes).into()),
         };
         let found = file.usable(tokens, &metadata);
         Ok((file, found))
@@ -156,9 +148,9 @@ impl PolicyFile {
     pub(crate) fn read_now(&mut self) -> Option<PolicyReading> {
         let read = contents(&self.path);
         let content = match &read {
-            Ok((bytes, _)) => PolicyContent::Bytes(Sha256::digest(bytes).into()),
+            Ok((bytes, _)) => Ok(Sha256::digest(bytes).into()),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return None,
-            Err(error) => PolicyContent::Unreadable(error.kind()),
+            Err(error) => Err(error.kind()),
         };
         self.judged = read.as_ref().ok().map(|(_, metadata)| Stamp::of(metadata));
         if content == self.content {

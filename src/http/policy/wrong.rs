@@ -10,6 +10,7 @@ use warp::http::header::RETRY_AFTER;
 
 use crate::http::authorize::{Denied, ErrorStatus};
 use crate::http::server::network;
+use crate::telemetry::Limit;
 
 /// The time over which wrong tokens are counted.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -70,8 +71,10 @@ impl WrongTokens {
 
 fn too_many() -> Denied {
     let detail = "Too many wrong tokens come from your address; try again in a second.";
-    Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "too_many_requests", "Too Many Requests", detail)
-        .with_header(RETRY_AFTER, HeaderValue::from(WINDOW.as_secs()))
+    let denied =
+        Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "too_many_requests", "Too Many Requests", detail)
+            .with_header(RETRY_AFTER, HeaderValue::from(WINDOW.as_secs()));
+    Denied { limit: Some(Limit::WrongTokens), ..denied }
 }
 
 #[cfg(test)]

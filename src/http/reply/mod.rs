@@ -182,16 +182,12 @@ impl Reply {
     }
 
     /// Converts the answer to a response, with the headers that all responses have.
-    pub(crate) fn into_response(self, common: &Common, request_id: Option<HeaderValue>) -> Response {
+    pub(crate) fn into_response(self, common: &Common, request_id: HeaderValue) -> Response {
         let Self { status, media_type, etag, revision, more, content } = self;
         let revision = revision.as_ref().map(revision_header);
-        let mut headers = match (media_type, etag, revision, request_id) {
-            (Some(JSON_API), Some(etag), Some(revision), Some(request_id)) => {
-                common.common_headers(etag, revision, request_id)
-            }
-            (media_type, etag, revision, request_id) => {
-                fields(common.vary, media_type, etag, revision, request_id)
-            }
+        let mut headers = match (media_type, etag, revision) {
+            (Some(JSON_API), Some(etag), Some(revision)) => common.common_headers(etag, revision, request_id),
+            (media_type, etag, revision) => fields(common.vary, media_type, etag, revision, request_id),
         };
         for (name, value) in more {
             headers.insert(name, value);
@@ -224,7 +220,7 @@ impl Common {
             (false, false) => "Accept, Origin",
             (false, true) => "Accept, Accept-Encoding, Origin",
         };
-        let usual = fields(vary, Some(JSON_API), Some(NOT_YET), Some(NOT_YET), Some(NOT_YET));
+        let usual = fields(vary, Some(JSON_API), Some(NOT_YET), Some(NOT_YET), NOT_YET);
         Self { vary, usual }
     }
 
@@ -248,7 +244,7 @@ fn fields(
     media_type: Option<&'static str>,
     etag: Option<HeaderValue>,
     revision: Option<HeaderValue>,
-    request_id: Option<HeaderValue>,
+    request_id: HeaderValue,
 ) -> HeaderMap {
     let fields = [
         (CONTENT_TYPE, media_type.map(HeaderValue::from_static)),
@@ -256,7 +252,7 @@ fn fields(
         (COLLECTORY_REVISION, revision),
         (CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
         (VARY, Some(HeaderValue::from_static(vary))),
-        (X_REQUEST_ID, request_id),
+        (X_REQUEST_ID, Some(request_id)),
     ];
     let mut headers = HeaderMap::with_capacity(fields.len());
     headers.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value?))));

@@ -35,7 +35,7 @@ pub(crate) struct Body {
     /// Whether the rest was abandoned because it did not arrive in time.
     is_given_up: bool,
     /// The body's share of the budget for all bodies, once it is complete, until the request is answered.
-    room: Option<BodyReservation>,
+    reservation: Option<BodyReservation>,
 }
 
 /// A source of chunks.
@@ -81,7 +81,7 @@ enum End {
 
 impl Body {
     pub(crate) const fn none() -> Self {
-        Self { chunks: None, declared_bytes: 0, is_held_back: false, is_given_up: false, room: None }
+        Self { chunks: None, declared_bytes: 0, is_held_back: false, is_given_up: false, reservation: None }
     }
 
     /// A body that has arrived already.
@@ -130,12 +130,12 @@ impl Body {
     pub(crate) async fn collect(
         &mut self,
         limits: &RequestLimits,
-        mut room: BodyReservation,
+        mut reservation: BodyReservation,
     ) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
-        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, &mut room)).await {
+        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, &mut reservation)).await {
             Ok(End::Complete(bytes)) => {
-                self.room = Some(room);
+                self.reservation = Some(reservation);
                 Ok(bytes)
             }
             Ok(End::TooLong) => {
@@ -155,14 +155,14 @@ impl Body {
         }
     }
 
-    async fn read(&mut self, bytes_max: usize, room: &mut BodyReservation) -> End {
+    async fn read(&mut self, bytes_max: usize, reservation: &mut BodyReservation) -> End {
         if self.declared_bytes > bytes_max {
             return End::TooLong;
         }
         let Some(first) = self.next().await else { return End::Complete(Bytes::new()) };
         let Ok(first) = first else { return End::Broken };
         let mut take = |bytes: usize| match bytes <= bytes_max {
-            true => room.grow_to(bytes).map_err(End::NoRoom),
+            true => reservation.grow_to(bytes).map_err(End::NoRoom),
             false => Err(End::TooLong),
         };
         if let Err(end) = take(first.len()) {
@@ -249,15 +249,15 @@ mod tests {
         Body::announced(&headers, Given(chunks, ends))
     }
 
-    fn room(bodies: &BodyBudget) -> BodyReservation {
-        bodies.room(Sender::Known(BudgetUser::Named(Actor::anonymous())))
+    fn reservation(bodies: &BodyBudget) -> BodyReservation {
+        bodies.empty_reservation(Sender::Known(BudgetUser::Named(Actor::anonymous())))
     }
 
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
         let limits =
             RequestLimits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..RequestLimits::DEFAULT };
         let mut body = body(sizes, ends);
-        let result = body.collect(&limits, room(&BodyBudget::new(limits.bodies_bytes_max))).await;
+        let result = body.collect(&limits, reservation(&BodyBudget::new(limits.bodies_bytes_max))).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
     }
 
@@ -283,12 +283,12 @@ mod tests {
     async fn a_body_has_its_room_until_the_request_is_answered() {
         let (limits, bodies) = (RequestLimits::DEFAULT, BodyBudget::new(80_000));
         let mut held = body(&[30_000, 30_000], true);
-        held.collect(&limits, room(&bodies)).await.unwrap();
+        held.collect(&limits, reservation(&bodies)).await.unwrap();
         let mut other = body(&[30_000, 30_000], true);
-        let refused = other.collect(&limits, room(&bodies)).await.unwrap_err();
+        let refused = other.collect(&limits, reservation(&bodies)).await.unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::BodiesBytes)));
         drop(held);
-        body(&[30_000, 30_000], true).collect(&limits, room(&bodies)).await.unwrap();
+        body(&[30_000, 30_000], true).collect(&limits, reservation(&bodies)).await.unwrap();
     }
 
     #[tokio::test]
@@ -310,8 +310,10 @@ mod tests {
             let chunks = [BYTES_MAX, 1, 1].map(|size| Bytes::from(vec![b'x'; size]));
             let mut body = Body::announced(&headers, Given(chunks.into(), true));
             assert_eq!(body.awaits_continue(), is_held_back, "{expected}");
-            let refused =
-                body.collect(&limits, room(&BodyBudget::new(limits.bodies_bytes_max))).await.unwrap_err();
+            let refused = body
+                .collect(&limits, reservation(&BodyBudget::new(limits.bodies_bytes_max)))
+                .await
+                .unwrap_err();
             assert_eq!(refused.status().as_u16(), 413);
             body.discard(&limits).await;
             assert!(!body.has_unread(), "the client is sending by then");
@@ -325,7 +327,7 @@ mod tests {
         let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
         let limits = RequestLimits::DEFAULT;
         let refused =
-            lie.collect(&limits, room(&BodyBudget::new(limits.bodies_bytes_max))).await.unwrap_err();
+            lie.collect(&limits, reservation(&BodyBudget::new(limits.bodies_bytes_max))).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
         lie.discard(&RequestLimits::DEFAULT).await;
         assert!(lie.has_unread());

@@ -153,10 +153,10 @@ async fn page(
     let head = view.head();
     if is_table(call) {
         let is_whole = NAMES_OF_EVENTS.iter().all(|name| query.first(name).is_none());
-        let room = call.answer_reservation();
+        let reservation = call.answer_reservation();
         let body = call.query_history(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
-            table(&view, &filter, &allowed, &asked, is_whole, room)
+            table(&view, &filter, &allowed, &asked, is_whole, reservation)
         });
         return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
     }
@@ -188,7 +188,7 @@ fn table(
     allowed: &Allowed,
     asked: &EventQuery,
     is_whole: bool,
-    mut room: AnswerReservation,
+    mut reservation: AnswerReservation,
 ) -> Result<Bytes, ApiError> {
     let unwritten = |_| HistoryError::Unreadable("the table could not be written".into());
     let mut page = page_query(asked)?;
@@ -198,10 +198,10 @@ fn table(
         for event in &found.events {
             table.push(event, history::reason(event, allowed)).map_err(unwritten)?;
         }
-        room.grow_to(table.len())?;
+        reservation.grow_to(table.len())?;
         match found.cursors.last() {
             Some(last) if is_whole && found.has_older => page.at = PageStart::After(*last),
-            Some(_) | None => return room.counted(table.take().map_err(unwritten)?.into()),
+            Some(_) | None => return reservation.counted(table.take().map_err(unwritten)?.into()),
         }
     }
 }

@@ -77,20 +77,16 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
 
 /// Why writes wait or fail, if they do. The cause of a failed write is given only with `tells_all`.
 fn write_trouble(call: &Call<'_>, tells_all: bool) -> Option<String> {
-    let waits = busy_for_too_long(call)
-        .map(|busy| format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()));
+    let most = Duration::from_millis(call.context.settings.limits.writes.writer_busy_ms_max);
+    let overdue = call.context.projection.overdue(most, &call.context.telemetry.reached);
+    let waits =
+        overdue.map(|busy| format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()));
     let fails = call.context.projection.write_error().map(|trouble| match tells_all {
         true => format!("the last write could not be made: {trouble}"),
         false => "the last write could not be made".to_owned(),
     });
     let troubles: Vec<String> = waits.into_iter().chain(fails).collect();
     (!troubles.is_empty()).then(|| troubles.join("; "))
-}
-
-/// Returns how long the writer has been busy with one thing, if that is longer than it should be.
-fn busy_for_too_long(call: &Call<'_>) -> Option<Duration> {
-    let most = Duration::from_millis(call.context.settings.limits.writes.writer_busy_ms_max);
-    call.context.projection.overdue(most, &call.context.telemetry.reached)
 }
 
 /// Reports whether the remote was not seen for too long.

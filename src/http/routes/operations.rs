@@ -13,7 +13,7 @@ use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 use crate::domain::{Actor, Command, Key, Kind, Refusal, Value};
 use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, SubmitError};
 use crate::http::authorize::Action;
-use crate::http::jsonapi::document::kind_of;
+use crate::http::jsonapi::document::{COLLECTIONS, kind_of};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::request::{ObjectMembers, Resource, find, type_with_article};
@@ -24,7 +24,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::path::{self, RouteMatch, RouteTarget};
 use crate::http::routes::submit;
 use crate::http::routes::submit::WriteTerms;
-use crate::http::routes::table::{COLLECTION, COLLECTIONS};
+use crate::http::routes::table::COLLECTION;
 use crate::telemetry::Limit;
 
 /// The member of a body that lists the operations.
@@ -297,7 +297,7 @@ impl Names<'_> {
         {
             faults.push(ErrorObject::invalid("/ref/type", "`ref.type` and `data.type` differ"));
         }
-        let key = match (target, change.id()) {
+        let key = match (target, change.id.as_deref()) {
             (Some(key), Some(id)) if id != key.as_str() => {
                 let detail = format!("`data.id` ({id:?}) names another collection than the target ({key})");
                 faults.push(ErrorObject::invalid("/data/id", detail));

@@ -146,7 +146,7 @@ pub(crate) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::ReadSyncToken).await?;
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &[history::SYNC_TOKEN])?;
-    let token = VisibleState::of(&snapshot, allowed.visible_keys()).token;
+    let token = VisibleState::of(&snapshot, allowed.visible_keys(None)).token;
     let resource =
         history::about_itself(history::SYNC_TOKEN, &json!({"syncToken": token.to_string()}), &fields);
     let body = history::one(&resource, &self_link(&call.link()));
@@ -170,8 +170,8 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     let token: SyncToken = token.parse().map_err(blamed)?;
     let links = self_link(&call.link());
     call.reply_from_history(move || {
-        let shown = VisibleState::of(&snapshot, allowed.visible_keys());
-        let changes = view.changes_since(&token, &shown, allowed.visible_keys()).map_err(blamed)?;
+        let shown = VisibleState::of(&snapshot, allowed.visible_keys(None));
+        let changes = view.changes_since(&token, &shown, allowed.visible_keys(None)).map_err(blamed)?;
         let resources = changes.iter().map(|change| history::change(change, &fields));
         let meta = json!({"syncToken": shown.token.to_string()});
         let body = history::list(resources, &links, Some(&meta));

@@ -23,8 +23,8 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &["problem"])?;
     let (link, shown) = (call.link(), Arc::clone(&snapshot));
-    let room = call.answer_reservation();
-    let make = move || room.counted(all(&shown, &allowed, &fields, &link));
+    let reservation = call.answer_reservation();
+    let make = move || reservation.counted(all(&shown, &allowed, &fields, &link));
     let is_long = snapshot.problems.len() > PROBLEMS_AT_ONCE;
     let body = if is_long { call.build_off_thread(make).await? } else { make() }?;
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))

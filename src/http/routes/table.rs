@@ -9,6 +9,7 @@ use warp::http::Method;
 
 use crate::domain::Key;
 use crate::http::authorize::{Action, Actions};
+use crate::http::jsonapi::document::COLLECTIONS;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::metrics::Metrics;
 use crate::http::reply::Reply;
@@ -26,8 +27,6 @@ impl Default for Metrics {
         Self::of(ROUTES.iter().map(|route| route.path.text))
     }
 }
-
-pub(crate) const COLLECTIONS: &str = "/collections";
 
 pub(crate) const COLLECTION: &str = "/collections/{key}";
 

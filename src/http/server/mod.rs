@@ -213,7 +213,7 @@ pub trait Answers: Clone + Send + Sync + 'static {
 struct Connections<A> {
     answers: A,
     http: http1::Builder,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
     limits: Limits,
     counts: Counts,
@@ -235,7 +235,7 @@ impl<A: Answers> Connections<A> {
         Self {
             answers,
             http,
-            room: Arc::new(Semaphore::new(connections_max)),
+            slots: Arc::new(Semaphore::new(connections_max)),
             refusals: Arc::new(Semaphore::new((connections_max / 2).clamp(1, REFUSALS_MAX))),
             limits,
             counts,
@@ -267,15 +267,15 @@ impl<A: Answers> Connections<A> {
             let counts = self.counts.clone();
             async move { opened.await.map(|stream| Wire::new(stream, connection, pace, shutdown, counts)) }
         };
-        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
             let this = Arc::clone(self);
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
                     this.serve(wire, connection).await;
                 }
-                drop(place);
+                drop(permit);
             });
-        } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
+        } else if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tracing::warn!(
                 connections_max = self.limits.requests.connections_max,
                 "no room for one more connection"
@@ -284,7 +284,7 @@ impl<A: Answers> Connections<A> {
                 if let Some(wire) = wire.await {
                     wire.refuse(Refusal::NO_ROOM).await;
                 }
-                drop(place);
+                drop(permit);
             });
         }
     }

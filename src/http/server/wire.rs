@@ -286,22 +286,21 @@ fn bare_answer(bytes: &[u8]) -> Option<(usize, Refusal)> {
         return None;
     }
     let tail_start = bytes.len().saturating_sub(BARE_BYTES_MAX);
-    let tail = bytes[tail_start..].iter().map(|&byte| char::from(byte)).collect::<String>();
-    let head_start = tail.rfind("HTTP/1.")?;
-    let mut lines = tail[head_start..].split("\r\n");
+    let start = tail_start + bytes[tail_start..].windows(VERSION.len()).rposition(|part| part == VERSION)?;
+    let mut lines = std::str::from_utf8(&bytes[start..]).ok()?.split("\r\n");
     let refusal = match lines.next()?.split(' ').nth(1)? {
         "400" => Refusal::MALFORMED,
         "414" => Refusal::URI_TOO_LONG,
         "431" => Refusal::HEADERS_TOO_LARGE,
         _ => return None,
     };
-    let known = ["connection: close", "content-length: 0", "date: ", ""];
-    let is_bare =
-        lines.all(|line| known.iter().any(|k| line == *k || (*k == "date: " && line.starts_with(k))));
-    // A Latin-1 byte is one character of `tail`, but may be two bytes of UTF-8 there.
-    let characters_before = tail[..head_start].chars().count();
-    is_bare.then_some((tail_start + characters_before, refusal))
+    let is_known = |line: &str| matches!(line, "connection: close" | "content-length: 0" | "");
+    let is_bare = lines.all(|line| is_known(line) || line.starts_with("date: "));
+    is_bare.then_some((start, refusal))
 }
+
+/// The start of hyper's answers, without the minor version.
+const VERSION: &[u8] = b"HTTP/1.";
 
 #[cfg(test)]
 mod tests {

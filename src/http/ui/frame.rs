@@ -88,8 +88,7 @@ impl<'a> Visit<'a> {
         let allowed = self.call.authorize(Action::Follow { key }).await.ok();
         let snapshot = self.call.snapshot().ok();
         let token = allowed.zip(snapshot).map(|(allowed, snapshot)| {
-            let visible_keys = key.map_or_else(|| allowed.visible_keys(), crate::engine::VisibleKeys::One);
-            VisibleState::of(&snapshot, visible_keys).token.to_string()
+            VisibleState::of(&snapshot, allowed.visible_keys(key)).token.to_string()
         });
         Frame { live: token.map(|token| Live { token, key: key.map(Key::to_string) }), ..frame }
     }

@@ -50,6 +50,27 @@ async fn every_page_is_there_and_leads_on() {
 }
 
 #[tokio::test]
+async fn the_highest_bar_of_the_timeline_is_that_of_the_busiest_day_shown() {
+    // The fixture's commit is older than the days that the chart shows, and has more events than today.
+    let server = TestServer::setup("small").auth(Auth::AllowAll).start().await;
+    server.patch("posts", json!({"name": "All posts"})).await.is(200);
+    get_page(&server, "/events", 200).await.has("y=\"0\" width=\"8\" height=\"48\"");
+}
+
+#[tokio::test]
+async fn the_timeline_can_be_narrowed_to_every_origin_of_a_commit() {
+    let server = with_history().await;
+    let timeline = get_page(&server, "/events", 200).await;
+    for origin in ["api", "work-tree", "git", "command", "merge"] {
+        timeline.has(&format!("<option value=\"{origin}\">"));
+    }
+    get_page(&server, "/events?origin=merge", 200)
+        .await
+        .has("<option value=\"merge\" selected>")
+        .has("0 events");
+}
+
+#[tokio::test]
 async fn everything_is_shown_as_of_a_revision_and_leads_back() {
     let server = with_history().await;
     for revision in ["HEAD~2", "HEAD~2 "] {

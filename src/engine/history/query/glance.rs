@@ -102,4 +102,10 @@ impl View {
     pub fn path(&self, name: &str) -> String {
         self.shared.path(name)
     }
+
+    /// Returns the name in the collections folder of a file with this path inside the repository.
+    #[must_use]
+    pub fn name_of<'p>(&self, path: &'p str) -> &'p str {
+        path.strip_prefix(&self.path("")).unwrap_or(path)
+    }
 }

@@ -47,7 +47,7 @@ fn meta(more: &ErrorExtras, base: &BasePath) -> Vec<u8> {
             meta.member("attributes", |out| write_clashes(&more.clashes, out));
         }
         if let Some(current) = &more.current {
-            meta.member("current", |out| push_resource(current, base, None, out));
+            meta.member("current", |out| push_resource(current, base, None, None, out));
         }
         if !more.events.is_empty() {
             meta.json("events", more.events.iter().map(ToString::to_string).collect::<Vec<_>>());

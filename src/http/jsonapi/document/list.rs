@@ -8,7 +8,7 @@ use crate::domain::Revision;
 use crate::engine::Entry;
 use crate::http::jsonapi::document::DATA_PREFIX;
 use crate::http::jsonapi::document::history::finish;
-use crate::http::jsonapi::document::resource::{push_past_resource, push_resource};
+use crate::http::jsonapi::document::resource::push_resource;
 use crate::http::jsonapi::query::Fields;
 
 /// A list of collections under construction.
@@ -26,21 +26,18 @@ impl List {
         Self { out, first: true }
     }
 
-    pub(crate) fn push(&mut self, entry: &Entry, base: &BasePath, fields: Option<&Fields>) {
-        self.separate();
-        push_resource(entry, base, fields, &mut self.out);
-    }
-
-    /// Adds a collection as it was at a revision.
-    pub(crate) fn push_past(&mut self, entry: &Entry, base: &BasePath, revision: Revision, fields: &Fields) {
-        self.separate();
-        push_past_resource(entry, base, revision, fields, &mut self.out);
-    }
-
-    fn separate(&mut self) {
+    /// Adds a collection, as it was at a revision if one is given.
+    pub(crate) fn push(
+        &mut self,
+        entry: &Entry,
+        base: &BasePath,
+        as_of: Option<Revision>,
+        fields: Option<&Fields>,
+    ) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');
         }
+        push_resource(entry, base, as_of, fields, &mut self.out);
     }
 
     /// Returns the number of bytes so far.

@@ -31,7 +31,6 @@ use crate::engine::{Entry, Preview};
 pub(crate) use crate::http::jsonapi::document::failure::errors;
 pub(crate) use crate::http::jsonapi::document::list::List;
 pub(crate) use crate::http::jsonapi::document::problems::problems;
-use crate::http::jsonapi::document::resource::push_past_resource;
 pub(crate) use crate::http::jsonapi::document::resource::push_resource;
 pub(crate) use crate::http::jsonapi::document::tagged::TaggedDocument;
 use crate::http::jsonapi::json;
@@ -63,23 +62,16 @@ pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
     format!("{}{COLLECTIONS}/{}", base.as_str(), entry.collection.key())
 }
 
-/// Returns the document of a collection with the requested attributes only.
-pub(crate) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
-    let mut resource = Vec::new();
-    push_resource(entry, base, Some(fields), &mut resource);
-    history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
-}
-
-/// Returns the document of a collection as it was at a revision.
-pub(crate) fn one_past(
+/// Returns the document of a collection, as it was at a revision if one is given, with the requested attributes only.
+pub(crate) fn one(
     entry: &Entry,
     base: &BasePath,
-    revision: Revision,
+    as_of: Option<Revision>,
     fields: &Fields,
     query: &str,
 ) -> Bytes {
     let mut resource = Vec::new();
-    push_past_resource(entry, base, revision, fields, &mut resource);
+    push_resource(entry, base, as_of, Some(fields), &mut resource);
     history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
 }
 
@@ -97,7 +89,7 @@ pub(crate) fn results<'a>(entries: impl IntoIterator<Item = Option<&'a Entry>>, 
     json::write_list(entries, &mut out, |entry, out| {
         json::write_object(out, None, |result| {
             if let Some(entry) = entry {
-                result.member("data", |out| push_resource(entry, base, None, out));
+                result.member("data", |out| push_resource(entry, base, None, None, out));
             }
         });
     });

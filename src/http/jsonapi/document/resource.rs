@@ -9,26 +9,20 @@ use crate::http::jsonapi::document::{COLLECTIONS, TaggedDocument, resource_type}
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::query::{AS_OF, Fields, Fieldset};
 
-/// Appends the resource; copies the stored bytes if all its attributes are wanted.
-pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
-    let kind = resource_type(entry.collection.kind());
-    match fields.and_then(|fields| fields.wanted(kind)) {
-        None => out.extend_from_slice(TaggedDocument::one(entry, base).resource(entry, base)),
-        some @ Some(_) => write_resource(entry, base, None, some, out),
-    }
-}
-
-/// Appends the resource as it was at a revision. Its link leads to that state, not to the present one, since JSON:API
-/// lets clients expect the same data behind `self`.
-pub(crate) fn push_past_resource(
+/// Appends the resource; copies the stored bytes of a present one if all its attributes are wanted. The link of a past
+/// one leads to that state, not to the present one, since JSON:API lets clients expect the same data behind `self`.
+pub(crate) fn push_resource(
     entry: &Entry,
     base: &BasePath,
-    revision: Revision,
-    fields: &Fields,
+    as_of: Option<Revision>,
+    fields: Option<&Fields>,
     out: &mut Vec<u8>,
 ) {
-    let wanted = fields.wanted(resource_type(entry.collection.kind()));
-    write_resource(entry, base, Some(revision), wanted, out);
+    let kind = resource_type(entry.collection.kind());
+    match (as_of, fields.and_then(|fields| fields.wanted(kind))) {
+        (None, None) => out.extend_from_slice(TaggedDocument::one(entry, base).resource(entry, base)),
+        (as_of, wanted) => write_resource(entry, base, as_of, wanted, out),
+    }
 }
 
 /// Appends the resource piece by piece. A list with sparse fieldsets has thousands of resources, and took half as

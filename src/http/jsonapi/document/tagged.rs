@@ -36,7 +36,7 @@ impl TaggedDocument {
             let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
             let mut list = List::new(tagged(&snapshot.list_tag(), size));
             for entry in snapshot.catalog().iter() {
-                list.push(entry, base, None);
+                list.push(entry, base, None, None);
             }
             list.finish(
                 &self_link(&format!("{}{COLLECTIONS}", base.as_str())),

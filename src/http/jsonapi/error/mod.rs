@@ -241,10 +241,13 @@ impl From<Vec<ErrorObject>> for ApiError {
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         let status = denied.status();
-        let Denied { code, title, detail, headers, .. } = denied;
+        let Denied { code, title, detail, headers, limit, .. } = denied;
         let error = ErrorObject { status, code, title, detail, source: None, more: None };
         let error = Self { errors: vec![error], headers };
-        if status == StatusCode::TOO_MANY_REQUESTS { error.with_limit(Limit::WrongTokens) } else { error }
+        match limit {
+            Some(limit) => error.with_limit(limit),
+            None => error,
+        }
     }
 }
 
@@ -406,6 +409,7 @@ impl From<Refusal> for ApiError {
 mod tests {
     use super::*;
     use crate::domain::{Key, Kind};
+    use crate::http::authorize::ErrorStatus;
 
     #[test]
     fn an_error_in_a_batch_points_into_its_operation() {
@@ -431,6 +435,12 @@ mod tests {
         let error = ApiError::from(errors);
         assert_eq!(error.errors.len(), ERRORS_LEN_MAX);
         assert_eq!(error.errors[ERRORS_LEN_MAX - 1].detail, "There are 151 more errors.");
+    }
+
+    #[test]
+    fn what_an_embedder_refuses_as_too_much_reaches_no_limit_of_the_service() {
+        let denied = Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "slow", "Slow Down", "Ask less often.");
+        assert_eq!(ApiError::from(denied).limit(), None);
     }
 
     #[test]

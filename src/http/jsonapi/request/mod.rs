@@ -244,7 +244,7 @@ pub(crate) struct CreateRequest {
 pub(crate) struct UpdateRequest {
     /// The kind that the client takes the collection to be.
     pub(crate) kind: Option<Kind>,
-    id: Option<String>,
+    pub(crate) id: Option<String>,
     /// The attributes to change, as far as they could be read.
     pub(crate) patch: Patch,
     pub(crate) faults: Vec<ErrorObject>,
@@ -254,10 +254,6 @@ impl UpdateRequest {
     /// Returns the changes if the body has no faults.
     pub(crate) fn content(&self) -> Option<&Patch> {
         self.faults.is_empty().then_some(&self.patch)
-    }
-
-    pub(crate) fn id(&self) -> Option<&str> {
-        self.id.as_deref()
     }
 
     /// Checks the body by itself and against the collection that it would change.
@@ -284,7 +280,7 @@ impl UpdateRequest {
 }
 
 /// The conflict error for a body whose id differs from that of its target.
-pub(crate) fn other_id(id: &str, key: &Key) -> ApiError {
+fn other_id(id: &str, key: &Key) -> ApiError {
     let detail = format!(
         "Body data.id ('{id}') does not match URL key ('{key}'). Use the URL key as the resource identifier."
     );

@@ -50,7 +50,7 @@ impl Call<'_> {
     ///
     /// 500 when the route needs authorization and its handler did not ask for it, or ignored the refusal.
     pub(crate) fn check_authorized(&self) -> Result<(), ApiError> {
-        let is_open = self.entered.get().is_some_and(|entered| entered.actions.is_none());
+        let is_open = self.matched.get().is_some_and(|matched| matched.actions.is_none());
         if is_open || self.permission.is_given.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl Call<'_> {
     /// Whether the authorizer may be asked about this action: the first one must be one of the route's.
     fn may_ask(&self, action: &Action<'_>) -> bool {
         let is_first = !self.permission.is_asked.swap(true, Ordering::Relaxed);
-        let actions = self.entered.get().and_then(|entered| entered.actions);
+        let actions = self.matched.get().and_then(|matched| matched.actions);
         !is_first || actions.is_none_or(|is_one| is_one(action))
     }
 
@@ -161,7 +161,8 @@ impl Call<'_> {
     ///
     /// Those of [`Body::collect`].
     pub(crate) async fn collect_of(&self, sender: Sender, body: &mut Body) -> Result<Bytes, ApiError> {
-        body.collect(&self.context.settings.limits.requests, self.budgets.bodies.room(sender)).await
+        body.collect(&self.context.settings.limits.requests, self.budgets.bodies.empty_reservation(sender))
+            .await
     }
 
     /// Returns the sender of the request, for repeated authorization while the answer is streamed.

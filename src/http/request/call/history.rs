@@ -18,8 +18,8 @@ pub(super) struct CancelOnDrop(OnceLock<QueryClient>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(asker) = self.0.get() {
-            asker.leave();
+        if let Some(client) = self.0.get() {
+            client.leave();
         }
     }
 }
@@ -32,8 +32,8 @@ impl Call<'_> {
     ///
     /// 503 when it is still being read after the maximum wait, or can't be read.
     pub(crate) async fn history_view(&self) -> Result<View, ApiError> {
-        let asker = self.asking.0.get_or_init(QueryClient::default);
-        Ok(self.live_history().await?.1.asked_by(asker.clone()))
+        let client = self.questions.0.get_or_init(QueryClient::default);
+        Ok(self.live_history().await?.1.asked_by(client.clone()))
     }
 
     /// Returns the live history and a view of what it contains now, for work that outlives the request (a stream, an
@@ -111,8 +111,8 @@ impl Call<'_> {
         &self,
         answer: impl FnOnce() -> Result<Reply, ApiError> + Send + 'static,
     ) -> Result<Reply, ApiError> {
-        let room = self.answer_reservation();
-        self.query_history(move || answer()?.counted(room)).await
+        let reservation = self.answer_reservation();
+        self.query_history(move || answer()?.counted(reservation)).await
     }
 
     /// Runs a question as [`query_history`](Self::query_history) does and also returns the permit. A caller that processes a
@@ -131,7 +131,7 @@ impl Call<'_> {
         let answer = tokio::select! {
             answer = &mut answer => answer,
             () = self.head.client_disconnected() => {
-                self.asking.0.get_or_init(QueryClient::default).leave();
+                self.questions.0.get_or_init(QueryClient::default).leave();
                 answer.await
             }
         };
@@ -147,10 +147,10 @@ impl Call<'_> {
         &self,
         make: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let place = self.budgets.list_permit().await;
+        let permit = self.budgets.list_permit().await;
         let made = off_threads(move || {
             let made = make();
-            drop(place);
+            drop(permit);
             made
         });
         made.await.map_err(|_| ApiError::internal())

@@ -32,12 +32,12 @@ impl InFlightRequest<'_, '_> {
     /// Counts and logs the answer.
     pub(crate) fn answered(self, reply: &Reply) {
         let Some(began) = self.0.began else { return };
-        if self.0.entered.get().is_none() {
+        if self.0.matched.get().is_none() {
             self.0.record_route(UNKNOWN_ROUTE, None);
         }
         let took = began.elapsed();
-        if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
-            metrics.answered(place, reply.status(), took);
+        if let Some((metrics, series)) = self.0.context.telemetry.metrics.as_ref().zip(self.series()) {
+            metrics.answered(series, reply.status(), took);
         }
         if let Some(log) = &self.0.context.telemetry.access_log {
             self.log(log, reply, took);
@@ -62,15 +62,15 @@ impl InFlightRequest<'_, '_> {
         });
     }
 
-    fn place(&self) -> Option<RequestSeries> {
-        self.0.entered.get()?.place
+    fn series(&self) -> Option<RequestSeries> {
+        self.0.matched.get()?.series
     }
 }
 
 impl Drop for InFlightRequest<'_, '_> {
     fn drop(&mut self) {
-        if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
-            metrics.end(place);
+        if let Some((metrics, series)) = self.0.context.telemetry.metrics.as_ref().zip(self.series()) {
+            metrics.end(series);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A request in progress: its head, its route, and what its handler may do with it.
 //!
-//! The submodules serve authorization (`access`), the past and other slow work (`past`), and metrics (`counted`).
+//! The submodules serve authorization (`access`), the past and other slow work (`history`), and metrics (`in_flight`).
 
 mod access;
 mod history;
@@ -40,10 +40,10 @@ pub(crate) struct Call<'a> {
     pub(crate) head: Arc<Head>,
     pub(crate) id: RequestId,
     identity: OnceCell<Identity>,
-    entered: OnceLock<MatchedRoute>,
+    matched: OnceLock<MatchedRoute>,
     permission: Permission,
     shown: Shown,
-    asking: CancelOnDrop,
+    questions: CancelOnDrop,
     /// When the request arrived, if metrics or the access log need it; `None` for inner requests.
     began: Option<Instant>,
 }
@@ -70,14 +70,14 @@ struct MatchedRoute {
     /// The actions of which one must be allowed; `None` if the route is open to everyone.
     actions: Option<Actions>,
     /// The position of its metrics, if they are collected.
-    place: Option<RequestSeries>,
+    series: Option<RequestSeries>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(context: &'a Context, budgets: &'a Budgets, head: Arc<Head>, id: RequestId) -> Self {
-        let (identity, entered) = (OnceCell::new(), OnceLock::new());
-        let (permission, shown, asking) = Default::default();
-        Self { context, budgets, head, id, identity, entered, permission, shown, asking, began: None }
+        let (identity, matched) = (OnceCell::new(), OnceLock::new());
+        let (permission, shown, questions) = Default::default();
+        Self { context, budgets, head, id, identity, matched, permission, shown, questions, began: None }
     }
 
     /// Creates an inner request, which helps to answer this one.
@@ -126,16 +126,16 @@ impl<'a> Call<'a> {
 
     /// Records the route, and the actions of which one must be allowed.
     pub(crate) fn record_route(&self, route: &'static str, actions: Option<Actions>) {
-        self.entered.get_or_init(|| {
+        self.matched.get_or_init(|| {
             let metrics = self.began.and(self.context.telemetry.metrics.as_deref());
-            let place = metrics.map(|metrics| metrics.begin(route, self.method()));
-            MatchedRoute { route, actions, place }
+            let series = metrics.map(|metrics| metrics.begin(route, self.method()));
+            MatchedRoute { route, actions, series }
         });
     }
 
     /// Returns the path of the route as in the route table, if the path is known.
     pub(crate) fn route(&self) -> Option<&'static str> {
-        self.entered.get().map(|entered| entered.route)
+        self.matched.get().map(|matched| matched.route)
     }
 
     /// Returns the revision that a refusal is based on, if it depends on the current state and the caller was
@@ -199,7 +199,7 @@ impl<'a> Call<'a> {
         if *self.method() == Method::HEAD {
             reply = reply.without_body();
         }
-        reply.into_response(common, Some(self.id.into_header()))
+        reply.into_response(common, self.id.into_header())
     }
 
     /// Checks the media types of a request without a body.

@@ -30,6 +30,6 @@ fn one(call: &Call<'_>, entry: &Entry, ready: &TaggedDocument, fields: &Fields) 
     if fields.is_empty() {
         ready.body()
     } else {
-        document::one(entry, &call.context.settings.base_path, fields, call.raw_query())
+        document::one(entry, &call.context.settings.base_path, None, fields, call.raw_query())
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
             && ready.body().len() >= compress::BYTES_MIN
             && compress::accepts_gzip(call.headers())
         {
-            return compressed(&snapshot, &ready, &condition).await;
+            return compressed(call, &snapshot, &ready, &condition).await;
         }
         let reply = Reply::document(StatusCode::OK, ready.body());
         return conditional(reply, snapshot.revision, ready.etag(), &condition, None);
@@ -66,11 +66,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         query,
         asked,
     };
-    let room = call.answer_reservation();
+    let reservation = call.answer_reservation();
     let made = if is_long {
-        call.build_off_thread(move || request.document_and_tag(room)).await?
+        call.build_off_thread(move || request.document_and_tag(reservation)).await?
     } else {
-        request.document_and_tag(room)
+        request.document_and_tag(reservation)
     };
     let (body, etag) = made?;
     conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
@@ -83,12 +83,12 @@ async fn whole_list(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<TaggedD
         return Ok(TaggedDocument::list(snapshot, base));
     }
     let (snapshot, base) = (Arc::clone(snapshot), base.clone());
-    let made = tokio::task::spawn_blocking(move || TaggedDocument::list(&snapshot, &base));
-    made.await.map_err(|_| ApiError::internal())
+    call.build_off_thread(move || TaggedDocument::list(&snapshot, &base)).await
 }
 
 /// The whole list in its compressed form, which is built off the threads that answer requests.
 async fn compressed(
+    call: &Call<'_>,
     snapshot: &Arc<Snapshot>,
     ready: &TaggedDocument,
     condition: &Condition,
@@ -98,7 +98,7 @@ async fn compressed(
         None => {
             let (snapshot, plain) = (Arc::clone(snapshot), ready.body());
             let made = move || snapshot.memo_compressed.get_or_make(|| compress::gzip(&plain));
-            tokio::task::spawn_blocking(made).await.map_err(|_| ApiError::internal())?
+            call.build_off_thread(made).await?
         }
     };
     let tag = format!("\"{}{}\"", ready.tag().trim_matches('"'), compress::TAG_SUFFIX);
@@ -150,15 +150,15 @@ impl ListRequest {
     /// # Errors
     ///
     /// 503 when there is no room for it.
-    fn document_and_tag(&self, mut room: AnswerReservation) -> Result<(Bytes, HeaderValue), ApiError> {
-        let body = self.document(&mut room)?;
-        let body = room.counted(body)?;
+    fn document_and_tag(&self, mut reservation: AnswerReservation) -> Result<(Bytes, HeaderValue), ApiError> {
+        let body = self.document(&mut reservation)?;
+        let body = reservation.counted(body)?;
         // A list that is built for one caller has a shortened hash of its bytes as its tag.
         let tag = format!("\"{:.32x}\"", Sha256::digest(&body));
         Ok((body, HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header")))
     }
 
-    fn document(&self, room: &mut AnswerReservation) -> Result<Bytes, ApiError> {
+    fn document(&self, reservation: &mut AnswerReservation) -> Result<Bytes, ApiError> {
         let Self { snapshot, as_of, allowed, query, asked, base, path, link } = self;
         let wanted =
             |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
@@ -171,11 +171,8 @@ impl ListRequest {
             Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
         };
         let mut push = |entry: &Entry| {
-            match as_of {
-                None => list.push(entry, base, Some(&asked.fields)),
-                Some(revision) => list.push_past(entry, base, *revision, &asked.fields),
-            }
-            room.grow_to(list.len())
+            list.push(entry, base, *as_of, Some(&asked.fields));
+            reservation.grow_to(list.len())
         };
         let Some(page) = &asked.page else {
             listing.iter().try_for_each(|entry| push(entry))?;
@@ -221,7 +218,7 @@ async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiE
     let condition = etag::condition(call.headers())?;
     let fields = fields(call, &[query::AS_OF])?;
     let body =
-        document::one_past(&entry, &call.context.settings.base_path, revision, &fields, call.raw_query());
+        document::one(&entry, &call.context.settings.base_path, Some(revision), &fields, call.raw_query());
     let etag = TaggedDocument::one(&entry, &call.context.settings.base_path).etag();
     conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }

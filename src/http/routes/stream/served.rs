@@ -29,10 +29,9 @@ use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
 use crate::engine::{
-    Entry, PacedFollower, Projection, ServedChange, Snapshot, SyncToken, VersionDigest, VisibleKeys,
-    VisibleState,
+    Entry, PacedFollower, Projection, ServedChange, Snapshot, SyncToken, VersionDigest, VisibleState,
 };
-use crate::http::authorize::{Action, Allowed};
+use crate::http::authorize::Action;
 use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
@@ -87,13 +86,8 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     Ok(answer(call, source).of_snapshot(&snapshot))
 }
 
-/// The collections that the reader may see.
-fn visible_keys<'a>(key: Option<&'a Key>, allowed: &'a Allowed) -> VisibleKeys<'a> {
-    key.map_or_else(|| allowed.visible_keys(), VisibleKeys::One)
-}
-
 fn shown(snapshot: &Snapshot, permission: &Permission) -> VisibleState {
-    VisibleState::of(snapshot, visible_keys(permission.key.as_ref(), &permission.allowed))
+    VisibleState::of(snapshot, permission.allowed.visible_keys(permission.key.as_ref()))
 }
 
 /// The source of one connection's collections.
@@ -198,7 +192,7 @@ impl ServedSource {
         // The lookup waits for the disk, and after a restart all clients reconnect at once.
         let turn = self.paced.acquire_permit().await;
         let look = move || {
-            let changes = view.changes_since(&token, &shown, visible_keys(key.as_ref(), &allowed));
+            let changes = view.changes_since(&token, &shown, allowed.visible_keys(key.as_ref()));
             drop(turn);
             changes
         };
@@ -273,7 +267,7 @@ impl Wording {
         match news {
             News::Reset => push_message("reset", id, out, |out| out.extend_from_slice(b"{}")),
             News::Collection(entry) => push_message("collection", id, out, |out| {
-                push_resource(entry, &self.base, Some(&self.fields), out);
+                push_resource(entry, &self.base, None, Some(&self.fields), out);
             }),
             News::Removed(kind, key) => {
                 let data = format!(r#"{{"type":"{}","id":"{key}"}}"#, resource_type(*kind));

@@ -63,7 +63,7 @@ impl FormSettings {
     /// # Errors
     ///
     /// If a field can't be parsed, adds the error to that field and returns the changes of the others.
-    pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, UnreadableField> {
+    pub(crate) fn changes(&mut self) -> Result<Changes, Changes> {
         let mut changes = Vec::new();
         let was = by_name(&self.was);
         let mut is_readable = true;
@@ -77,7 +77,7 @@ impl FormSettings {
                 }
             }
         }
-        if is_readable { Ok(changes) } else { Err(UnreadableField { others: changes }) }
+        if is_readable { Ok(changes) } else { Err(changes) }
     }
 
     /// Moves the form onto the current collection, which others have changed since. What the visitor changed stays
@@ -154,12 +154,8 @@ fn by_name(attributes: &[(String, Value)]) -> HashMap<&str, &Value> {
     attributes.iter().rev().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
-/// The error of a form with a field that can't be parsed.
-#[derive(Debug)]
-pub(crate) struct UnreadableField {
-    /// The changes of the other fields.
-    pub(crate) others: Vec<(String, Value)>,
-}
+/// Attributes and their new values.
+type Changes = Vec<(String, Value)>;
 
 /// The fields of all attributes that a collection of this kind can have, and of its extension attributes.
 fn fields(kind: Kind, was: &[(String, Value)]) -> Vec<Field> {

@@ -9,9 +9,9 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api;
-use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
+use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::collection::Head;
-use crate::http::ui::pages::events::{EventView, api_path, cursors, total};
+use crate::http::ui::pages::events::{EventView, adjacent_pages, api_path, total};
 use crate::http::ui::words::items;
 
 #[derive(Template)]
@@ -35,14 +35,11 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let frame = visit.live_frame(format!("{key}: history"), Nav::Collections, Some(key)).await;
     let snapshot = visit.call.snapshot()?;
     let head = Head::of(visit, key, snapshot.get(key.as_str()).map(AsRef::as_ref), "history").await;
-    let link = |name: &'static str, cursor: Option<String>| {
-        cursor.map(|cursor| frame.to(&with_query(&format!("/collections/{key}/history"), &[(name, cursor)])))
-    };
     let may_restore = visit.call.authorize(Action::Restore { key }).await.is_ok();
-    let (newer, older) = cursors(&document);
+    let (newer, older) = adjacent_pages(&document, &format!("/collections/{key}/history"), &frame);
     let page = Page {
-        newer: link("before", newer),
-        older: link("after", older),
+        newer,
+        older,
         events: items(&document, "data").iter().map(EventView::of).collect(),
         total: total(&document),
         can_restore: may_restore && visit.as_of.is_none(),

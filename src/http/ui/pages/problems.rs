@@ -6,6 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use warp::http::StatusCode;
 
+use crate::domain::file_name::key_of;
 use crate::domain::{Key, Value};
 use crate::engine::history::{PastFault, View};
 use crate::http::authorize::Action;
@@ -160,7 +161,7 @@ impl Files {
         if let Some(bytes) = self.read.get(path) {
             return Some(Arc::clone(bytes));
         }
-        let name = path.strip_prefix(&self.view.path("")).unwrap_or(path);
+        let name = self.view.name_of(path);
         let bytes = Arc::new(self.view.file(self.view.head()?, name).ok()??);
         self.read.insert(path.to_owned(), Arc::clone(&bytes));
         Some(bytes)
@@ -180,8 +181,8 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
             let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));
             let mut problems = Vec::new();
             for (path, PastFault { fault, .. }) in &past.problems {
-                let name = path.strip_prefix(&view.path("")).unwrap_or(path);
-                let key = name.rsplit_once('.').and_then(|(stem, _)| Key::parse(stem).ok());
+                let name = view.name_of(path);
+                let key = key_of(name);
                 if !sees(key.as_ref()) {
                     continue;
                 }

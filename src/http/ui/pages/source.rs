@@ -3,6 +3,7 @@
 use askama::Template;
 use warp::http::StatusCode;
 
+use crate::domain::file_name::default_name;
 use crate::domain::{Key, Revision, Shorthand};
 use crate::engine::history::{Blame, View};
 use crate::engine::{Entry, attribute_lines};
@@ -59,7 +60,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let page = visit
         .call
         .query_history(move || {
-            let name = entry.as_ref().map_or_else(|| format!("{key}.yaml"), |entry| entry.file());
+            let name = entry.as_ref().map_or_else(|| default_name(&key), |entry| entry.file());
             let path = head.problem.as_ref().map_or_else(|| view.path(&name), |it| it.path.clone());
             let by_hand = saved.get(&path).filter(|_| as_of.is_none());
             let bytes = match by_hand {
@@ -103,7 +104,7 @@ fn committed(
     entry: Option<&Entry>,
     path: &str,
 ) -> Result<Vec<u8>, ApiError> {
-    let name = path.strip_prefix(&view.path("")).unwrap_or(path);
+    let name = view.name_of(path);
     let fine = entry.filter(|entry| !entry.stale && !entry.uncommitted && entry.file() == name);
     if let Some(entry) = fine {
         return Ok(view.content(entry.blob)?);

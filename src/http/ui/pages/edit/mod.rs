@@ -16,7 +16,7 @@ use crate::http::request::body::Body;
 use crate::http::request::reason;
 use crate::http::ui;
 use crate::http::ui::api::Request;
-use crate::http::ui::fields::{FieldInput, FormSettings, UnreadableField};
+use crate::http::ui::fields::{FieldInput, FormSettings};
 use crate::http::ui::form::PostedForm;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::collection::Head;
@@ -76,7 +76,7 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
     };
     let request = match form.settings.changes() {
         Ok(attributes) => request(&form, attributes),
-        Err(UnreadableField { others }) => {
+        Err(others) => {
             let request = request(&form, others);
             return unreadable(visit, None, form, request).await;
         }
@@ -107,7 +107,7 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     }
     let changes = match form.settings.changes() {
         Ok(changes) => changes,
-        Err(UnreadableField { others }) => {
+        Err(others) => {
             // With the current tag: what others have saved matters only when the form can be parsed.
             let tag = entry.as_ref().map(|entry| entry.tag()).unwrap_or_default();
             let request = update(key).document(&form.resource(others)).of(&tag);

@@ -36,12 +36,11 @@ pub(super) async fn bars(
     let keys: Vec<Key> = listed(filters.get("key")).filter_map(|key| Key::parse(&key).ok()).collect();
     let allowed =
         call.authorize(Action::ListEvents { key: keys.first().filter(|_| keys.len() == 1) }).await?;
-    let view = visit.call.history_view().await?;
+    let view = call.history_view().await?;
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let raw = with_query("", asked);
     let query = query::events(&Query::parse(raw.trim_start_matches('?'))?, scope)?;
-    let counts = visit
-        .call
+    let counts = call
         .query_history(move || {
             let filter: Filter = event_filter(&view, &query, keys, &allowed)?;
             Ok(view.events_by_day(&filter)?)
@@ -50,9 +49,10 @@ pub(super) async fn bars(
     let Some((last, _)) = counts.last_key_value() else { return Ok(Vec::new()) };
     let today = call.context.clock.now().date_naive();
     let end = if visit.as_of.is_some() { *last } else { (*last).max(today) };
-    let highest = counts.values().copied().max().unwrap_or(1);
+    let first = end.checked_sub_days(Days::new(DAYS_LEN - 1)).unwrap_or(end);
+    let highest = counts.range(first..=end).map(|(_, count)| *count).max().unwrap_or(1);
     let bar = |at: u64| {
-        let day = end.checked_sub_days(Days::new(DAYS_LEN - 1 - at))?;
+        let day = first.checked_add_days(Days::new(at))?;
         let count = counts.get(&day).copied().unwrap_or(0);
         let height = (count * BAR_HEIGHT_MAX).div_ceil(highest);
         let text = day.to_string();

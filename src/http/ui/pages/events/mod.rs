@@ -12,7 +12,7 @@ use crate::http::jsonapi::query::Query;
 use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api;
-use crate::http::ui::frame::{Frame, Nav, Visit, encoded, with_query};
+use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::events::bars::{Bar, bars};
 use crate::http::ui::words::{ShownTime, items, member, number, text};
 
@@ -100,7 +100,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let frame = visit.live_frame("Timeline", Nav::Timeline, None).await;
     let bars = bars(visit, &asked, &filters, &frame).await?;
     let events = items(&document, "data").iter().map(EventView::of);
-    let (newer, older) = adjacent_pages(&document, &filters, &frame);
+    let (newer, older) = adjacent_pages(&document, &filters.with(&[]), &frame);
     let total = total(&document);
     let page = Page { days: by_day(events), frame, filters, bars, total, newer, older };
     Ok(ui::page(StatusCode::OK, &page))
@@ -121,24 +121,18 @@ pub(crate) fn total(document: &Value) -> usize {
     number(member(member(document, "meta"), "page"), "total")
 }
 
-/// The cursors of the page with newer events and of that with older ones.
-pub(crate) fn cursors(document: &Value) -> (Option<String>, Option<String>) {
-    let cursor = |link: &str, name: &str| {
+/// The addresses of the page with newer events and of that with older ones than the page at `path`.
+pub(crate) fn adjacent_pages(
+    document: &Value,
+    path: &str,
+    frame: &Frame,
+) -> (Option<String>, Option<String>) {
+    let page = |link: &str, cursor: &str, name: &'static str| {
         let link = text(member(document, "links"), link);
         let query = Query::parse(link.split_once('?')?.1).ok()?;
-        query.first(name).map(str::to_owned)
+        Some(frame.to(&with_query(path, &[(name, query.first(cursor)?.to_owned())])))
     };
-    (cursor("prev", "page[before]"), cursor("next", "page[after]"))
-}
-
-fn adjacent_pages(document: &Value, filters: &Filters, frame: &Frame) -> (Option<String>, Option<String>) {
-    let link = |name: &str, cursor: String| {
-        let page = filters.with(&[]);
-        let sign = if page.contains('?') { '&' } else { '?' };
-        frame.to(&format!("{page}{sign}{name}={}", encoded(&cursor)))
-    };
-    let (newer, older) = cursors(document);
-    (newer.map(|cursor| link("before", cursor)), older.map(|cursor| link("after", cursor)))
+    (page("prev", "page[before]", "before"), page("next", "page[after]", "after"))
 }
 
 fn by_day(events: impl Iterator<Item = EventView>) -> Vec<Day> {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::domain::{Attribute, Collection, Key, Kind};
+use crate::domain::{Attribute, Key, Kind};
 use crate::engine::history::View;
 use crate::engine::{Entry, Serving, Snapshot};
 use crate::http::authorize::Allowed;
+use crate::http::jsonapi::query::text_of;
 use crate::http::ui::frame::{Visit, with_query};
 
 /// The number of collections on a page.
@@ -73,9 +74,9 @@ impl Sort {
         let Row::Served(entry) = row else { return "" };
         match self {
             Self::Key | Self::Change => "",
-            Self::Name => text_of(&entry.collection, &Attribute::Name),
+            Self::Name => text_of(&entry.collection, &Attribute::Name).unwrap_or_default(),
             Self::Kind => entry.collection.kind().as_str(),
-            Self::Directory => text_of(&entry.collection, &Attribute::Directory),
+            Self::Directory => text_of(&entry.collection, &Attribute::Directory).unwrap_or_default(),
         }
     }
 }
@@ -148,8 +149,14 @@ impl ListSelection {
                     }
                     && (text.is_empty()
                         || contains_ignoring_case(collection.key().as_str(), text)
-                        || contains_ignoring_case(text_of(collection, &Attribute::Name), text)
-                        || contains_ignoring_case(text_of(collection, &Attribute::Directory), text))
+                        || contains_ignoring_case(
+                            text_of(collection, &Attribute::Name).unwrap_or_default(),
+                            text,
+                        )
+                        || contains_ignoring_case(
+                            text_of(collection, &Attribute::Directory).unwrap_or_default(),
+                            text,
+                        ))
             }
             Row::Broken(key) => {
                 self.kind.is_none()
@@ -295,11 +302,6 @@ fn never_valid(snapshot: &Snapshot) -> impl Iterator<Item = Row<'_>> {
     let keys = snapshot.problems.values().filter(|it| it.serving == Serving::Nothing);
     let keys = keys.filter_map(|problem| problem.collection.as_ref());
     keys.filter(|key| snapshot.get(key.as_str()).is_none()).map(Row::Broken)
-}
-
-/// Returns the text of an attribute; empty without one.
-pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> &'a str {
-    collection.get(attribute).and_then(|value| value.as_text()).unwrap_or_default()
 }
 
 /// Reports whether a text contains `wanted`, which is in lower case, regardless of case.
