@@ -406,8 +406,8 @@ impl House {
                 None => vec![(0, "stands in no room".to_owned())],
             };
             let line = |at: usize| code[..at].matches('\n').count() + 1;
-            let told = |(at, what)| format!("src/{}/{name}:{}: {what}", self.folder, line(at));
-            breaches.extend(found.into_iter().map(told));
+            let describe = |(at, what)| format!("src/{}/{name}:{}: {what}", self.folder, line(at));
+            breaches.extend(found.into_iter().map(describe));
         }
         breaches
     }

@@ -31,14 +31,14 @@ fn source_of(text: &str) -> ImportSource {
 fn outcome(bytes: &[u8], options: &ImportOptions) -> String {
     let source = match parse(bytes, None).and_then(|parsed| parsed.read(options, &Catalog::default())) {
         Ok(source) => source,
-        Err(fault) => return told(&fault),
+        Err(fault) => return text_of(&fault),
     };
     let mut out = String::new();
-    let notes: String = source.notes.iter().map(told).collect();
+    let notes: String = source.notes.iter().map(text_of).collect();
     let plan = plan(source, &ExistingCollections::default(), Existing::Fail, false).unwrap();
     plan.lines.iter().for_each(|line| writeln!(out, "{line}").unwrap());
     out.push_str(&notes);
-    out.extend(plan.faults.iter().map(told));
+    out.extend(plan.faults.iter().map(text_of));
     for line in &plan.lines {
         if let PlanStep::Create(collection) = &line.step {
             let file = format::write(collection);
@@ -51,7 +51,7 @@ fn outcome(bytes: &[u8], options: &ImportOptions) -> String {
     out
 }
 
-fn told(fault: &Fault) -> String {
+fn text_of(fault: &Fault) -> String {
     format!("{}:{}: {}\n", fault.line, fault.column, fault.message)
 }
 
@@ -77,24 +77,24 @@ fn every_fixture_becomes_what_the_table_says() {
 
 #[test]
 fn a_blank_that_is_missing_behind_a_colon_is_told_where_it_is_missing() {
-    let told = |item: &str| outcome(format!("collections:\n  - {item}\n").as_bytes(), &options(false));
+    let refusal = |item: &str| outcome(format!("collections:\n  - {item}\n").as_bytes(), &options(false));
     let name = "write a blank after the colon: `name: a`\n";
-    assert_eq!(told("name:a\n    folder: x"), format!("2:9: {name}"));
-    assert_eq!(told("name:a\n    folder:x"), format!("2:9: {name}"));
-    assert_eq!(told("{name:a, folder:x}"), format!("2:10: {name}"));
-    assert_eq!(told("{name:a, folder: x}"), format!("2:10: {name}"));
-    assert_eq!(told("{name: a, folder:x}"), "2:21: write a blank after the colon: `folder: x`\n");
+    assert_eq!(refusal("name:a\n    folder: x"), format!("2:9: {name}"));
+    assert_eq!(refusal("name:a\n    folder:x"), format!("2:9: {name}"));
+    assert_eq!(refusal("{name:a, folder:x}"), format!("2:10: {name}"));
+    assert_eq!(refusal("{name:a, folder: x}"), format!("2:10: {name}"));
+    assert_eq!(refusal("{name: a, folder:x}"), "2:21: write a blank after the colon: `folder: x`\n");
 }
 
 #[test]
 fn a_folder_that_is_no_text_is_told_as_what_it_is() {
-    let told = |folder: &str| {
+    let result = |folder: &str| {
         outcome(format!("collections:\n  - name: a\n    folder: {folder}\n").as_bytes(), &options(false))
     };
     let write = "write one path as a text, such as `folder: content/posts`\n";
-    assert_eq!(told("[x]"), format!("3:13: a: `folder` is a list; {write}"));
-    assert_eq!(told("{x: y}"), format!("3:13: a: `folder` is a map; {write}"));
-    assert_eq!(told("\"\""), "3:13: a: `folder` is empty; write where the collection lies\n");
+    assert_eq!(result("[x]"), format!("3:13: a: `folder` is a list; {write}"));
+    assert_eq!(result("{x: y}"), format!("3:13: a: `folder` is a map; {write}"));
+    assert_eq!(result("\"\""), "3:13: a: `folder` is empty; write where the collection lies\n");
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn what_is_left_of_several_of_one_name_keeps_its_keys_in_an_export() {
         let source = source_of(&text);
         let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
         assert!(catalog.len() >= 2, "{text}");
-        let told = news(&text, &catalog);
-        assert!(told.iter().all(|told| told.starts_with("skip") || told.contains("`folder` is empty")), "{told:?}");
+        let warnings = news(&text, &catalog);
+        assert!(warnings.iter().all(|line| line.starts_with("skip") || line.contains("`folder` is empty")), "{warnings:?}");
         assert_eq!(news(&export::decap(&catalog), &catalog), [""; 0], "{text}");
     }
 }
@@ -135,10 +135,10 @@ fn news(text: &str, there: &Catalog) -> Vec<String> {
     let there = ExistingCollections { catalog: there.clone(), ..ExistingCollections::default() };
     let plan = match source.and_then(|source| plan(source, &there, Existing::Replace, true)) {
         Ok(plan) => plan,
-        Err(fault) => return vec![format!("{}in:\n{text}", told(&fault))],
+        Err(fault) => return vec![format!("{}in:\n{text}", text_of(&fault))],
     };
     let lines = plan.lines.iter().filter(|line| !matches!(line.step, PlanStep::Unchanged));
-    plan.faults.iter().map(told).chain(lines.map(|line| format!("{line}\n{text}"))).collect()
+    plan.faults.iter().map(text_of).chain(lines.map(|line| format!("{line}\n{text}"))).collect()
 }
 
 fn any_catalog() -> impl Strategy<Value = Catalog> {
@@ -225,7 +225,7 @@ fn what_a_document_does_not_tell_is_never_taken_away() {
     let refused = |document: &str, existing, prune| {
         plan(source_of(document), &ExistingCollections::default(), existing, prune)
             .err()
-            .map(|fault| told(&fault))
+            .map(|fault| text_of(&fault))
     };
     let list = |links: &str| format!("{{\"links\": {links}, \"data\": []}}");
     for (document, what) in [
@@ -239,14 +239,14 @@ fn what_a_document_does_not_tell_is_never_taken_away() {
         (list(r#"{"self": {"href": "/c?filter%5Btype%5D=media"}}"#), "1:20: this is a list with a filter"),
         (r#"{"data": {"type": "media-collection", "id": "a"}}"#.to_owned(), "1:10: this is one collection"),
     ] {
-        let told = refused(&document, Existing::Fail, true).unwrap_or_default();
-        assert!(told.starts_with(what) && told.contains("--prune"), "{document}: {told}");
+        let refusal = refused(&document, Existing::Fail, true).unwrap_or_default();
+        assert!(refusal.starts_with(what) && refusal.contains("--prune"), "{document}: {refusal}");
         assert_eq!(refused(&document, Existing::Replace, false), None, "{document}");
     }
     let sparse = list(r#"{"self": "/c?fields%5Bdocument-collection%5D=name"}"#);
-    let told = "1:20: this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]\n";
-    assert_eq!(refused(&sparse, Existing::Replace, false).as_deref(), Some(told));
-    assert_eq!(refused(&sparse, Existing::Fail, true).as_deref(), Some(told));
+    let message = "1:20: this list leaves attributes out, and --existing replace and --prune take it for all there is; give it without fields[...]\n";
+    assert_eq!(refused(&sparse, Existing::Replace, false).as_deref(), Some(message));
+    assert_eq!(refused(&sparse, Existing::Fail, true).as_deref(), Some(message));
     assert_eq!(refused(&sparse, Existing::Merge, false), None);
     for whole in
         [r#"{"self": "/page[/filter[?sort=page[&asOf=HEAD"}"#, r#"{"self": "/c", "next": null}"#, "null"]
@@ -266,14 +266,17 @@ fn a_file_that_cant_be_read_is_skipped_or_told() {
         plan.lines
             .iter()
             .map(|line| format!("{line}\n"))
-            .chain(plan.faults.iter().map(told))
+            .chain(plan.faults.iter().map(text_of))
             .collect::<String>()
     };
     let why = "a: its file can't be read: collections/a.yaml:1:7: no";
     assert_eq!(planned(Existing::Skip), format!("skip {why}\ncreate b\n"));
     for existing in [Existing::Fail, Existing::Merge, Existing::Replace] {
-        let told = planned(existing);
-        assert!(told.contains(&format!("{why}; mend it, delete it, or leave it")), "{existing:?}: {told}");
+        let refusal = planned(existing);
+        assert!(
+            refusal.contains(&format!("{why}; mend it, delete it, or leave it")),
+            "{existing:?}: {refusal}"
+        );
     }
 }
 

@@ -113,10 +113,10 @@ impl<'a> Checked<'a> {
             .current_dir(folder())
             .output()
             .expect("node runs");
-        let told = String::from_utf8_lossy(&output.stdout);
+        let report = String::from_utf8_lossy(&output.stdout);
         assert!(
             output.status.success(),
-            "not valid HTML:\n{told}{}",
+            "not valid HTML:\n{report}{}",
             String::from_utf8_lossy(&output.stderr)
         );
         assert!(self.violations.is_empty(), "{:#?}", self.violations);

@@ -92,13 +92,13 @@ impl Editor {
     }
 
     /// Opens a file and returns its first diagnostics, with their lines.
-    fn told(&mut self, name: &str, text: &str) -> Vec<(u64, String)> {
+    fn diagnostics(&mut self, name: &str, text: &str) -> Vec<(u64, String)> {
         self.show(name, text);
         loop {
-            let told = self.next_told(name);
+            let diagnostics = self.next_told(name);
             // Until it knows the schema, the server reports no diagnostics.
-            if !told.is_empty() {
-                return told;
+            if !diagnostics.is_empty() {
+                return diagnostics;
             }
         }
     }
@@ -176,7 +176,7 @@ fn an_editor_completes_attributes_and_tells_what_is_wrong() {
         ),
         ("none.yaml", "name: Posts\n", 1, "Missing property \"type\"."),
     ] {
-        assert_eq!(editor.told(name, text), [(line, message.to_owned())], "{text}");
+        assert_eq!(editor.diagnostics(name, text), [(line, message.to_owned())], "{text}");
     }
     editor.show("fine.yaml", "type: document\nname: Fine\nx-mine: {a: 1}\n");
     assert_eq!(editor.next_told("fine.yaml"), []);

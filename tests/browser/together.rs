@@ -78,11 +78,11 @@ async fn what_happens_is_on_every_live_page_within_a_second() {
     {
         browser.goto(path).await;
         browser.find("body[data-following]").await;
-        let told = format!("Positions {at}");
-        let patch = mara.request("PATCH", "/collections/jobs").header("Commit-Message", &told);
-        patch.document(&name(told.clone())).send().await.is(200);
+        let position = format!("Positions {at}");
+        let patch = mara.request("PATCH", "/collections/jobs").header("Commit-Message", &position);
+        patch.document(&name(position.clone())).send().await.is(200);
         let since = Instant::now();
-        browser.shows(&told).await;
+        browser.shows(&position).await;
         slowest = slowest.max(since.elapsed());
     }
     browser.shows("1 new event.").await;

@@ -93,9 +93,12 @@ async fn pages_of_other_sites_write_nothing_to_an_open_service() {
 async fn an_open_service_says_that_everybody_may_do_everything() {
     for auth in [Auth::None, Auth::AllowAll] {
         let server = TestServer::setup("small").auth(auth).start().await;
-        let told = server.get("/capabilities").await.is(200).attributes();
-        assert_eq!(told["actor"]["name"], "anonymous");
-        assert_eq!(told["grants"], json!([{"may": ["read", "write", "audit", "operate"], "keys": ["*"]}]));
+        let capabilities = server.get("/capabilities").await.is(200).attributes();
+        assert_eq!(capabilities["actor"]["name"], "anonymous");
+        assert_eq!(
+            capabilities["grants"],
+            json!([{"may": ["read", "write", "audit", "operate"], "keys": ["*"]}])
+        );
         assert!(server.get("/readyz").await.is(200).json()["meta"]["revision"].is_string());
     }
 }

@@ -303,9 +303,9 @@ fn check_reads_just_the_files_that_are_named() {
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.write("collections/bad.yaml", "type: document\nname:Posts\nnmae: x\n");
     repo.write("collections/worse.yaml", "type: nonsense\n");
-    let told = run(folder.path(), &["check", "r/collections/bad.yaml"]).assert_exit_code(1).stdout;
-    let places: Vec<_> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
-    assert_eq!(places, ["collections/bad.yaml:2:5", "collections/bad.yaml:3:1"], "{told}");
+    let problems = run(folder.path(), &["check", "r/collections/bad.yaml"]).assert_exit_code(1).stdout;
+    let places: Vec<_> = problems.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(places, ["collections/bad.yaml:2:5", "collections/bad.yaml:3:1"], "{problems}");
     run(&repo.path().join("collections"), &["check", "posts.yaml"]).assert_exit_code(0);
     let other =
         run(repo.path(), &["check", "collections/posts.yaml", "collections/worse.yaml"]).assert_exit_code(1);
@@ -323,8 +323,8 @@ fn check_names_a_file_as_git_does_however_the_folder_is_named() {
     for (path, file) in [(".", "bad.yaml"), ("collections/", "collections/bad.yaml")] {
         repo.write(file, "type: document\nname:Posts\n");
         for arguments in [&["check", "--path", path][..], &["check", "--path", path, file]] {
-            let told = run(repo.path(), arguments).assert_exit_code(1).stdout;
-            assert!(told.starts_with(&format!("{file}:2:5: ")), "{told}");
+            let problems = run(repo.path(), arguments).assert_exit_code(1).stdout;
+            assert!(problems.starts_with(&format!("{file}:2:5: ")), "{problems}");
         }
     }
     repo.write("other.YAML", "type: document\n");
@@ -367,13 +367,14 @@ fn check_tells_programs_each_problem_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.write("collections/posts.yaml", "type: document\nname: @x\n");
-    let told = run(folder.path(), &["check", "--json", "r"]).assert_exit_code(1).stdout;
+    let problems = run(folder.path(), &["check", "--json", "r"]).assert_exit_code(1).stdout;
     let expected = json!({
         "path": "collections/posts.yaml", "line": 2, "column": 7, "collection": "posts", "kind": "file",
         "message": "a text that begins with `@` needs quotes: \"@x\"", "serving": "last-good",
     });
-    let told: Vec<serde_json::Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told, [expected]);
+    let problems: Vec<serde_json::Value> =
+        problems.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(problems, [expected]);
 }
 
 #[test]
@@ -396,8 +397,8 @@ fn a_format_means_the_same_wherever_something_is_printed_for_programs() {
     }
     for command in [&["check"][..], &["doctor"], &plan, &["show", "HEAD"], &["verify"]] {
         let refused = run(folder.path(), &[command, &["--format", "csv"]].concat()).assert_exit_code(2);
-        let told = "collectory: only list, get, log and export know --format csv\n";
-        assert_eq!((refused.stdout.as_str(), refused.stderr.as_str()), ("", told), "{command:?}");
+        let message = "collectory: only list, get, log and export know --format csv\n";
+        assert_eq!((refused.stdout.as_str(), refused.stderr.as_str()), ("", message), "{command:?}");
     }
 }
 

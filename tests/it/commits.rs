@@ -178,14 +178,14 @@ async fn reasons_that_differ_or_are_none_are_refused() {
     let request = || server.request("DELETE", "/collections/posts").header("Commit-Message", "One");
     let same = request().header("Commit-Message-Encoded", "Another").send().await.is(400);
     assert_eq!(same.error(), ("invalid_data".into(), json!({"header": "Commit-Message-Encoded"})));
-    for (reason, told) in [
+    for (reason, written) in [
         (json!("Another"), "gives another reason"),
         (json!(7), "Expected a string"),
         (json!("r".repeat(1025)), "A reason has at most 1024"),
     ] {
         let refused = request().document(&with(reason)).send().await.is(400);
         assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": "/meta/reason"})));
-        assert!(refused.detail().contains(told), "{}", refused.detail());
+        assert!(refused.detail().contains(written), "{}", refused.detail());
     }
     assert_eq!(server.repo().head(), head);
     request().document(&with(json!("One"))).send().await.is(204);

@@ -57,8 +57,8 @@ async fn every_write_is_told_as_it_would_be_and_nothing_changes() {
         ("DELETE", "/collections/posts", None, "Delete posts"),
         ("POST", "/operations", Some(&operations), "Change 2 collections: new, posts"),
     ] {
-        let told = rehearse(&server, method, path, body, 200).await;
-        let commits = commits(&told);
+        let preview = rehearse(&server, method, path, body, 200).await;
+        let commits = commits(&preview);
         assert_eq!(commits.len(), 1, "{method} {path}");
         assert_eq!(text(&commits[0]["message"]).lines().next(), Some(subject));
         assert_eq!(server.repo().head(), head);
@@ -74,11 +74,11 @@ async fn a_rehearsal_and_its_write_agree() {
     let kind = server.read(&key).await.is(200).data()["type"].clone();
     let change = json!({"data": {"type": kind, "id": key, "attributes": {"name": "Quite another name"}}});
     let path = format!("/collections/{key}");
-    let told = rehearse(&server, "PATCH", &path, Some(&change), 200).await;
+    let preview = rehearse(&server, "PATCH", &path, Some(&change), 200).await;
     let before = server.repo().head();
     let done = server.request("PATCH", &path).document(&change).send().await.is(200);
-    assert_eq!(told.data(), done.data());
-    let [commit] = &commits(&told)[..] else { panic!("one commit") };
+    assert_eq!(preview.data(), done.data());
+    let [commit] = &commits(&preview)[..] else { panic!("one commit") };
     let made = server.repo().field("HEAD", "%B");
     assert_eq!(without_ids(text(&commit["message"])), without_ids(&made));
     let patch = server.folder().join("told.patch");
@@ -129,23 +129,23 @@ async fn taking_back_is_told_as_it_would_be_and_nothing_changes() {
         (undo(2), None, "Update posts: name", json!("Posts")),
         ("/collections/posts/restore".into(), Some(&back), restored.as_str(), json!("Posts")),
     ] {
-        let told = rehearse(&server, "POST", &path, body, 200).await;
-        let [commit] = &commits(&told)[..] else { panic!("one commit: {path}") };
+        let preview = rehearse(&server, "POST", &path, body, 200).await;
+        let [commit] = &commits(&preview)[..] else { panic!("one commit: {path}") };
         assert_eq!(text(&commit["message"]).lines().next(), Some(subject));
         assert_ne!(text(&commit["files"][0]["difference"]), "");
-        assert_eq!(told.json()["data"]["attributes"]["name"], name, "{path}");
+        assert_eq!(preview.json()["data"]["attributes"]["name"], name, "{path}");
         assert_eq!((server.repo().head(), server.repo().status()), (head.clone(), String::new()));
     }
     // The write then does what the dry run announced.
-    let told = rehearse(&server, "POST", &undo(2), None, 200).await;
+    let preview = rehearse(&server, "POST", &undo(2), None, 200).await;
     let done = server.request("POST", &undo(2)).send().await.is(201);
-    assert_eq!(told.data(), done.data());
+    assert_eq!(preview.data(), done.data());
     let made = server.repo().field("HEAD", "%B");
-    assert_eq!(without_ids(text(&commits(&told)[0]["message"])), without_ids(&made));
+    assert_eq!(without_ids(text(&commits(&preview)[0]["message"])), without_ids(&made));
     // What can't be done is refused in a dry run too; what changes nothing makes no commit.
     rehearse(&server, "POST", &undo(2), None, 409).await;
-    let told = rehearse(&server, "POST", "/collections/posts/restore", Some(&back), 200).await;
-    assert_eq!(told.json()["meta"], json!({"commits": []}));
+    let preview = rehearse(&server, "POST", "/collections/posts/restore", Some(&back), 200).await;
+    assert_eq!(preview.json()["meta"], json!({"commits": []}));
     let request = server.request("POST", &undo(0)).header("Prefer", "dry-run, merge=attributes");
     request.header("If-Match", "\"old\"").send().await.is(412);
 }
@@ -166,7 +166,7 @@ async fn what_would_be_refused_is_refused() {
 #[tokio::test]
 async fn a_write_that_would_change_nothing_would_commit_nothing() {
     let server = TestServer::start("small").await;
-    let told =
+    let preview =
         rehearse(&server, "PATCH", "/collections/posts", Some(&document("posts", json!({}))), 200).await;
-    assert_eq!(told.json()["meta"], json!({"commits": []}));
+    assert_eq!(preview.json()["meta"], json!({"commits": []}));
 }

@@ -204,13 +204,13 @@ async fn a_disk_that_hangs_holds_up_writes_and_no_reader_and_is_told_until_it_go
     let setup =
         TestServer::setup("small").with_injected_faults(folder.path()).flag(&["--writer-busy-ms-max", "100"]);
     let server = setup.start().await;
-    let told =
+    let trouble =
         async || server.get("/readyz").await.is(200).json()["meta"]["writes"].as_str().map(str::to_owned);
     control.begin("hold", 0);
     let client = server.client().clone();
     let mut writes = JoinSet::new();
     writes.spawn(async move { client.patch("posts", json!({"name": "Late"})).await });
-    let said = eventually("it is told that writes wait", &told).await;
+    let said = eventually("it is told that writes wait", &trouble).await;
     assert!(said.starts_with("writes wait"), "{said}");
     assert_ne!(server.read("posts").await.is(200).attributes()["name"], "Late", "it is not durable yet");
     server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: Saved meanwhile\n");
@@ -220,7 +220,7 @@ async fn a_disk_that_hangs_holds_up_writes_and_no_reader_and_is_told_until_it_go
     assert_eq!(written.is(200).attributes()["name"], "Late");
     server.wait_for_attribute("pages", "name", "Saved meanwhile").await;
     server.patch("pages", json!({"directory": "e"})).await.is(200);
-    eventually("it is well again", async || told().await.is_none().then_some(())).await;
+    eventually("it is well again", async || trouble().await.is_none().then_some(())).await;
     assert!(committed(&server, "posts").unwrap().contains("Late"));
     server.repo().fsck();
 }
@@ -255,15 +255,15 @@ async fn a_clock_that_goes_back_by_a_day_takes_nothing_from_anybody() {
     let log: Vec<String> = server.repo().git(&["log", "--format=%H"]).lines().map(str::to_owned).collect();
     let place = |revision: &str| log.iter().position(|it| it == revision);
     assert_eq!((place(&after), place(&yesterday), place(&before)), (Some(0), Some(5), Some(6)));
-    let told = server.get("/collections/posts/events?page[size]=5").await.is(200).data();
-    let told: Vec<&str> = told
+    let events = server.get("/collections/posts/events?page[size]=5").await.is(200).data();
+    let events: Vec<&str> = events
         .as_array()
         .unwrap()
         .iter()
         .filter_map(|event| event["attributes"]["revision"].as_str())
         .collect();
     let expected = [&log[0], &log[3], &log[4], &log[5], &log[6]].map(String::as_str);
-    assert_eq!(told, expected, "the history is in the order of the commits");
+    assert_eq!(events, expected, "the history is in the order of the commits");
     let then = server.get(&format!("/collections/posts?asOf={yesterday}")).await.is(200);
     assert_eq!(then.attributes()["name"], "Yesterday");
     assert_eq!(named(&server, "after", "Today again").await, after);

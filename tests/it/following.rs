@@ -27,7 +27,7 @@ fn line(heard: &StreamMessage) -> String {
 
 /// Returns the events up to the next one with an id, and that id.
 #[track_caller]
-fn told(stream: &mut EventStream) -> (Vec<String>, String) {
+fn read_batch(stream: &mut EventStream) -> (Vec<String>, String) {
     let mut lines = Vec::new();
     loop {
         let heard = stream.next_message().expect("the stream goes on");
@@ -39,8 +39,8 @@ fn told(stream: &mut EventStream) -> (Vec<String>, String) {
 }
 
 async fn token(server: &TestServer) -> String {
-    let told = server.get("/sync-token").await.is(200).json();
-    told["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
+    let token = server.get("/sync-token").await.is(200).json();
+    token["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
 }
 
 /// Returns the changes since a token, as `KEY` or `-KEY`, and the next token.
@@ -104,11 +104,11 @@ async fn everything_is_listed_and_then_whatever_changes() {
 async fn of_the_events_of_one_commit_only_the_last_has_an_id() {
     let server = TestServer::start("small").await;
     let mut stream = follow(&server, "/collections", "");
-    told(&mut stream);
+    read_batch(&mut stream);
     let made = ["a", "b", "c"].map(|key| add_operation(&document(key, json!({}))));
     server.operations(json!(made)).await.is(200);
     let head = server.repo().head();
-    let (lines, id) = told(&mut stream);
+    let (lines, id) = read_batch(&mut stream);
     assert_eq!(lines, ["collection a", "collection b", "collection c"]);
     assert!(id.starts_with(&head), "{id}");
 }
@@ -116,33 +116,33 @@ async fn of_the_events_of_one_commit_only_the_last_has_an_id() {
 #[tokio::test]
 async fn who_comes_back_hears_what_differs_over_restarts_and_hand_edits() {
     let mut server = TestServer::start("small").await;
-    let (lines, clean) = told(&mut follow(&server, "/collections", ""));
+    let (lines, clean) = read_batch(&mut follow(&server, "/collections", ""));
     assert_eq!(lines, ["collection images", "collection pages", "collection posts", "ready"]);
     server.repo().write_by_rename("collections/new.yaml", "type: media\n");
     server.wait_for_attribute("new", "type", "media").await;
     server.repo().remove("collections/pages.yaml");
     server.wait_until_not_found("pages").await;
-    let (lines, edited) = told(&mut resumed(&server, &clean));
+    let (lines, edited) = read_batch(&mut resumed(&server, &clean));
     assert_eq!(lines, ["collection new", "removed pages"]);
     server.kill();
     server.repo().write_by_rename("collections/images.yaml", "type: media\nname: While away\n");
     server.start_again().await;
     let mut stream = resumed(&server, &edited);
-    let (lines, id) = told(&mut stream);
+    let (lines, id) = read_batch(&mut stream);
     assert_eq!(lines, ["collection images"], "what was edited before and is as it was is not told again");
     server.repo().commit("What was saved");
-    let (lines, committed) = told(&mut stream);
+    let (lines, committed) = read_batch(&mut stream);
     assert_eq!(lines, ["collection images", "collection new"], "they are uncommitted no more");
     for (id, lines) in [
         (&clean, vec!["collection images", "collection new", "removed pages"]),
         (&edited, vec!["collection images", "collection new"]),
         (&id, vec!["collection images", "collection new"]),
     ] {
-        assert_eq!(told(&mut resumed(&server, id)).0, lines);
+        assert_eq!(read_batch(&mut resumed(&server, id)).0, lines);
     }
     let mut stream = resumed(&server, &committed);
     server.delete("new").await.is(204);
-    assert_eq!(told(&mut stream).0, ["removed new"], "nothing before differs");
+    assert_eq!(read_batch(&mut stream).0, ["removed new"], "nothing before differs");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn an_id_that_nobody_knows_begins_anew() {
         let reset = stream.next_message().unwrap();
         assert_eq!(reset, StreamMessage { id: None, event: "reset".into(), data: json!({}) }, "{id}");
         assert_eq!(
-            told(&mut stream).0,
+            read_batch(&mut stream).0,
             ["collection images", "collection pages", "collection posts", "ready"]
         );
     }
@@ -169,22 +169,22 @@ async fn an_id_that_nobody_knows_begins_anew() {
 async fn one_collection_is_followed_before_it_is_made_and_after_it_is_gone() {
     let server = TestServer::start("small").await;
     let mut stream = follow(&server, "/collections/new", "");
-    let (lines, before) = told(&mut stream);
+    let (lines, before) = read_batch(&mut stream);
     assert_eq!(lines, ["ready"]);
     server.patch("posts", json!({"name": "Nobody asked"})).await.is(200);
     server.create(&document("new", json!({"name": "New"}))).await.is(201);
-    assert_eq!(told(&mut stream).0, ["collection new"]);
+    assert_eq!(read_batch(&mut stream).0, ["collection new"]);
     let headers = format!("Last-Event-ID: {before}\r\n");
-    assert_eq!(told(&mut follow(&server, "/collections/new", &headers)).0, ["collection new"]);
+    assert_eq!(read_batch(&mut follow(&server, "/collections/new", &headers)).0, ["collection new"]);
     server.delete("new").await.is(204);
-    assert_eq!(told(&mut stream).0, ["removed new"]);
+    assert_eq!(read_batch(&mut stream).0, ["removed new"]);
 }
 
 #[tokio::test]
 async fn the_filter_of_the_type_holds_and_what_is_not_understood_is_refused() {
     let server = TestServer::start("small").await;
     let mut stream = follow(&server, "/collections?filter[type]=media&fields[media-collection]=type", "");
-    let (lines, id) = told(&mut stream);
+    let (lines, id) = read_batch(&mut stream);
     assert_eq!(lines, ["collection images", "ready"]);
     server.patch("posts", json!({"name": "A document"})).await.is(200);
     server.repo().write_by_rename("collections/posts.yaml", "type: media\nname: x\n");
@@ -192,11 +192,11 @@ async fn the_filter_of_the_type_holds_and_what_is_not_understood_is_refused() {
     assert_eq!(heard.data["attributes"], json!({"type": "media"}));
     let headers = format!("Last-Event-ID: {id}\r\n");
     let mut documents = follow(&server, "/collections?filter[type]=document", &headers);
-    assert_eq!(told(&mut documents).0, ["removed posts"]);
+    assert_eq!(read_batch(&mut documents).0, ["removed posts"]);
     let mut all = resumed(&server, &id);
-    let told = [all.next_message().unwrap(), all.next_message().unwrap()];
+    let messages = [all.next_message().unwrap(), all.next_message().unwrap()];
     assert_eq!(
-        told.each_ref().map(line),
+        messages.each_ref().map(line),
         ["removed posts", "collection posts"],
         "of its old kind, of its new one"
     );
@@ -214,7 +214,7 @@ async fn the_filter_of_the_type_holds_and_what_is_not_understood_is_refused() {
 async fn a_stream_that_has_nothing_to_tell_sends_comments() {
     let server = TestServer::setup("small").flag(&["--heartbeat-ms", "50"]).start().await;
     let mut stream = follow(&server, "/collections/posts", "");
-    told(&mut stream);
+    read_batch(&mut stream);
     for _ in 0..2 {
         assert_eq!(stream.next_block().unwrap(), ":");
     }
@@ -239,7 +239,7 @@ async fn a_reader_hears_of_the_keys_that_it_may_read_as_long_as_it_may() {
     server.expect_git_status(EDITED);
     let reader = "Authorization: Bearer reader\r\n";
     let mut stream = follow(&server, "/collections", reader);
-    let (lines, id) = told(&mut stream);
+    let (lines, id) = read_batch(&mut stream);
     assert_eq!(lines, ["collection pages", "collection posts", "ready"]);
     let refused = EventStream::open_path(server.address(), "/collections/images", reader);
     assert!(refused.head.starts_with("http/1.1 403"), "{}", refused.head);
@@ -250,19 +250,19 @@ async fn a_reader_hears_of_the_keys_that_it_may_read_as_long_as_it_may() {
     );
     server.repo().write_by_rename("collections/images.yaml", "type: media\nname: Not told\n");
     server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: Told\n");
-    assert_eq!(told(&mut stream).0, ["collection pages"]);
+    assert_eq!(read_batch(&mut stream).0, ["collection pages"]);
     let since = format!("/changes?filter[since]={id}");
     assert_eq!(polled.get(&since).await.is(200).ids(), ["pages"]);
 
     set_policy(&server, &policy("posts, images"));
-    let (mut lines, _) = told(&mut stream);
+    let (mut lines, _) = read_batch(&mut stream);
     if lines.len() == 1 {
-        lines.extend(told(&mut stream).0);
+        lines.extend(read_batch(&mut stream).0);
     }
     assert_eq!(lines, ["collection images", "removed pages"], "other keys may be read now");
     assert_eq!(polled.get(&since).await.is(410).error().0, "gone", "the token is of other keys");
     let mut resumed = follow(&server, "/collections", &format!("{reader}Last-Event-ID: {id}\r\n"));
-    assert_eq!(told(&mut resumed).0, ["reset", "collection images", "collection posts", "ready"]);
+    assert_eq!(read_batch(&mut resumed).0, ["reset", "collection images", "collection posts", "ready"]);
 
     set_policy(&server, "tokens: []\n");
     assert_eq!(stream.next_message(), None, "nothing may be read any more");
@@ -306,9 +306,9 @@ async fn there_is_a_token_before_the_first_commit() {
     let nothing = token(&server).await;
     assert_eq!(changes(&server, &nothing).await.0, [""; 0]);
     let mut stream = follow(&server, "/collections", "");
-    assert_eq!(told(&mut stream), (vec!["ready".to_owned()], nothing.clone()));
+    assert_eq!(read_batch(&mut stream), (vec!["ready".to_owned()], nothing.clone()));
     server.repo().write("collections/a.yaml", "type: media\n");
-    assert_eq!(told(&mut stream).0, ["collection a"]);
+    assert_eq!(read_batch(&mut stream).0, ["collection a"]);
     let (keys, saved) = changes(&server, &nothing).await;
     assert_eq!(keys, ["a"]);
     server.create(&document("b", json!({}))).await.is(201);
@@ -323,7 +323,7 @@ async fn many_who_follow_are_told_in_groups_and_each_of_the_last_state() {
     let server = TestServer::start("small").await;
     let mut streams: Vec<_> = (0..FOLLOWERS).map(|_| follow(&server, "/collections/posts", "")).collect();
     for stream in &mut streams {
-        assert_eq!(told(stream).0, ["collection posts", "ready"]);
+        assert_eq!(read_batch(stream).0, ["collection posts", "ready"]);
     }
     let began = Instant::now();
     for n in 1..=100 {

@@ -15,7 +15,7 @@ async fn ask(server: &TestServer, key: &str, method: &str, path: &str, body: Opt
 }
 
 /// Returns everything that must be the same in the repeated answer.
-fn told(answer: &CheckedAnswer) -> (u16, Vec<u8>, Vec<Option<String>>) {
+fn comparable(answer: &CheckedAnswer) -> (u16, Vec<u8>, Vec<Option<String>>) {
     let headers = ["etag", "location", "content-type", "collectory-revision"];
     let headers = headers.iter().map(|name| answer.header_if_any(name)).collect();
     (answer.status(), answer.bytes().to_vec(), headers)
@@ -53,7 +53,7 @@ async fn a_write_that_is_sent_again_is_answered_as_the_first_time_also_after_a_r
     let mut server = TestServer::start("small").await;
     let mut first = Vec::new();
     for Write { key, method, path, body, status } in &writes() {
-        first.push(told(&ask(&server, key, method, path, body.as_ref()).await.is(*status)));
+        first.push(comparable(&ask(&server, key, method, path, body.as_ref()).await.is(*status)));
     }
     let head = server.repo().head();
     for restarted in [false, true] {
@@ -64,7 +64,7 @@ async fn a_write_that_is_sent_again_is_answered_as_the_first_time_also_after_a_r
             let quoted = format!("\"{key}\"");
             for key in [*key, &quoted] {
                 let again = ask(&server, key, method, path, body.as_ref()).await.is(*status);
-                assert_eq!(told(&again), *first, "{method} {path}, restarted: {restarted}");
+                assert_eq!(comparable(&again), *first, "{method} {path}, restarted: {restarted}");
             }
         }
         assert_eq!(server.repo().head(), head);
@@ -104,7 +104,7 @@ async fn what_was_taken_back_is_not_taken_back_again_also_after_a_restart() {
     let method = |path: &str| if path.ends_with("pages") { "DELETE" } else { "POST" };
     let mut first = Vec::new();
     for (key, path, body, status) in asked {
-        first.push(told(&ask(&server, key, method(path), path, body).await.is(status)));
+        first.push(comparable(&ask(&server, key, method(path), path, body).await.is(status)));
     }
     server.patch("posts", json!({"name": "Three"})).await.is(200);
     ask(&server, "to", "POST", restore, Some(&to_the_first)).await.is(200);
@@ -118,7 +118,7 @@ async fn what_was_taken_back_is_not_taken_back_again_also_after_a_restart() {
             // The answer to a request that changed nothing does not survive a restart.
             if *key != "same" {
                 let again = ask(&server, key, method(path), path, *body).await.is(*status);
-                assert_eq!(told(&again), *first, "{path}, restarted: {restarted}");
+                assert_eq!(comparable(&again), *first, "{path}, restarted: {restarted}");
             }
         }
         let again = ask(&server, "to", "POST", restore, Some(&to_the_first)).await.is(200);
@@ -142,7 +142,7 @@ async fn of_many_undos_at_once_one_is_carried_out_and_all_are_answered() {
         let (client, undo, tag) = (server.client().clone(), undo.clone(), tag.clone());
         tasks.spawn(async move {
             let request = client.request("POST", &undo).header("Idempotency-Key", "k");
-            told(&request.header("If-Match", &tag).send().await.is(201))
+            comparable(&request.header("If-Match", &tag).send().await.is(201))
         });
     }
     let answers = tasks.join_all().await;
@@ -161,7 +161,7 @@ async fn an_update_with_a_precondition_may_be_sent_again_though_the_tag_is_old_b
     };
     let first = send().await.is(200);
     server.patch("posts", json!({"name": "Twice"})).await.is(200);
-    assert_eq!(told(&send().await.is(200)), told(&first));
+    assert_eq!(comparable(&send().await.is(200)), comparable(&first));
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Twice");
 }
 
@@ -218,7 +218,7 @@ async fn of_many_at_once_one_is_carried_out_and_all_are_answered() {
         let (client, body) = (server.client().clone(), body.clone());
         tasks.spawn(async move {
             let request = client.request("POST", "/collections").header("Idempotency-Key", "k");
-            told(&request.document(&body).send().await.is(201))
+            comparable(&request.document(&body).send().await.is(201))
         });
     }
     let answers = tasks.join_all().await;

@@ -119,11 +119,11 @@ async fn several_operations_on_one_collection_are_told_as_what_they_come_to() {
     assert_eq!(server.repo().trailer("HEAD", "Collectory-Action"), actions);
     let events = server.get("/events").await.is(200).json()["data"].clone();
     let ids: Vec<_> = events.as_array().unwrap()[..3].iter().map(|event| event["id"].clone()).collect();
-    let mut told = server.repo().trailer("HEAD", "Collectory-Event");
-    told.sort();
+    let mut in_trailers = server.repo().trailer("HEAD", "Collectory-Event");
+    in_trailers.sort();
     let mut shown: Vec<_> = ids.iter().map(|id| id.as_str().unwrap().to_owned()).collect();
     shown.sort();
-    assert_eq!(shown, told);
+    assert_eq!(shown, in_trailers);
     server
         .operations(json!([
             update_operation("a", json!({"name": "1"})),

@@ -241,10 +241,10 @@ async fn a_token_may_have_rights_for_keys_of_their_own_and_is_told_which() {
     let auditor = server.with_token("auditor");
     auditor.patch("posts", json!({"name": "x"})).await.is(200);
     auditor.patch("images", json!({"name": "x"})).await.is(403);
-    let told = auditor.get("/capabilities").await.is(200).attributes();
-    assert_eq!(told["actor"], json!({"name": "Auditor", "email": "a@example.org"}));
+    let capabilities = auditor.get("/capabilities").await.is(200).attributes();
+    assert_eq!(capabilities["actor"], json!({"name": "Auditor", "email": "a@example.org"}));
     let expected = json!([{"may": ["read", "audit"], "keys": ["*"]}, {"may": ["write"], "keys": ["p*"]}]);
-    assert_eq!(told["grants"], expected);
+    assert_eq!(capabilities["grants"], expected);
 }
 
 /// A time can name any revision, so the right to restore would reveal the whole past.
@@ -514,8 +514,8 @@ async fn a_refusal_names_no_key_that_the_token_may_not_read() {
     server.with_token("mara").create(&document("blog-x", json!({}))).await.is(201);
     let refused = server.with_token("auditor").create(&document("Blog-X", json!({}))).await.is(409);
     assert!(!refused.json().to_string().contains("blog-x"), "{}", refused.json());
-    let told = server.with_token("mara").create(&document("Blog-X", json!({}))).await.is(409);
-    assert!(told.json().to_string().contains("blog-x"));
+    let refused = server.with_token("mara").create(&document("Blog-X", json!({}))).await.is(409);
+    assert!(refused.json().to_string().contains("blog-x"));
 }
 
 #[tokio::test]
@@ -552,11 +552,11 @@ async fn a_rehearsal_shows_what_a_hand_edit_has_replaced_to_those_only_who_may_a
         let client = server.with_token(token);
         let request = client.request("PATCH", "/collections/posts").header("Prefer", "dry-run");
         let body = document("posts", json!({"recursive": false}));
-        let told = request.body(crate::support::JSON_API, &body).send().await.is(200).json();
-        let commits = told["meta"]["commits"].as_array().unwrap();
-        assert!(commits[0]["message"].as_str().unwrap().starts_with("Edit posts by hand"), "{told}");
-        assert_eq!(commits[0].to_string().contains("content/posts"), is_shown, "{told}");
-        assert!(commits[1].to_string().contains("+recursive: false"), "{told}");
+        let answer = request.body(crate::support::JSON_API, &body).send().await.is(200).json();
+        let commits = answer["meta"]["commits"].as_array().unwrap();
+        assert!(commits[0]["message"].as_str().unwrap().starts_with("Edit posts by hand"), "{answer}");
+        assert_eq!(commits[0].to_string().contains("content/posts"), is_shown, "{answer}");
+        assert!(commits[1].to_string().contains("+recursive: false"), "{answer}");
     }
     server.expect_git_status(" M collections/posts.yaml");
 }
@@ -573,10 +573,10 @@ async fn the_message_of_a_batch_is_for_those_who_may_see_all_of_it() {
     mara.operations(batch(&["blog-a", "secret"])).await.is(200);
     mara.operations(batch(&["blog-b", "blog-c"])).await.is(200);
     let events = server.with_token("auditor").get("/events").await.is(200);
-    let told: Vec<_> =
+    let listed: Vec<_> =
         events.data().as_array().unwrap().iter().map(|it| it["attributes"]["subject"].clone()).collect();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].is_string() && told[1].is_string() && told[2].is_null(), "{told:?}");
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    assert!(listed[0].is_string() && listed[1].is_string() && listed[2].is_null(), "{listed:?}");
 }
 
 #[tokio::test]

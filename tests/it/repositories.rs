@@ -301,9 +301,9 @@ async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_his
     let server = TestServer::setup("").repository(&clone).start().await;
     let events = "/collections/posts/events";
     let actions = async || {
-        let told = server.get(events).await.is(200).data();
-        let told = told.as_array().unwrap().iter();
-        told.map(|event| event["attributes"]["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let events = server.get(events).await.is(200).data();
+        let events = events.as_array().unwrap().iter();
+        events.map(|event| event["attributes"]["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(actions().await, ["updated", "created"]);
     let oldest = &server.get(events).await.is(200).data()[1]["attributes"];
@@ -336,9 +336,9 @@ async fn a_shallow_clone_of_what_the_service_wrote_is_served_and_changed_and_say
         (vec!["backup", file.to_str().unwrap()], 1),
         (vec!["doctor"], 0),
     ] {
-        let told = run_to_end(collectory_command(&clone).args(&arguments).args(["--repo", "."]))
+        let finished = run_to_end(collectory_command(&clone).args(&arguments).args(["--repo", "."]))
             .assert_exit_code(code);
-        let said = format!("{}{}", told.stdout, told.stderr);
+        let said = format!("{}{}", finished.stdout, finished.stderr);
         assert!(said.contains("git fetch --unshallow"), "{arguments:?}: {said}");
     }
     let server = TestServer::setup("").repository(&clone).start().await;
@@ -359,13 +359,13 @@ async fn a_partial_clone_says_how_to_have_what_it_lacks() {
         let clone = folder.path().join(filter.replace(':', "-"));
         origin.git(&["clone", "--quiet", &format!("--filter={filter}"), &url, &clone.to_string_lossy()]);
         let server = TestServer::setup("").repository(&clone).start().await;
-        let told = server.get("/collections/posts?asOf=HEAD~1").await.is(status).json().to_string();
-        assert!(told.contains("git fetch --refetch --no-filter"), "{filter}: {told}");
-        assert!(!told.contains("hash-object"), "{filter}: {told}");
+        let answer = server.get("/collections/posts?asOf=HEAD~1").await.is(status).json().to_string();
+        assert!(answer.contains("git fetch --refetch --no-filter"), "{filter}: {answer}");
+        assert!(!answer.contains("hash-object"), "{filter}: {answer}");
         if status == 200 {
             // Only older objects show what the newest commit changed, and which commit set an attribute.
-            let told = server.get("/collections/posts/blame").await.is(503).detail();
-            assert!(told.contains("git fetch --refetch --no-filter"), "{told}");
+            let answer = server.get("/collections/posts/blame").await.is(503).detail();
+            assert!(answer.contains("git fetch --refetch --no-filter"), "{answer}");
             let newest = &server.get("/collections/posts/events").await.is(200).data()[0]["attributes"];
             assert!(newest["problem"].to_string().contains("git fetch --refetch --no-filter"), "{newest}");
         }
@@ -383,8 +383,8 @@ async fn a_partial_clone_without_any_content_says_at_every_question_how_to_have_
     let flags = ["--history-wait-ms-max", "1"];
     let mut server = TestServer::setup("").repository(&clone).flag(&flags).start_without_waiting();
     for path in ["/collections", "/collections/posts", "/events", "/collections/posts/blame"] {
-        let told = server.get(path).await.is(503).detail();
-        assert!(told.contains("git fetch --refetch --no-filter"), "{path}: {told}");
+        let detail = server.get(path).await.is(503).detail();
+        assert!(detail.contains("git fetch --refetch --no-filter"), "{path}: {detail}");
     }
     server.expect_git_status(
         "D  collections/images.yaml\nD  collections/pages.yaml\nD  collections/posts.yaml",

@@ -35,7 +35,7 @@ struct Story {
     server: TestServer,
     rng: fastrand::Rng,
     seed: u64,
-    told: String,
+    script: String,
     saved: Saved,
     /// Request ids of acknowledged writes that made a commit.
     acknowledged: Vec<String>,
@@ -54,7 +54,7 @@ impl Story {
             server,
             rng: fastrand::Rng::with_seed(seed),
             seed,
-            told: String::new(),
+            script: String::new(),
             saved: Saved::new(),
             acknowledged: Vec::new(),
             committed_by_hand: Vec::new(),
@@ -74,7 +74,7 @@ impl Story {
     }
 
     fn note(&mut self, what: &str) {
-        writeln!(self.told, "  {what}").expect("a string takes everything");
+        writeln!(self.script, "  {what}").expect("a string takes everything");
     }
 
     fn fresh(&mut self) -> String {
@@ -317,7 +317,7 @@ impl Story {
     }
 
     fn story(&self) -> String {
-        format!("seed {}:\n{}", self.seed, self.told)
+        format!("seed {}:\n{}", self.seed, self.script)
     }
 
     fn forget_what_is_committed(&mut self) {

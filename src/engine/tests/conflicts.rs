@@ -26,7 +26,7 @@ fn look(running: &Running) {
     running.settled();
 }
 
-fn told(running: &Running) -> Vec<String> {
+fn conflicts(running: &Running) -> Vec<String> {
     running.snapshot().conflicts.iter().map(|it| it.conflict.to_string()).collect()
 }
 
@@ -44,10 +44,10 @@ fn a_conflict_is_told_as_soon_as_what_could_not_be_read_can_be() {
     let side = push_conflict(&journal);
     journal.fail_commit(side, Some(unreadable));
     look(&running);
-    assert_eq!(told(&running), [""; 0]);
+    assert_eq!(conflicts(&running), [""; 0]);
     journal.fail_commit(side, None);
     look(&running);
-    assert_eq!(told(&running), ["posts name"]);
+    assert_eq!(conflicts(&running), ["posts name"]);
     running.stop();
 }
 
@@ -57,10 +57,10 @@ fn a_damaged_commit_hides_no_conflict_of_another() {
     let side = push_conflict(&journal);
     journal.fail_commit(side, Some(damaged));
     look(&running);
-    assert_eq!(told(&running), ["posts name"]);
+    assert_eq!(conflicts(&running), ["posts name"]);
     running.stop();
     let running = Running::on(&journal);
-    assert_eq!(told(&running), ["posts name"]);
+    assert_eq!(conflicts(&running), ["posts name"]);
     running.stop();
 }
 
@@ -72,10 +72,10 @@ fn conflicts_stay_told_while_a_rewritten_branch_cannot_be_looked_through() {
     let merge = running.snapshot().revision;
     commit(&journal, "pages.yaml", &named("Pages"));
     look(&running);
-    assert_eq!(told(&running), ["posts name"]);
+    assert_eq!(conflicts(&running), ["posts name"]);
     journal.reset_hard(merge);
     journal.fail_commit(side, Some(unreadable));
     look(&running);
-    assert_eq!((running.snapshot().revision, told(&running)), (merge, vec!["posts name".to_owned()]));
+    assert_eq!((running.snapshot().revision, conflicts(&running)), (merge, vec!["posts name".to_owned()]));
     running.stop();
 }

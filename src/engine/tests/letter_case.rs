@@ -21,25 +21,25 @@ fn subject(commit: &Commit) -> &str {
 }
 
 /// Returns the subjects of the commits after the first one, oldest first, with the files that each left.
-fn told(journal: &MemoryJournal) -> Vec<(String, Vec<String>)> {
+fn commits(journal: &MemoryJournal) -> Vec<(String, Vec<String>)> {
     let log = journal.log();
-    let told = log.iter().rev().skip(1).map(|commit| {
+    let commits = log.iter().rev().skip(1).map(|commit| {
         let files = journal.files_at(Some(commit.revision)).into_keys().collect();
         (subject(commit).to_owned(), files)
     });
-    told.collect()
+    commits.collect()
 }
 
 #[track_caller]
 fn check(journal: &MemoryJournal, expected: &[(&str, &[&str])]) {
-    let told = told(journal);
-    let told: Vec<(&str, Vec<&str>)> = told
+    let commits = commits(journal);
+    let commits: Vec<(&str, Vec<&str>)> = commits
         .iter()
         .map(|(subject, files)| (subject.as_str(), files.iter().map(String::as_str).collect()))
         .collect();
     let expected: Vec<(&str, Vec<&str>)> =
         expected.iter().map(|(subject, files)| (*subject, files.to_vec())).collect();
-    assert_eq!(told, expected);
+    assert_eq!(commits, expected);
 }
 
 #[track_caller]
@@ -304,7 +304,7 @@ fn has_never_both(journal: &MemoryJournal, story: &str) {
     for commit in journal.log() {
         let files = journal.files_at(Some(commit.revision));
         let has = |key: &str| files.keys().any(|name| name.split('.').next() == Some(key));
-        assert!(!(has("a") && has("A")), "{}: {:?}\n{story}", subject(&commit), told(journal));
+        assert!(!(has("a") && has("A")), "{}: {:?}\n{story}", subject(&commit), commits(journal));
     }
 }
 

@@ -15,7 +15,7 @@ fn written() -> (MemoryJournal, Running, Revision, Vec<Revision>) {
 }
 
 /// Returns the heads that are reported as kept.
-fn told(running: &Running) -> Vec<Revision> {
+fn rewritten_heads(running: &Running) -> Vec<Revision> {
     running.snapshot().rewritten.iter().map(|it| it.revision).collect()
 }
 
@@ -27,7 +27,7 @@ fn look(running: &Running, hint: Hint) {
 #[test]
 fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     let (journal, running, first, made) = written();
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     journal.reset_hard(Some(first));
     look(&running, Hint::Branch);
     let rewritten = running.snapshot().rewritten[0].clone();
@@ -43,7 +43,7 @@ fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     assert_eq!(running.snapshot().rewritten[..], [rewritten], "what happened stays what is told");
     journal.let_all_go();
     look(&running, Hint::Everything);
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     running.stop();
 }
 
@@ -65,14 +65,14 @@ fn it_is_told_no_more_when_all_of_it_is_in_the_branch_again() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
     look(&running, Hint::Branch);
-    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(rewritten_heads(&running), [made[2]]);
     journal.reset_hard(Some(made[1]));
     look(&running, Hint::Branch);
-    assert_eq!(told(&running), [made[2]], "a part of it has come back");
+    assert_eq!(rewritten_heads(&running), [made[2]], "a part of it has come back");
     journal.reset_hard(Some(made[2]));
     commit(&journal, "pages.yaml", &named("On top of it"));
     look(&running, Hint::Branch);
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     assert_eq!(journal.clone().kept(DateTime::UNIX_EPOCH).unwrap(), []);
     running.stop();
 }
@@ -90,7 +90,7 @@ fn what_could_not_be_let_go_hides_no_later_rewriting() {
     });
     journal.reset_hard(Some(first));
     look(&running, Hint::Everything);
-    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(rewritten_heads(&running), [made[2]]);
     assert_eq!(journal.clone().kept(DateTime::UNIX_EPOCH).unwrap()[0].revision, made[2]);
     running.stop();
 }
@@ -100,11 +100,11 @@ fn what_came_back_while_nothing_ran_is_told_no_more() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
     look(&running, Hint::Branch);
-    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(rewritten_heads(&running), [made[2]]);
     running.stop();
     journal.reset_hard(Some(made[2]));
     let running = Running::on(&journal);
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     running.stop();
 }
 
@@ -113,7 +113,7 @@ fn it_is_noticed_in_the_middle_of_a_write_too() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
     running.submit(rename("posts", "D")).unwrap();
-    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(rewritten_heads(&running), [made[2]]);
     running.stop();
 }
 
@@ -128,7 +128,7 @@ fn what_people_rewrite_of_their_own_is_theirs() {
     assert_eq!(running.shown("pages"), Some(("Amended".into(), false)));
     journal.reset_hard(Some(made[2]));
     look(&running, Hint::Branch);
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     running.stop();
 }
 
@@ -143,7 +143,7 @@ fn a_branch_that_goes_on_keeps_nothing() {
     look(&running, Hint::Branch);
     running.stop();
     let running = Running::on(&journal);
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     assert!(journal.clone().last_served().unwrap() != Some(made[2]), "the merge was served");
     running.stop();
 }
@@ -154,11 +154,11 @@ fn it_is_noticed_when_it_happened_while_nothing_ran() {
     running.stop();
     journal.reset_hard(Some(first));
     let running = Running::on(&journal);
-    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(rewritten_heads(&running), [made[2]]);
     running.stop();
     journal.let_all_go();
     let running = Running::on(&journal);
-    assert_eq!(told(&running), [], "it was told once");
+    assert_eq!(rewritten_heads(&running), [], "it was told once");
     running.stop();
 }
 
@@ -169,7 +169,7 @@ fn what_could_not_be_kept_is_kept_later_and_the_branch_is_served_meanwhile() {
     journal.fail_next_keep();
     look(&running, Hint::Branch);
     // The write in `settled` is refused, but has made the engine look again, so the head is kept by then.
-    running.eventually("it is kept", |running| (told(running) == [made[2]]).then_some(()));
+    running.eventually("it is kept", |running| (rewritten_heads(running) == [made[2]]).then_some(()));
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
     running.stop();
 }
@@ -181,9 +181,9 @@ fn a_head_that_could_not_be_kept_is_remembered_by_the_next_start() {
     journal.reset_hard(Some(first));
     journal.fail_next_keep();
     let running = Running::on(&journal);
-    assert_eq!(told(&running), []);
+    assert_eq!(rewritten_heads(&running), []);
     running.stop();
     let running = Running::on(&journal);
-    assert_eq!(told(&running), [made[2]]);
+    assert_eq!(rewritten_heads(&running), [made[2]]);
     running.stop();
 }

@@ -10,9 +10,9 @@ fn faults(text: &str) -> Vec<Fault> {
 /// Checks all faults of a text, as `line:column: message`.
 #[track_caller]
 fn assert_diagnosed(text: &str, expected: &[&str]) {
-    let told: Vec<String> =
+    let found: Vec<String> =
         faults(text).into_iter().map(|it| format!("{}:{}: {}", it.line, it.column, it.message)).collect();
-    assert_eq!(told, expected, "{text}");
+    assert_eq!(found, expected, "{text}");
 }
 
 /// Checks the fault of a line below `type: document`: with another line below, with CR LF, and without a line end.
@@ -110,20 +110,20 @@ fn a_text_that_needs_quotes_is_told_so() {
 
 #[test]
 fn a_text_that_is_a_comment_without_quotes_is_told_so() {
-    let told = |text: &str| {
+    let comment_fault = |text: &str| {
         format!("a text that begins with `#` needs quotes: \"{text}\"; without them it is a comment")
     };
-    line("name: #channel", &format!("2:7: name: {}", told("#channel")));
-    line("directory:   #a/b # c", &format!("2:14: directory: {}", told("#a/b # c")));
-    line("draftDirectory: #x", &format!("2:17: draftDirectory: {}", told("#x")));
-    assert_diagnosed("type: #document\n", &[&format!("1:7: type: {}", told("#document"))]);
+    line("name: #channel", &format!("2:7: name: {}", comment_fault("#channel")));
+    line("directory:   #a/b # c", &format!("2:14: directory: {}", comment_fault("#a/b # c")));
+    line("draftDirectory: #x", &format!("2:17: draftDirectory: {}", comment_fault("#x")));
+    assert_diagnosed("type: #document\n", &[&format!("1:7: type: {}", comment_fault("#document"))]);
     assert_diagnosed(
         "type: document\nunpublishedStatuses:\n  draft:\n    directory: d\n    name: #new\n",
-        &[&format!("5:11: unpublishedStatuses.draft.name: {}", told("#new"))],
+        &[&format!("5:11: unpublishedStatuses.draft.name: {}", comment_fault("#new"))],
     );
     assert_diagnosed(
         "type: media\naccept:\n  # all of them\n  - #pdf\n",
-        &[&format!("4:5: accept[0]: {}", told("#pdf"))],
+        &[&format!("4:5: accept[0]: {}", comment_fault("#pdf"))],
     );
     let null = "2:1: name: expected a string, found null; leave the attribute out to have none";
     for comment in ["name: # what people call it", "name: #", "name: ##", "name:\n  #channel", "name:"] {
@@ -285,10 +285,10 @@ fn brackets_are_told_where_they_open() {
 fn what_is_nested_too_deep_is_told_so() {
     for depth in [40, 2000] {
         let deep = format!("x-a: {}1{}", "[".repeat(depth), "]".repeat(depth));
-        let told = faults(&format!("type: document\n{deep}\n"));
-        let messages: Vec<&str> = told.iter().map(|fault| fault.message.as_str()).collect();
+        let found = faults(&format!("type: document\n{deep}\n"));
+        let messages: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
         assert_eq!(messages, ["lists and maps may be nested 32 deep"], "{depth}");
-        assert_eq!((told[0].line, told[0].column), (2, 38), "{depth}");
+        assert_eq!((found[0].line, found[0].column), (2, 38), "{depth}");
     }
 }
 
@@ -384,13 +384,13 @@ fn an_indented_line_is_told_where_it_stands_behind_a_comment_too() {
 #[test]
 fn a_conflict_is_told_with_the_lines_to_remove() {
     let text = "type: document\n<<<<<<< HEAD\nname: A\n||||||| base\nname: B\n=======\nname: C\n>>>>>>> theirs\nnmae: x\n";
-    let told = faults(text);
-    assert_eq!((told[0].line, told[0].column), (2, 1));
+    let found = faults(text);
+    assert_eq!((found[0].line, found[0].column), (2, 1));
     assert!(
-        told[0].message.ends_with("remove the lines with `<<<<<<<`, `|||||||`, `=======` and `>>>>>>>`"),
-        "{told:?}"
+        found[0].message.ends_with("remove the lines with `<<<<<<<`, `|||||||`, `=======` and `>>>>>>>`"),
+        "{found:?}"
     );
-    assert_eq!((told[1].line, told[1].column), (9, 1), "what is wrong elsewhere is told too");
+    assert_eq!((found[1].line, found[1].column), (9, 1), "what is wrong elsewhere is told too");
     let two_way = text.replace("||||||| base\nname: B\n", "");
     assert!(
         faults(&two_way)[0].message.ends_with("remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`")
@@ -464,9 +464,9 @@ fn long_values_are_cut() {
         format!("a{long}: 1\na{long}: 2"),
         format!("unpublishedStatuses: {{a{long}: 1}}"),
     ] {
-        let told = faults(&format!("type: document\n{text}\n"));
-        assert!(!told.is_empty());
-        assert!(told.iter().all(|fault| fault.message.len() < 500), "{:.80}", told[0].message);
+        let found = faults(&format!("type: document\n{text}\n"));
+        assert!(!found.is_empty());
+        assert!(found.iter().all(|fault| fault.message.len() < 500), "{:.80}", found[0].message);
     }
 }
 

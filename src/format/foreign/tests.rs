@@ -50,22 +50,22 @@ fn anchors_and_merge_keys_stand_for_what_they_name() {
 
 #[test]
 fn an_alias_of_nothing_is_told_where_it_stands() {
-    let told = "`*nope` is an alias, and no `&nope` stands above it; mend the name, or put a text in quotes: \"*nope\"";
+    let message = "`*nope` is an alias, and no `&nope` stands above it; mend the name, or put a text in quotes: \"*nope\"";
     for (text, place) in [
         ("é: 1\nlist:\n  - <<: *nope\n    a: 1\n", "3:9"),
         ("a: {<<: [*nope]}\n", "1:10"),
         ("a: &b 1\nc: *nope\n", "2:4"),
         ("a: *nope\nb: &nope 1\n", "1:4"),
     ] {
-        assert_eq!(value(text), format!("{place}: {told}"));
+        assert_eq!(value(text), format!("{place}: {message}"));
     }
 }
 
 #[test]
 fn what_aliases_stand_for_has_a_bound() {
     let laughs: String = (1..40).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
-    let told = value(&format!("l0: &l0 [x, x, x]\n{laughs}"));
-    assert!(told.ends_with("the aliases stand for more than 200000 values"), "{told}");
+    let fault = value(&format!("l0: &l0 [x, x, x]\n{laughs}"));
+    assert!(fault.ends_with("the aliases stand for more than 200000 values"), "{fault}");
     let deep: String = (1..99).map(|n| format!("l{n}: &l{n} [[*l{0}]]\n", n - 1)).collect();
     assert!(value(&format!("l0: &l0 [x]\n{deep}")).ends_with("nested 100 deep"));
     assert_eq!(value("a: &a [*a]\n"), "1:8: this alias stands inside of what it stands for");
@@ -89,7 +89,7 @@ fn a_file_that_cannot_be_read_says_what_it_looks_like() {
     assert!(jekyll.starts_with("2:1: this looks like a Jekyll page"), "{jekyll}");
     let liquid = value("collections:\n{% for c in site.collections %}\n  - name: {{ c }}\n{% endfor %}\n");
     assert!(liquid.starts_with("2:1: this looks like a Liquid template"), "{liquid}");
-    for (text, told) in [
+    for (text, message) in [
         ("a: 1\nslug: {{slug}}\n", "2:7: a text that begins with `{{` needs quotes; write \"{{slug}}\""),
         (
             "slug: {{year}}-{{slug}} # x\n",
@@ -100,7 +100,7 @@ fn a_file_that_cannot_be_read_says_what_it_looks_like() {
             "1:21: a text that begins with `{{` needs quotes; write \"{{slug}}\"",
         ),
     ] {
-        assert_eq!(value(text), told);
+        assert_eq!(value(text), message);
     }
     let blank = value("backend:\n  name:git-gateway\n  branch: main\n");
     assert!(blank.starts_with("2:") && blank.contains("blank"), "{blank}");
@@ -113,9 +113,9 @@ fn a_file_that_cannot_be_read_says_what_it_looks_like() {
 
 #[test]
 fn bytes_that_are_no_text_are_told_as_what_they_are() {
-    let told = |bytes: &[u8]| read(bytes).unwrap_err().message;
-    assert!(told(&[0xff, 0xfe, b'a', 0]).contains("UTF-16"));
-    assert!(told(b"a: \xe9\n").contains("0xe9"));
-    assert!(told(&vec![b' '; SOURCE_BYTES_MAX + 1]).contains("more than"));
+    let message = |bytes: &[u8]| read(bytes).unwrap_err().message;
+    assert!(message(&[0xff, 0xfe, b'a', 0]).contains("UTF-16"));
+    assert!(message(b"a: \xe9\n").contains("0xe9"));
+    assert!(message(&vec![b' '; SOURCE_BYTES_MAX + 1]).contains("more than"));
     assert!(read(b"").unwrap().is_none() && read(b"# nothing\n").unwrap().is_none());
 }

@@ -198,13 +198,13 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
         ..MessageDetails::default()
     };
     let broken = compose(&[], &about);
-    let told = |action: &str| {
+    let trailers = |action: &str| {
         format!(
             "\n\nCollectory-Action: collection.{action}\nCollectory-Key: posts\nCollectory-Event: {ID}\n\
              Collectory-Origin: work-tree\n"
         )
     };
-    assert_eq!(broken, format!("Edit posts by hand{}", told("updated")));
+    assert_eq!(broken, format!("Edit posts by hand{}", trailers("updated")));
     let event = EventTrailers { key: posts.clone(), action: Some(UPDATED.to_owned()), id: Some(id()) };
     assert_eq!(parse(&broken).events, [event]);
     assert_eq!(parse(&broken).origin, Some(OriginTrailer::WorkTree));
@@ -215,7 +215,7 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
             ..MessageDetails::default()
         },
     );
-    assert_eq!(gone, format!("Delete posts by hand{}", told("deleted")));
+    assert_eq!(gone, format!("Delete posts by hand{}", trailers("deleted")));
     let event = updated(&self::posts(), &[("name", "All".into())]);
     let message = compose(&[(id(), &event)], &about);
     assert!(
@@ -336,11 +336,11 @@ proptest! {
         let event = updated(&before, &[("name", name.chars().take(900).collect::<String>().as_str().into()), ("x-\u{2028}a", value)]);
         let about = MessageDetails { reason: Some(&reason), request_id: Some(&request), ..MessageDetails::default() };
         let message = compose(&[(id(), &event)], &about);
-        let told = parse(&message);
-        prop_assert_eq!(told.reason.unwrap_or_default(), one_line(&reason));
+        let parsed = parse(&message);
+        prop_assert_eq!(parsed.reason.unwrap_or_default(), one_line(&reason));
         let kept: String = one_line(&request).chars().take(REQUEST_ID_CHARS_MAX).collect();
-        prop_assert_eq!(told.request_id.unwrap_or_default(), kept.trim());
-        prop_assert_eq!(told.events.len(), 1);
+        prop_assert_eq!(parsed.request_id.unwrap_or_default(), kept.trim());
+        prop_assert_eq!(parsed.events.len(), 1);
         let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
         let seen = git_trailers(&message);
         prop_assert_eq!(seen.trim_end(), trailers);

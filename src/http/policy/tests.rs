@@ -263,9 +263,9 @@ fn who_it_is_and_what_they_may_is_what_the_file_says() {
 fn an_event_of_another_key_is_refused_like_one_that_there_is_not() {
     let given = policy("blogger audit,write:blog-*");
     let posts = key("posts");
-    let told = |action| format!("{:?}", given.asks(&["Bearer blogger"], action).unwrap_err());
-    assert_eq!(told(Action::ReadEvent { key: Some(&posts) }), told(Action::ReadEvent { key: None }));
-    assert_eq!(told(Action::UndoEvent { key: Some(&posts) }), told(Action::UndoEvent { key: None }));
+    let denial = |action| format!("{:?}", given.asks(&["Bearer blogger"], action).unwrap_err());
+    assert_eq!(denial(Action::ReadEvent { key: Some(&posts) }), denial(Action::ReadEvent { key: None }));
+    assert_eq!(denial(Action::UndoEvent { key: Some(&posts) }), denial(Action::UndoEvent { key: None }));
     let events = given.asks(&["Bearer blogger"], Action::ListEvents { key: None }).unwrap();
     assert!(events.sees(&key("blog-a")) && !events.sees(&posts));
 }

@@ -248,8 +248,8 @@ async fn what_is_too_much_is_refused_by_name() {
     served.send("DELETE", "/collections/new", &large(70_001)).await.is(204);
     let nested = r#"{"data":{"type":"media-collection","id":"a","attributes":{"x-a":[[1]]}}}"#;
     let answer = served.send("POST", "/collections", nested).await.is(400);
-    let told = String::from_utf8_lossy(&answer.body);
-    assert!(told.contains("The body nests deeper than 4 levels"), "{told}");
+    let text = String::from_utf8_lossy(&answer.body);
+    assert!(text.contains("The body nests deeper than 4 levels"), "{text}");
     served.send("POST", "/collections", &nested.replace("[[1]]", "[1]")).await.is(201);
     assert_eq!(reached.of(Limit::BodyBytes), 2);
 }

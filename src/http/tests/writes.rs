@@ -132,7 +132,7 @@ async fn whoever_may_not_look_learns_nothing() {
 #[tokio::test]
 async fn the_hook_is_told_what_is_about_to_happen() {
     let served = TestService::behind(|head, action| {
-        let told = match action {
+        let asked = match action {
             Action::Follow { key } => format!("follow {key:?}"),
             Action::Operate => "operate".to_owned(),
             Action::List => "list".to_owned(),
@@ -159,10 +159,10 @@ async fn the_hook_is_told_what_is_about_to_happen() {
             Action::UndoEvent { key } => format!("undo event {key:?}"),
             Action::Restore { key } => format!("restore {key}"),
         };
-        let told = format!("{} {} {}: {told}.", head.method, head.path, head.query);
-        Err(Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "told", "Told", told))
+        let asked = format!("{} {} {}: {asked}.", head.method, head.path, head.query);
+        Err(Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "told", "Told", asked))
     });
-    for (method, path, body, told) in [
+    for (method, path, body, asked) in [
         ("GET", "/collections?sort=x", "", "GET /collections sort=x: list"),
         ("HEAD", "/collections/posts", "", ""),
         ("GET", "/collections/%70osts", "", "GET /collections/%70osts : read posts"),
@@ -195,7 +195,7 @@ async fn the_hook_is_told_what_is_about_to_happen() {
         let answer = served.send(method, path, body).await;
         assert_eq!(answer.status, 429, "{method} {path}");
         if method != "HEAD" {
-            assert_eq!(answer.json()["errors"][0]["detail"].as_str().unwrap().trim_end_matches('.'), told);
+            assert_eq!(answer.json()["errors"][0]["detail"].as_str().unwrap().trim_end_matches('.'), asked);
         }
     }
 }

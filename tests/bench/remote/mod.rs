@@ -112,14 +112,14 @@ async fn compare_over(by: By, delay_ms: u64, table: &mut Table) {
 async fn compare_visible(by: By, table: &mut Table) {
     let Some(hub) = Hub::new(by, Duration::ZERO, COLLECTIONS) else { return };
     let deaf = ["--watch", "none", "--remote-poll-ms"];
-    let told = ready(hub.instance("told", &[deaf.as_slice(), &["0"]].concat())).await;
+    let notified = ready(hub.instance("told", &[deaf.as_slice(), &["0"]].concat())).await;
     let polling = ready(hub.instance("polling", &[deaf.as_slice(), &["200"]].concat())).await;
-    let peer = format!("http://{}/", told.address);
+    let peer = format!("http://{}/", notified.address);
     let writer = ready(hub.instance("writer", &["--peer", &peer])).await;
     let (mut pushed, mut visible, mut polled) = (Vec::new(), Vec::new(), Vec::new());
     let [mut at, mut there, mut elsewhere] = [
         Connection::open(writer.address).await,
-        Connection::open(told.address).await,
+        Connection::open(notified.address).await,
         Connection::open(polling.address).await,
     ];
     for number in 0..setting("COLLECTORY_BENCH_REMOTE_WRITES", 20) {

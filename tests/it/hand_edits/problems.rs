@@ -238,9 +238,9 @@ async fn a_second_file_that_comes_and_goes_changes_nothing_of_its_collection() {
     server.patch("posts", json!({"name": "Alone"})).await.is(200);
     let repo = server.repo();
     let subjects = repo.git(&["log", "--format=%s"]);
-    let told =
+    let problems =
         ["Update posts: name", "Edit posts by hand", "Update posts: name", "Edit posts by hand", "Seed"];
-    assert_eq!(subjects.lines().collect::<Vec<_>>(), told);
+    assert_eq!(subjects.lines().collect::<Vec<_>>(), problems);
     for by_hand in ["HEAD~1", "HEAD~3"] {
         let message = repo.git(&["log", "-1", "--format=%B", by_hand]);
         assert_eq!(message, "Edit posts by hand\n\nCollectory-Origin: work-tree");
@@ -257,7 +257,7 @@ async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
     let statuses = json!({"draft": {"directory": "drafts"}});
     server.repo().write_by_rename(POSTS, text);
     server.wait_for_attribute("posts", "unpublishedStatuses", statuses.clone()).await;
-    let told = |problem: &serde_json::Value, line: usize| {
+    let position = |problem: &serde_json::Value, line: usize| {
         let of = &problem["attributes"];
         assert_eq!(
             (&of["serving"], &of["line"], &of["column"]),
@@ -265,7 +265,7 @@ async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
         );
         assert_eq!(of["message"], "unpublishedStatuses.draft: a status needs a `name`");
     };
-    told(&server.wait_for_problem(POSTS).await, 3);
+    position(&server.wait_for_problem(POSTS).await, 3);
     let update = document("posts", json!({"name": "Posts"}));
     let dry = server.request("PATCH", "/collections/posts").header("Prefer", "dry-run");
     let dry = dry.document(&update).send().await.is(200);
@@ -275,9 +275,9 @@ async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
     assert_eq!(updated.header("etag"), read.header("etag"));
     assert_eq!(dry.data()["meta"], read.data()["meta"]);
     assert_eq!(updated.attributes()["unpublishedStatuses"], statuses, "what is not touched does not matter");
-    told(&server.wait_for_problem(POSTS).await, 4);
+    position(&server.wait_for_problem(POSTS).await, 4);
     server.restart().await;
-    told(&server.wait_for_problem(POSTS).await, 4);
+    position(&server.wait_for_problem(POSTS).await, 4);
     let meta = server.read("posts").await.is(200).json()["data"]["meta"].clone();
     assert_eq!(meta["problem"]["line"], 4);
     let touched = document("posts", json!({"unpublishedStatuses": statuses}));

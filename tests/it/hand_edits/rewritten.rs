@@ -54,8 +54,8 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     }
     server.wait_for_log("the branch was rewritten").await;
     let log = server.log();
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
-    let [line] = told[..] else { panic!("{log}") };
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
+    let [line] = warnings[..] else { panic!("{log}") };
     for part in ["WARN", old, new, &format!("events=3 gone=\"posts {old:.8}, posts "), "commits=3", &name] {
         assert!(line.contains(part), "{part}: {line}");
     }
@@ -129,7 +129,7 @@ async fn people_rewrite_what_is_their_own_without_a_trace() {
     assert_eq!(kept(server.repo()), None);
     server.wait_for_no_problem().await;
     let log = server.stop();
-    let told = log.lines().filter(|line| line.contains("the branch was rewritten")).count();
-    assert_eq!(told, 2, "{log}");
+    let warnings = log.lines().filter(|line| line.contains("the branch was rewritten")).count();
+    assert_eq!(warnings, 2, "{log}");
     server.expect_git_status("");
 }

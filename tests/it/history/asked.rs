@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::{each, first_parents, told};
+use super::{each, first_parents, with_history};
 use crate::support::{RawRequest, TestServer, collectory_command, restore_document, run_to_end};
 
 #[tokio::test]
 async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
-    let server = told().await;
+    let server = with_history().await;
     let revisions = first_parents(&server);
     server.repo().git(&["tag", "-a", "-m", "A tag", "v1", &revisions[2]]);
     for (name, revision, posts) in [
@@ -38,7 +38,7 @@ async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
 
 #[tokio::test]
 async fn the_link_of_a_past_collection_leads_to_its_past() {
-    let server = told().await;
+    let server = with_history().await;
     let revisions = first_parents(&server);
     server.delete("pages").await.is(204);
     for query in ["asOf=HEAD~2", "asOf=HEAD~2&page[size]=5&fields[document-collection]=name"] {
@@ -73,7 +73,7 @@ async fn what_is_deleted_or_broken_since_is_shown_as_it_was() {
 
 #[tokio::test]
 async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
-    let server = told().await;
+    let server = with_history().await;
     server.repo().git(&["branch", "other", "HEAD~2"]);
     let tree = server.repo().git(&["rev-parse", "HEAD^{tree}"]);
     let stray = server.repo().git(&["commit-tree", "-m", "Stray", &tree]);
@@ -125,7 +125,7 @@ async fn a_commit_that_the_branch_reaches_may_be_named_from_one_that_it_does_not
 
 #[tokio::test]
 async fn a_difference_can_be_of_some_collections_only() {
-    let server = told().await;
+    let server = with_history().await;
     let root = server.repo().git(&["rev-list", "--max-parents=0", "HEAD"]);
     let difference =
         |keys: &str| format!("/diff?filter[from]={root}&filter[to]=HEAD&filter[collection]={keys}");
@@ -136,7 +136,7 @@ async fn a_difference_can_be_of_some_collections_only() {
 
 #[tokio::test]
 async fn what_is_blamed_is_committed_and_an_edit_beside_it_is_told() {
-    let server = told().await;
+    let server = with_history().await;
     assert_eq!(server.get("/collections/posts/blame").await.is(200).json().get("meta"), None);
     let committed = server.repo().read("collections/posts.yaml");
     server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: Not yet\n");
@@ -148,7 +148,7 @@ async fn what_is_blamed_is_committed_and_an_edit_beside_it_is_told() {
 
 #[tokio::test]
 async fn days_and_parents_are_revisions_too() {
-    let server = told().await;
+    let server = with_history().await;
     let revisions = first_parents(&server);
     let today = server.repo().field("HEAD", "%cs");
     for (name, revision) in
@@ -164,7 +164,7 @@ async fn days_and_parents_are_revisions_too() {
 
 #[tokio::test]
 async fn two_revisions_are_compared_both_ways_and_as_text() {
-    let server = told().await;
+    let server = with_history().await;
     let revisions = first_parents(&server);
     let path = format!("/diff?filter[from]={}&filter[to]=main", revisions[3]);
     let found = server.get(&path).await.is(200);
@@ -203,7 +203,7 @@ async fn two_revisions_are_compared_both_ways_and_as_text() {
 
 #[tokio::test]
 async fn git_applies_the_text_of_a_difference_in_both_directions() {
-    let server = told().await;
+    let server = with_history().await;
     let first = first_parents(&server).pop().unwrap();
     let repo = server.repo();
     repo.write("collections/crlf.yaml", "type: document\r\nname: \"CR LF\"");
@@ -225,7 +225,7 @@ async fn git_applies_the_text_of_a_difference_in_both_directions() {
 
 #[tokio::test]
 async fn each_value_has_the_event_that_gave_it() {
-    let server = told().await;
+    let server = with_history().await;
     let revisions = first_parents(&server);
     let blame = server.get("/collections/posts/blame").await.is(200);
     assert_eq!(blame.ids(), ["posts/type", "posts/name", "posts/directory", "posts/recursive"]);

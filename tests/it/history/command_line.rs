@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{first_parents, told};
+use super::{first_parents, with_history};
 use crate::support::{PERSON, ProgramOutput, Repo, TestServer, collectory_command, run_to_end};
 
 fn run(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
@@ -20,7 +20,7 @@ fn lines(finished: &ProgramOutput) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     let events = server.get("/events").await.is(200).data();
     let beside = run(server.repo(), &["log", "--json"]).assert_exit_code(0);
     assert_eq!(json!(lines(&beside)), events);
@@ -43,7 +43,7 @@ async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
 
 #[tokio::test]
 async fn one_commit_a_difference_and_blame_are_shown() {
-    let server = told().await;
+    let server = with_history().await;
     let revisions = first_parents(&server);
     let show = run(server.repo(), &["show", &revisions[2]]).assert_exit_code(0).stdout;
     assert!(show.contains("Spring clean-up") && show.contains("\"Posts\" -> \"All posts\""), "{show}");
@@ -60,7 +60,7 @@ async fn one_commit_a_difference_and_blame_are_shown() {
 
 #[tokio::test]
 async fn a_reader_that_has_had_enough_is_no_failure() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     server.stop();
     for n in 0..40 {
         server
@@ -101,7 +101,7 @@ async fn a_commit_of_a_merged_side_is_told_of_the_merge() {
 
 #[tokio::test]
 async fn verification_finds_trailers_that_lie() {
-    let server = told().await;
+    let server = with_history().await;
     let sound = run(server.repo(), &["verify"]).assert_exit_code(0);
     assert_eq!(sound.stdout.lines().count(), 4, "{sound:#?}");
     server.repo().write("collections/pages.yaml", "type: document\nname: Forged\n");
@@ -125,7 +125,7 @@ async fn a_message_drives_no_terminal() {
 
 #[tokio::test]
 async fn the_state_of_a_day_and_of_now_is_listed_beside_a_running_service() {
-    let server = told().await;
+    let server = with_history().await;
     let list = run(server.repo(), &["list"]).assert_exit_code(0).stdout;
     assert!(list.contains("posts document content/posts By hand"), "{list}");
     server.repo().write_by_rename("collections/new.yaml", "type: media\n");
@@ -152,13 +152,13 @@ async fn the_state_of_a_day_and_of_now_is_listed_beside_a_running_service() {
 
 #[tokio::test]
 async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
-    let server = told().await;
+    let server = with_history().await;
     server.delete("posts").await.is(204);
     let detail = server.read("posts").await.is(404).detail();
     assert!(detail.starts_with("Collection 'posts' not found. It was deleted by anonymous at "), "{detail}");
     for arguments in [&["blame", "posts"][..], &["blame", "posts", "--json"], &["get", "posts", "--json"]] {
-        let told = run(server.repo(), arguments).assert_exit_code(1);
-        assert_eq!((told.stdout.as_str(), told.stderr), ("", format!("collectory: {detail}\n")));
+        let finished = run(server.repo(), arguments).assert_exit_code(1);
+        assert_eq!((finished.stdout.as_str(), finished.stderr), ("", format!("collectory: {detail}\n")));
     }
     let then = run(server.repo(), &["get", "posts", "--at", "HEAD"]).assert_exit_code(1);
     assert_eq!(then.stderr, "collectory: Collection 'posts' not found.\n");
@@ -166,7 +166,7 @@ async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
 
 #[tokio::test]
 async fn an_edit_beside_what_is_blamed_is_told() {
-    let server = told().await;
+    let server = with_history().await;
     let blame = |arguments: &[&str]| run(server.repo(), &[&["blame"], arguments].concat());
     let before = blame(&["posts"]).assert_exit_code(0);
     assert_eq!(before.stderr, "");
@@ -190,7 +190,7 @@ async fn an_edit_beside_what_is_blamed_is_told() {
 
 #[tokio::test]
 async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     let list = server.get("/collections/posts/events").await.is(200).json();
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
     let refused = run(server.repo(), &["undo", &id]).assert_exit_code(1);
@@ -214,12 +214,12 @@ async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
 
 #[tokio::test]
 async fn a_change_is_taken_back_through_a_service() {
-    taken_back_through(&told().await).await;
+    taken_back_through(&with_history().await).await;
 }
 
 #[tokio::test]
 async fn a_service_that_wants_entity_tags_gets_one_with_what_is_taken_back() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     server.stop();
     let server = TestServer::setup("small").flag(&["--require-if-match"]).repository(server.repo().path());
     taken_back_through(&server.start().await).await;
@@ -270,9 +270,9 @@ fn a_clone_without_all_of_the_history_says_so_and_accuses_nobody() {
         let shallow = folder.path().join("shallow");
         repo.git(&["clone", "--quiet", "--depth", "1", &url, &shallow.to_string_lossy()]);
         for command in ["log", "verify"] {
-            let told =
+            let verdicts =
                 run_to_end(collectory_command(&shallow).args([command, "--repo", "."])).assert_exit_code(0);
-            assert!(told.stderr.contains("git fetch --unshallow"), "{command}: {}", told.stderr);
+            assert!(verdicts.stderr.contains("git fetch --unshallow"), "{command}: {}", verdicts.stderr);
         }
         std::fs::remove_dir_all(&shallow).unwrap();
     }
@@ -280,7 +280,7 @@ fn a_clone_without_all_of_the_history_says_so_and_accuses_nobody() {
 
 #[tokio::test]
 async fn a_head_that_was_written_down_proves_that_nothing_was_rewritten() {
-    let server = told().await;
+    let server = with_history().await;
     let head = server.repo().head();
     run(server.repo(), &["verify", "--head-was", &head]).assert_exit_code(0);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);

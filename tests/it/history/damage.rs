@@ -112,10 +112,10 @@ async fn a_content_that_is_cut_harms_what_was_served_of_its_collection_only() {
     let detail = server.get(&format!("/collections/posts?asOf={seed}")).await.is(503).detail();
     assert!(detail.contains("lacks its content"), "{detail}");
     for (from, to) in [(seed.as_str(), "HEAD"), ("HEAD", &seed)] {
-        let told = server.get(&format!("/diff?filter[from]={from}&filter[to]={to}")).await.is(200);
-        assert_eq!(told.ids(), ["pages", "posts"]);
-        assert_eq!(told.data()[0]["attributes"]["changes"][0]["attribute"], "name");
-        let lost = &told.data()[1]["attributes"];
+        let answer = server.get(&format!("/diff?filter[from]={from}&filter[to]={to}")).await.is(200);
+        assert_eq!(answer.ids(), ["pages", "posts"]);
+        assert_eq!(answer.data()[0]["attributes"]["changes"][0]["attribute"], "name");
+        let lost = &answer.data()[1]["attributes"];
         assert_eq!((&lost["action"], lost.get("changes")), (&json!("updated"), None));
         assert_eq!(lost["problem"]["path"], "collections/posts.yaml");
         assert!(lost["problem"]["message"].to_string().contains("corrupt"), "{lost}");
@@ -237,15 +237,15 @@ async fn verify_says_which_commit_is_too_large_to_be_checked_and_goes_on() {
     let unsigned = commit(&seed, "", &long("Large"));
     let signed = commit(&unsigned, "gpgsig -----BEGIN SSH SIGNATURE-----\n", &long("Larger"));
     let next = commit(&signed, "", "Next");
-    let told = verified(&server, 0);
+    let verdicts = verified(&server, 0);
     let expected = [
         format!("{} person unsigned ok Large", &unsigned[..10]),
         format!("{} person signed, not checked ok Larger", &signed[..10]),
         format!("{} person unsigned ok Next", &next[..10]),
     ];
-    let lines: Vec<_> = told.lines().filter(|line| !line.starts_with(' ')).skip(1).collect();
+    let lines: Vec<_> = verdicts.lines().filter(|line| !line.starts_with(' ')).skip(1).collect();
     assert_eq!(lines, expected);
-    assert!(told.contains("is not checked; `git verify-commit` does"), "{told}");
+    assert!(verdicts.contains("is not checked; `git verify-commit` does"), "{verdicts}");
 }
 
 #[tokio::test]
@@ -275,13 +275,13 @@ async fn verify_says_of_each_commit_what_fsck_says_of_what_it_brings() {
         made.push((fault, parent.clone()));
     }
     let sound = commit(&parent, &format!("author {WHO}\ncommitter {WHO}"));
-    let told = verified(&server, 1);
+    let verdicts = verified(&server, 1);
     for (fault, id) in &made {
-        let lines = told.lines().skip_while(|line| !line.starts_with(&id[..10]));
+        let lines = verdicts.lines().skip_while(|line| !line.starts_with(&id[..10]));
         let said = lines.skip(1).take_while(|line| line.starts_with("  ! ")).collect::<String>();
-        assert!(said.contains(&format!("error in commit {id}: {fault}")), "{fault}: {told}");
+        assert!(said.contains(&format!("error in commit {id}: {fault}")), "{fault}: {verdicts}");
     }
-    assert_eq!(told.matches(" ok ").count(), 2, "{told}");
+    assert_eq!(verdicts.matches(" ok ").count(), 2, "{verdicts}");
     let path = repo.path().to_str().unwrap().to_owned();
     let ranged = |range: &str| {
         let mut command = collectory_command(server.folder());
@@ -328,10 +328,13 @@ async fn verify_tells_of_a_tree_whose_entries_are_not_in_order() {
     };
     let unsorted = commit(&seed);
     let same = commit(&unsorted);
-    let told = verified(&server, 1);
-    assert_eq!(told.matches("treeNotSorted").count(), 1, "{told}");
-    assert!(told.contains(&format!("error in tree {folder}: treeNotSorted")), "{told}");
-    assert!(told.lines().any(|line| line.starts_with(&same[..10]) && line.contains(" ok ")), "{told}");
+    let verdicts = verified(&server, 1);
+    assert_eq!(verdicts.matches("treeNotSorted").count(), 1, "{verdicts}");
+    assert!(verdicts.contains(&format!("error in tree {folder}: treeNotSorted")), "{verdicts}");
+    assert!(
+        verdicts.lines().any(|line| line.starts_with(&same[..10]) && line.contains(" ok ")),
+        "{verdicts}"
+    );
     // The repository must be sound when it is checked at the end.
     repo.git(&["update-ref", "refs/heads/main", &seed]);
     [&unsorted, &same, &root, &folder].iter().for_each(|id| fs::remove_file(repo.object_file(id)).unwrap());

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::{each, first_parents, told};
+use super::{each, first_parents, with_history};
 use crate::support::{TestServer, document, restore_document};
 
 #[tokio::test]
 async fn every_commit_is_told_newest_first_with_its_changes() {
-    let server = told().await;
+    let server = with_history().await;
     let all = server.get("/collections/posts/events").await.is(200);
     assert_eq!(all.header("collectory-revision"), server.repo().head());
     let list = all.json();
@@ -35,7 +35,7 @@ async fn every_commit_is_told_newest_first_with_its_changes() {
 
 #[tokio::test]
 async fn pages_follow_their_links_in_both_directions() {
-    let server = told().await;
+    let server = with_history().await;
     let all = server.get("/events").await.is(200);
     let ids = all.ids();
     assert_eq!(ids.len(), 6, "three of the fixture and three more");
@@ -58,7 +58,7 @@ async fn pages_follow_their_links_in_both_directions() {
 
 #[tokio::test]
 async fn what_takes_back_says_what_it_took_back() {
-    let server = told().await;
+    let server = with_history().await;
     let list = server.get("/collections/posts/events").await.is(200).json();
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
     server.undo(&id).await.is(201);
@@ -80,7 +80,7 @@ async fn what_takes_back_says_what_it_took_back() {
 
 #[tokio::test]
 async fn a_file_that_a_commit_renames_keeps_its_story() {
-    let server = told().await;
+    let server = with_history().await;
     server.repo().git(&["mv", "collections/posts.yaml", "collections/articles.yaml"]);
     server.commit_by_hand("Posts are articles").await;
     let list = server.get("/events?filter[since]=HEAD~1").await.is(200).json();
@@ -95,7 +95,7 @@ async fn a_file_that_a_commit_renames_keeps_its_story() {
 
 #[tokio::test]
 async fn lists_of_filters_and_an_attribute_find_events() {
-    let server = told().await;
+    let server = with_history().await;
     let found = |query: &'static str| {
         let server = &server;
         async move { each(&server.get(&format!("/events?{query}")).await.is(200).json(), "collection") }
@@ -129,7 +129,7 @@ async fn the_newest_commit_comes_first_and_its_events_in_the_order_of_their_keys
 
 #[tokio::test]
 async fn a_page_stays_where_it_was_when_new_commits_come() {
-    let server = told().await;
+    let server = with_history().await;
     let ids = server.get("/events").await.is(200).ids();
     let first = server.get("/events?page[size]=2").await.is(200).json();
     server.patch("posts", json!({"name": "Newer"})).await.is(200);
@@ -139,7 +139,7 @@ async fn a_page_stays_where_it_was_when_new_commits_come() {
 
 #[tokio::test]
 async fn filters_hold_together_and_alone() {
-    let server = told().await;
+    let server = with_history().await;
     let first = first_parents(&server).pop().unwrap();
     for (query, count) in [
         ("filter[collection]=posts".to_owned(), 4),
@@ -164,7 +164,7 @@ async fn filters_hold_together_and_alone() {
 
 #[tokio::test]
 async fn what_can_not_be_answered_is_refused_by_name() {
-    let server = told().await;
+    let server = with_history().await;
     let cursor = server.get("/events?page[size]=1").await.is(200).json()["links"]["next"].clone();
     let cursor = cursor.as_str().unwrap().replace("/events?", "");
     for (path, status, parameter) in [
@@ -241,7 +241,7 @@ async fn merges_broken_files_and_forged_trailers_are_told_as_they_are() {
 
 #[tokio::test]
 async fn a_deleted_collection_keeps_its_past() {
-    let server = told().await;
+    let server = with_history().await;
     server.delete("posts").await.is(204);
     server.create(&document("posts", json!({"name": "Again"}))).await.is(201);
     let list = server.get("/collections/posts/events").await.is(200).json();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{TestServer, document};
 
 /// Starts a service with three events of `posts` after the fixture's: two through the API, one by hand.
-async fn told() -> TestServer {
+async fn with_history() -> TestServer {
     let server = TestServer::start("small").await;
     let rename = server.request("PATCH", "/collections/posts").header("Commit-Message", "Spring clean-up");
     rename.document(&document("posts", json!({"name": "All posts"}))).send().await.is(200);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::told;
+use super::with_history;
 use crate::policy::hash;
 use crate::support::{Auth, TestServer, document, eventually};
 
@@ -12,7 +12,7 @@ async fn token(server: &TestServer) -> String {
 
 #[tokio::test]
 async fn each_poll_tells_what_changed_since_the_last_one() {
-    let server = told().await;
+    let server = with_history().await;
     let mut since = token(&server).await;
     server.patch("posts", json!({"name": "A"})).await.is(200);
     server.delete("pages").await.is(204);
@@ -31,7 +31,7 @@ async fn each_poll_tells_what_changed_since_the_last_one() {
 /// A sync token has no room for this many keys, so it names none of them.
 #[tokio::test]
 async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     for number in 0..150 {
         server.repo().write_by_rename(&format!("collections/k{number}.yaml"), "type: document\n");
     }
@@ -49,7 +49,7 @@ async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
 
 #[tokio::test]
 async fn a_token_that_is_none_or_of_another_history_is_refused() {
-    let server = told().await;
+    let server = with_history().await;
     let since = token(&server).await;
     for query in ["", "?filter[since]=", "?filter[since]=nonsense", "?filter[since]=main"] {
         server.get(&format!("/changes{query}")).await.is(400);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{first_parents, in_order, told};
+use super::{first_parents, in_order, with_history};
 use crate::support::{EventStream, StreamMessage, TestServer, document};
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn what_happens_is_told_as_it_happens_and_the_head_meanwhile() {
 
 #[tokio::test]
 async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     server.repo().write("collections/a.yaml", "type: media\n");
     server.repo().write("collections/b.yaml", "type: media\n");
     let two = server.commit_by_hand("Two at once").await;
@@ -64,7 +64,7 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
 
 #[tokio::test]
 async fn a_place_that_is_no_more_or_never_was_is_told_to_reset() {
-    let server = told().await;
+    let server = with_history().await;
     let gone = server.repo().head();
     let mut open = EventStream::open(server.address(), "", None);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
@@ -144,12 +144,12 @@ async fn a_reader_that_is_too_slow_is_told_to_begin_again_and_nobody_waits_for_i
     }
     server.patch("posts", json!({"x-text": "The last"})).await.is(200);
     let head = server.repo().head();
-    let (mut told, mut from) = (0, None);
+    let (mut received, mut from) = (0, None);
     loop {
         let heard = slow.next_event();
         match heard.event.as_str() {
-            "updated" => told += 1,
-            "reset" => (told, from) = (0, heard.id.clone()),
+            "updated" => received += 1,
+            "reset" => (received, from) = (0, heard.id.clone()),
             other => panic!("{other}"),
         }
         if heard.id.as_ref() == Some(&head) {
@@ -159,5 +159,5 @@ async fn a_reader_that_is_too_slow_is_told_to_begin_again_and_nobody_waits_for_i
     let from = from.expect("it was told everything, so it was not slow");
     let since =
         server.repo().git(&["rev-list", "--count", &format!("{from}..main"), "--", "collections/posts.yaml"]);
-    assert_eq!(told.to_string(), since, "from the named revision on nothing is left out");
+    assert_eq!(received.to_string(), since, "from the named revision on nothing is left out");
 }

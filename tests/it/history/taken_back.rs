@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{first_parents, told};
+use super::{first_parents, with_history};
 use crate::support::{JSON_API, RawRequest, TestServer, restore_document, update_operation};
 
 const POSTS: &str = "collections/posts.yaml";
@@ -78,7 +78,7 @@ async fn creations_and_deletions_are_undone() {
 
 #[tokio::test]
 async fn preconditions_and_unknown_events_are_kept_to() {
-    let server = told().await;
+    let server = with_history().await;
     let id = server.newest_event("posts").await;
     let undo = format!("/events/{id}/undo");
     server.request("POST", &undo).header("If-Match", "\"nonsense\"").send().await.is(412);
@@ -95,7 +95,7 @@ async fn preconditions_and_unknown_events_are_kept_to() {
 
 #[tokio::test]
 async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
-    let server = told().await;
+    let server = with_history().await;
     let first = first_parents(&server).pop().unwrap();
     let before = server.repo().git(&["show", &format!("{first}:{POSTS}")]);
     let restore = async |revision: &str| {
@@ -136,7 +136,7 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
 
 #[tokio::test]
 async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
-    let server = told().await;
+    let server = with_history().await;
     let text = server.repo().read(POSTS);
     server.repo().write(POSTS, &format!("# Only said\n{text}"));
     server.commit_by_hand("Say something").await;
@@ -156,7 +156,7 @@ async fn commented(server: &TestServer, key: &str) -> String {
 
 #[tokio::test]
 async fn a_change_of_comments_alone_brings_back_no_file_that_is_gone() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     let by_the_api = commented(&server, "posts").await;
     server.delete("posts").await.is(204);
     let by_hand = commented(&server, "pages").await;
@@ -172,7 +172,7 @@ async fn a_change_of_comments_alone_brings_back_no_file_that_is_gone() {
 
 #[tokio::test]
 async fn an_undo_builds_on_no_broken_file() {
-    let mut server = told().await;
+    let mut server = with_history().await;
     let update = format!("/events/{}/undo", server.newest_event("posts").await);
     server.repo().write_by_rename(POSTS, "type: document\ndirectory: [\n");
     server.wait_for_problem(POSTS).await;

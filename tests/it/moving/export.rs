@@ -46,9 +46,9 @@ fn what_is_exported_can_be_imported_into_an_empty_repository() {
         std::fs::write(folder.path().join("export"), &export).unwrap();
         let new = folder.path().join(form);
         let new = new.to_str().unwrap();
-        let told = run(&repo, &["import", "../export", "--repo", new]).assert_exit_code(0).stderr;
-        let is_told = told.contains("nasty: unpublishedStatuses.draft: a status needs a `name`");
-        assert_eq!(is_told, form != "laika", "{told}");
+        let notes = run(&repo, &["import", "../export", "--repo", new]).assert_exit_code(0).stderr;
+        let is_told = notes.contains("nasty: unpublishedStatuses.draft: a status needs a `name`");
+        assert_eq!(is_told, form != "laika", "{notes}");
         let again = run(&repo, &["export", "--format", form, "--repo", new]).assert_exit_code(0).stdout;
         assert_eq!(again, export);
     }
@@ -61,8 +61,8 @@ fn a_status_without_a_name_gets_one_for_laika_and_that_is_told() {
     let settings: serde_json::Value = serde_json::from_str(&export.stdout).unwrap();
     let statuses = &settings["collections"]["nasty"]["unpublishedStatuses"];
     assert_eq!(*statuses, json!({"draft": {"directory": "d", "name": "draft"}}));
-    let told = "nasty: the status `draft` has no name, and gets its key for one";
-    assert!(export.stderr.contains(told), "{}", export.stderr);
+    let warning = "nasty: the status `draft` has no name, and gets its key for one";
+    assert!(export.stderr.contains(warning), "{}", export.stderr);
     assert_eq!(run(&repo, &["export", "--format", "yaml", "--repo", "."]).assert_exit_code(0).stderr, "");
 }
 
@@ -80,11 +80,11 @@ fn a_broken_file_in_whose_place_nothing_is_shown_is_told() {
             let then = run(&repo, &[command, &["--as-of", "HEAD", "--repo", "."]].concat())
                 .assert_exit_code(0)
                 .stderr;
-            for (told, is_saved) in [(now, true), (then, false)] {
-                assert!(told.contains("warning: left out: collections/broken.yaml:1:7: "), "{told}");
+            for (version, is_saved) in [(now, true), (then, false)] {
+                assert!(version.contains("warning: left out: collections/broken.yaml:1:7: "), "{version}");
                 let saved = "warning: left out: collections/saved.yaml:1:1: ";
-                assert_eq!(told.contains(saved), is_saved, "{told}");
-                assert!(!told.contains("posts.yaml"), "its last good version is there: {told}");
+                assert_eq!(version.contains(saved), is_saved, "{version}");
+                assert!(!version.contains("posts.yaml"), "its last good version is there: {version}");
             }
         }
     }
@@ -153,8 +153,8 @@ async fn what_decap_has_no_place_for_is_told_and_the_others_stay_as_they_are() {
     let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).assert_exit_code(0);
     assert!(!export.stdout.contains("evil") && !export.stdout.contains("fields"), "{}", export.stdout);
     assert!(export.stdout.contains("publish_mode") && export.stdout.contains("slug: s"), "{}", export.stdout);
-    let told = "an import of it would update a: unpublishedStatuses, x-decap, x-foo";
-    assert!(export.stderr.contains(told), "{}", export.stderr);
+    let warning = "an import of it would update a: unpublishedStatuses, x-decap, x-foo";
+    assert!(export.stderr.contains(warning), "{}", export.stderr);
     assert!(!export.stderr.contains("update b"), "{}", export.stderr);
 }
 

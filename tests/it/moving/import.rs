@@ -133,7 +133,7 @@ fn what_is_no_file_of_settings_is_told_in_a_sentence() {
     fs::write(folder.path().join("binary"), [0x89, b'P', b'N', b'G', 0]).unwrap();
     let huge = format!("collections: []\n{}", "#".repeat(1024 * 1024));
     fs::write(folder.path().join("huge.yml"), huge).unwrap();
-    for (file, told) in [
+    for (file, message) in [
         ("empty.yml", "empty.yml:1:1: the file is empty"),
         ("binary", "binary:1:1: the byte 0x89 is not UTF-8"),
         ("huge.yml", "huge.yml:1:1: a configuration has at most 1048576 bytes"),
@@ -141,7 +141,7 @@ fn what_is_no_file_of_settings_is_told_in_a_sentence() {
         ("nowhere.yml", "cannot read nowhere.yml: No such file"),
     ] {
         let finished = run(folder.path(), &["import", file]).assert_exit_code(1);
-        assert!(finished.stderr.contains(told), "{file}: {}", finished.stderr);
+        assert!(finished.stderr.contains(message), "{file}: {}", finished.stderr);
         assert_eq!(finished.stdout, "");
     }
     assert!(!folder.path().join("settings").exists(), "no repository was made");

@@ -41,17 +41,20 @@ async fn each_request_has_a_line_that_machines_read() {
     mara.patch("posts", json!({"name": "All posts"})).await.is(200);
     server.request("GET", "/collections/no%0Abody").send().await.is(404);
     let lines = lines(&server, ready + 3).await;
-    let told: Vec<Value> = lines[ready..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told[0]["level"], "INFO");
-    assert_eq!((&told[0]["method"], &told[0]["route"]), (&json!("GET"), &json!("/collections/{key}")));
-    assert_eq!((&told[0]["status"], &told[0]["actor"]), (&json!(200), &json!("Mara")));
-    assert_eq!(told[0]["bytes"], read.bytes().len());
-    assert_eq!(told[0]["request.id"], read.header("x-request-id"));
-    assert_eq!(told[0]["revision"], read.header("collectory-revision"));
-    assert_eq!(told[0]["traceparent"], TRACE);
-    assert!(told[0]["duration_ms"].as_f64().unwrap() > 0.0);
-    assert_eq!((&told[1]["method"], &told[1]["revision"]), (&json!("PATCH"), &json!(server.repo().head())));
-    assert_eq!((&told[2]["route"], &told[2]["status"]), (&json!("none"), &json!(404)));
+    let entries: Vec<Value> = lines[ready..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(entries[0]["level"], "INFO");
+    assert_eq!((&entries[0]["method"], &entries[0]["route"]), (&json!("GET"), &json!("/collections/{key}")));
+    assert_eq!((&entries[0]["status"], &entries[0]["actor"]), (&json!(200), &json!("Mara")));
+    assert_eq!(entries[0]["bytes"], read.bytes().len());
+    assert_eq!(entries[0]["request.id"], read.header("x-request-id"));
+    assert_eq!(entries[0]["revision"], read.header("collectory-revision"));
+    assert_eq!(entries[0]["traceparent"], TRACE);
+    assert!(entries[0]["duration_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(
+        (&entries[1]["method"], &entries[1]["revision"]),
+        (&json!("PATCH"), &json!(server.repo().head()))
+    );
+    assert_eq!((&entries[2]["route"], &entries[2]["status"]), (&json!("none"), &json!(404)));
     let log = server.stop();
     assert!(!log.contains("mara-secret"), "{log}");
 }
@@ -151,14 +154,14 @@ async fn a_write_that_the_repository_can_t_take_is_told_with_its_request() {
     let other = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-01";
     let (one, two) = tokio::join!(write(TRACE), write(other));
     for (answer, trace) in [(one.is(503), TRACE), (two.is(503), other)] {
-        let told = || {
+        let logged_refusal = || {
             server.log().lines().find_map(|line| {
                 let line: Value = serde_json::from_str(line).ok()?;
                 (line["target"] == "collectory::engine::refuse" && line["span"]["traceparent"] == trace)
                     .then_some(line)
             })
         };
-        let line = eventually("the refusal is told", async || told()).await;
+        let line = eventually("the refusal is told", async || logged_refusal()).await;
         assert_eq!(line["level"], "WARN");
         assert_eq!(line["span"]["request.id"], answer.header("x-request-id"));
     }

@@ -23,8 +23,8 @@ fn doctor(repo: &Repo, flags: &[&str]) -> ProgramOutput {
 /// Returns the exit code, and the findings as `check: severity`.
 fn found(repo: &Repo, flags: &[&str]) -> (Option<i32>, Vec<String>) {
     let finished = doctor(repo, &[&["--json"], flags].concat());
-    let told: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:#?}"));
-    let findings = told["findings"].as_array().unwrap().iter().map(|finding| {
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:#?}"));
+    let findings = report["findings"].as_array().unwrap().iter().map(|finding| {
         let word =
             if finding["repaired"] == true { "repaired" } else { finding["severity"].as_str().unwrap() };
         assert!(finding["what"].is_string() && finding["why"].is_string() && finding["repair"].is_string());
@@ -224,8 +224,8 @@ fn what_git_calls_damage_once_and_not_again_is_none() {
         let mut doctor = collectory_command(folder.path());
         doctor.arg("doctor").arg("--repo").arg(repo.path());
         doctor.env("PATH", format!("{}:{path}", folder.path().display()));
-        let told = run_to_end(&mut doctor).assert_exit_code(code).stdout;
-        assert_eq!(told.contains("wrong: fsck: git fsck says: missing blob"), code == 1, "{told}");
+        let findings = run_to_end(&mut doctor).assert_exit_code(code).stdout;
+        assert_eq!(findings.contains("wrong: fsck: git fsck says: missing blob"), code == 1, "{findings}");
         fs::remove_file(&runs).unwrap();
     }
 }
@@ -330,19 +330,19 @@ fn all_that_a_write_needs_is_looked_at() {
         let was = fs::metadata(&place).unwrap().permissions();
         let closed = fs::Permissions::from_mode(was.mode() & !0o222);
         fs::set_permissions(&place, closed).unwrap();
-        let told = somebody.doctor(&repo);
+        let finished = somebody.doctor(&repo);
         fs::set_permissions(&place, was).unwrap();
-        let told = told.assert_exit_code(1).stdout;
+        let finished = finished.assert_exit_code(1).stdout;
         let wanted = format!("wrong: permissions: {} can't be written by this user", place.display());
-        assert_eq!(told.matches("wrong: ").count(), 1, "{told}");
-        assert!(told.starts_with(&wanted) && told.contains("chmod u+w"), "{told}");
+        assert_eq!(finished.matches("wrong: ").count(), 1, "{finished}");
+        assert!(finished.starts_with(&wanted) && finished.contains("chmod u+w"), "{finished}");
     }
     // The folder of the collections exists, so a write creates nothing here.
     let was = fs::metadata(repo.path()).unwrap().permissions();
     fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    let told = somebody.doctor(&repo);
+    let finished = somebody.doctor(&repo);
     fs::set_permissions(repo.path(), was).unwrap();
-    assert_eq!(told.assert_exit_code(0).stdout, "all is well\n");
+    assert_eq!(finished.assert_exit_code(0).stdout, "all is well\n");
 }
 
 #[test]
@@ -355,14 +355,14 @@ fn what_the_service_s_user_may_not_write_is_told_to_root_too() {
     somebody.take_over();
     let log = repo.git_folder().join("logs/HEAD");
     chown(&log, Some(0), Some(0)).unwrap();
-    let told = somebody.doctor(&repo).assert_exit_code(1).stdout;
-    assert!(told.contains("it belongs to user 0, with the mode 644"), "{told}");
+    let findings = somebody.doctor(&repo).assert_exit_code(1).stdout;
+    assert!(findings.contains("it belongs to user 0, with the mode 644"), "{findings}");
     let mut doctor = collectory_command(somebody.folder.path());
     doctor.env("SUDO_UID", SOMEBODY.to_string()).arg("doctor").arg("--repo").arg(repo.path());
-    let told = run_to_end(&mut doctor).assert_exit_code(0).stdout;
+    let findings = run_to_end(&mut doctor).assert_exit_code(0).stdout;
     let wanted = format!(
         "hint: permissions: {} can't be written by the user that the repository belongs to",
         log.display()
     );
-    assert!(told.starts_with(&wanted), "{told}");
+    assert!(findings.starts_with(&wanted), "{findings}");
 }

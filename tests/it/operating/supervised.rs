@@ -12,12 +12,12 @@ use crate::support::{DEADLINE, Signal, TestServer, collectory_command, raw_excha
 
 /// Waits for a notification that has a line with this beginning, and returns it.
 #[track_caller]
-fn told(socket: &UnixDatagram, line: &str) -> String {
+fn notification(socket: &UnixDatagram, line: &str) -> String {
     let mut notice = [0; 4_096];
     loop {
         let length = socket.recv(&mut notice).unwrap_or_else(|error| panic!("{line} is not told: {error}"));
         let text = String::from_utf8_lossy(&notice[..length]).into_owned();
-        if text.lines().any(|told| told.starts_with(line)) {
+        if text.lines().any(|notified| notified.starts_with(line)) {
             return text;
         }
     }
@@ -31,16 +31,16 @@ async fn a_supervisor_is_told_what_the_service_does() {
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let setup = TestServer::setup("small").environment("NOTIFY_SOCKET", &path.to_string_lossy());
     let mut server = setup.environment("WATCHDOG_USEC", "20000").start().await;
-    let ready = told(&socket, "READY=1");
+    let ready = notification(&socket, "READY=1");
     let at = &server.repo().head()[..10];
     assert!(ready.contains(&format!("serves 3 collections at {at}; 0 files have problems")), "{ready}");
-    told(&socket, "WATCHDOG=1");
-    told(&socket, "WATCHDOG=1");
+    notification(&socket, "WATCHDOG=1");
+    notification(&socket, "WATCHDOG=1");
     server.signal(Signal::HUP);
-    assert!(told(&socket, "RELOADING=1").contains("MONOTONIC_USEC="));
-    told(&socket, "READY=1");
+    assert!(notification(&socket, "RELOADING=1").contains("MONOTONIC_USEC="));
+    notification(&socket, "READY=1");
     server.stop();
-    told(&socket, "STOPPING=1");
+    notification(&socket, "STOPPING=1");
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_supervisor_may_listen_at_a_name_that_is_no_path() {
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let setup = TestServer::setup("small").environment("NOTIFY_SOCKET", &format!("@{name}"));
     let _server = setup.start().await;
-    told(&socket, "READY=1");
+    notification(&socket, "READY=1");
 }
 
 /// Starts a service with socket activation, as systemd does: `listener` is file descriptor 3.

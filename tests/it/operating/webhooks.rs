@@ -235,12 +235,12 @@ async fn a_rewritten_branch_is_told_once_with_both_revisions() {
     let server = setup(&listed(folder.path(), &[(&receiver, "")])).start().await;
     at_head(&server).await;
     let kept = server.repo().head();
-    let told = server.create(&document("a", json!({}))).await.is(201).header("collectory-revision");
+    let revision = server.create(&document("a", json!({}))).await.is(201).header("collectory-revision");
     receiver.gets(1).await;
     server.repo().git(&["reset", "--quiet", "--hard", &kept]);
     let got = receiver.gets(2).await;
     assert_eq!(got[1].body["type"], "history.reset");
-    assert_eq!(got[1].body["data"], json!({"from": told, "to": kept}));
+    assert_eq!(got[1].body["data"], json!({"from": revision, "to": kept}));
     server.create(&document("b", json!({}))).await.is(201);
     let got = receiver.gets(3).await;
     assert_eq!((got.len(), keys(&got)), (3, vec!["a", "b"]));
@@ -252,10 +252,17 @@ async fn a_branch_that_goes_on_from_the_noted_commit_is_no_reset_whatever_else_i
     let receiver = Receiver::listen();
     let server = setup(&listed(folder.path(), &[(&receiver, ", keys: ['blog-*']")])).start().await;
     at_head(&server).await;
-    let told = server.create(&document("blog-a", json!({}))).await.is(201).header("collectory-revision");
+    let revision = server.create(&document("blog-a", json!({}))).await.is(201).header("collectory-revision");
     receiver.gets(1).await;
     let beside = crate::support::Repo::at(folder.path().join("beside"));
-    server.repo().git(&["worktree", "add", "--quiet", "--detach", beside.path().to_str().unwrap(), &told]);
+    server.repo().git(&[
+        "worktree",
+        "add",
+        "--quiet",
+        "--detach",
+        beside.path().to_str().unwrap(),
+        &revision,
+    ]);
     beside.write("collections/blog-c.yaml", "type: document\n");
     let other = beside.commit("Beside what was written meanwhile");
     for key in ["x", "y"] {
@@ -328,8 +335,8 @@ async fn a_receiver_that_begins_with_a_time_is_told_everything_from_its_first_mo
     let server = setup(&listed(folder.path(), &entries)).start().await;
     server.create(&document("a", json!({}))).await.is(201);
     for (receiver, count) in receivers.iter().zip([4, 4, 1]) {
-        let told = keys(&receiver.gets(count).await).join(" ");
-        assert_eq!(told, ["images pages posts a", "a"][usize::from(count == 1)]);
+        let delivered = keys(&receiver.gets(count).await).join(" ");
+        assert_eq!(delivered, ["images pages posts a", "a"][usize::from(count == 1)]);
     }
 }
 

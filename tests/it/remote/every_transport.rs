@@ -141,8 +141,8 @@ async fn a_write_of_which_nobody_knows_is_found_out_later(reached: &Reached) {
     assert_eq!(unavailable(&server, "pages", "Later").await.0, "remote_unreachable");
     std::fs::remove_file(&gate).unwrap();
     server.wait_for_attribute("posts", "name", "Perhaps").await;
-    let told = server.get(&format!("/events/{}", events[0].as_str().unwrap())).await.is(200).data();
-    assert_eq!(told["attributes"]["revision"], hub.head().unwrap());
+    let event = server.get(&format!("/events/{}", events[0].as_str().unwrap())).await.is(200).data();
+    assert_eq!(event["attributes"]["revision"], hub.head().unwrap());
     wait_for_write(&server).await;
     wait_for_remote_state(&server, "up").await;
 }
@@ -155,8 +155,8 @@ async fn a_remote_that_goes_away_and_comes_back(reached: &Reached) {
     assert_eq!(unavailable(&server, "posts", "No").await.0, "remote_unreachable");
     assert_eq!(unavailable(&server, "posts", "No").await.0, "remote_unreachable");
     assert_eq!(server.delete("nobody").await.is(503).error().0, "remote_unreachable");
-    let told = wait_for_remote_state(&server, "down").await;
-    assert!(told["lastError"].as_str().unwrap().contains("cannot be reached"), "{told}");
+    let state = wait_for_remote_state(&server, "down").await;
+    assert!(state["lastError"].as_str().unwrap().contains("cannot be reached"), "{state}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "reads go on");
     hub.make_reachable();
     assert_eq!(hub.head(), head);

@@ -38,16 +38,16 @@ impl Evidence {
     }
 
     /// Lists the calls and faults in the order in which they began, in seconds since the start.
-    fn told(&self, calls: &[Call]) -> String {
+    fn report(&self, calls: &[Call]) -> String {
         let since = |at: Instant| at.duration_since(self.began).as_secs_f64();
         let faults = self.faults.iter().map(|(at, what)| (*at, format!("{:.3} {what}", since(*at))));
         let calls = calls.iter().map(|call| {
             let Call { id, began, ended, asked, answered, is_latest, connection } = call;
             let (from, to) = (since(*began), since(*ended));
-            let told = format!(
+            let summary = format!(
                 "{from:.3} to {to:.3} {id} on {connection:?}, latest {is_latest}: {asked:?}: {answered:?}"
             );
-            (*began, told)
+            (*began, summary)
         });
         let mut all: Vec<_> = faults.chain(calls).collect();
         all.sort_by_key(|(at, _)| *at);
@@ -77,7 +77,7 @@ impl Drop for Kept<'_> {
         else {
             return;
         };
-        drop(fs::write(folder.join("calls.txt"), self.evidence.told(self.calls)));
+        drop(fs::write(folder.join("calls.txt"), self.evidence.report(self.calls)));
         for (number, log) in (self.logs)().iter().enumerate() {
             drop(fs::write(folder.join(format!("log-{number}.txt")), log));
         }

@@ -37,8 +37,8 @@ async fn a_remote_that_was_rewound_is_followed_and_what_went_is_kept_and_told() 
 async fn a_rewound_remote_is_not_followed_where_somebody_is_to_decide() {
     let hub = Hub::with("small");
     let (server, _, stays) = stopped(&hub).await;
-    let told = link(&server).await;
-    assert!(told["lastError"].as_str().unwrap().contains("collectory remote accept"), "{told}");
+    let state = link(&server).await;
+    assert!(state["lastError"].as_str().unwrap().contains("collectory remote accept"), "{state}");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Stays");
     server.patch("posts", json!({"name": "No"})).await.is(503);
     hub.move_branch(&stays);
@@ -190,9 +190,10 @@ async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--max-staleness-ms", "2000"]).start().await;
     hub.make_unreachable();
-    let told = eventually_status("it is not ready", 503, async || server.get("/readyz").await).await.json();
-    let remote = &told["errors"][0]["meta"]["remote"];
-    assert!(remote["state"] == "down" && remote["lastError"].is_string(), "{told}");
+    let readiness =
+        eventually_status("it is not ready", 503, async || server.get("/readyz").await).await.json();
+    let remote = &readiness["errors"][0]["meta"]["remote"];
+    assert!(remote["state"] == "down" && remote["lastError"].is_string(), "{readiness}");
     server.read("posts").await.is(200);
     hub.make_reachable();
     server.wait_until_ready().await;
@@ -323,11 +324,11 @@ async fn what_an_operator_has_decided_is_answered_when_it_can_be_read() {
             let asked = server.request("POST", &path).header(field, "application/vnd.api+json; x=y");
             asked.send().await.is(status);
         }
-        let told = server.request("POST", &format!("/remote/{decision}")).send().await.is(200);
-        assert_eq!(told.json()["meta"]["revision"], hub.head().unwrap(), "{decision}");
+        let answer = server.request("POST", &format!("/remote/{decision}")).send().await.is(200);
+        assert_eq!(answer.json()["meta"]["revision"], hub.head().unwrap(), "{decision}");
         assert_eq!(hub.head() == before, decision == "accept", "{decision}");
         let read = server.read("posts").await.is(200);
-        assert_eq!(told.header("collectory-revision"), read.header("collectory-revision"), "{decision}");
+        assert_eq!(answer.header("collectory-revision"), read.header("collectory-revision"), "{decision}");
         assert_eq!(read.attributes()["name"], name, "{decision}");
         assert!(server.get("/problems").await.is(200).ids().is_empty(), "{decision}");
     }

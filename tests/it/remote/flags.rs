@@ -127,12 +127,12 @@ async fn a_remote_that_says_nothing_holds_up_no_listening() {
 async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--branch", "mian"]).start_without_waiting();
-    let told = eventually("it is told", async || {
-        let told = server.get("/readyz").await.is(503).json().to_string();
-        told.contains("no branch `mian` but `main`").then_some(told)
+    let readiness = eventually("it is told", async || {
+        let readiness = server.get("/readyz").await.is(503).json().to_string();
+        readiness.contains("no branch `mian` but `main`").then_some(readiness)
     })
     .await;
-    assert!(told.contains("--remote-branch"), "{told}");
+    assert!(readiness.contains("--remote-branch"), "{readiness}");
     server.create(&crate::support::document("new", serde_json::json!({}))).await.is(503);
     assert_eq!(hub.repo.tip("mian"), None);
     hub.repo.git(&["branch", "mian", "main"]);
@@ -153,9 +153,9 @@ async fn what_is_here_is_served_where_git_is_missing() {
     let bare = without(&server).start().await;
     assert_eq!(bare.list().await.is(200).ids(), ["images", "pages", "posts"]);
     bare.patch("posts", serde_json::json!({"name": "No"})).await.is(503);
-    let told = link(&bare).await;
-    assert_eq!(told["state"], "down");
-    assert!(told["lastError"].as_str().unwrap().contains("2.36 or newer has to be installed"), "{told}");
+    let state = link(&bare).await;
+    assert_eq!(state["state"], "down");
+    assert!(state["lastError"].as_str().unwrap().contains("2.36 or newer has to be installed"), "{state}");
     let absent =
         hub.setup().environment("PATH", nothing.to_str().unwrap()).expect_start_failure().assert_exit_code(1);
     assert!(absent.stderr.contains("2.36 or newer has to be installed"), "{}", absent.stderr);
@@ -168,12 +168,12 @@ async fn a_folder_that_is_no_repository_is_told_with_what_to_do() {
     server.stop();
     std::fs::rename(hub.repo.path().join("HEAD"), hub.repo.path().join("aside")).unwrap();
     server.start_again().await;
-    let told = eventually("it is told", async || {
-        let told = link(&server).await["lastError"].clone();
-        told.as_str().map(str::to_owned)
+    let last_error = eventually("it is told", async || {
+        let last_error = link(&server).await["lastError"].clone();
+        last_error.as_str().map(str::to_owned)
     })
     .await;
-    assert!(told.contains("git init --bare"), "{told}");
+    assert!(last_error.contains("git init --bare"), "{last_error}");
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
     std::fs::rename(hub.repo.path().join("aside"), hub.repo.path().join("HEAD")).unwrap();
 }

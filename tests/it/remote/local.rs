@@ -31,14 +31,14 @@ async fn is_pushed(hub: &Hub, server: &TestServer) -> String {
 /// Returns the events of a collection, newest first, as their origin and the new name.
 async fn names(server: &TestServer, key: &str) -> Vec<String> {
     let events = server.get(&format!("/events?filter[collection]={key}")).await.is(200).json();
-    let told = |event: &serde_json::Value| {
+    let described = |event: &serde_json::Value| {
         let attributes = &event["attributes"];
         let changes = attributes["changes"].as_array().unwrap();
         let name =
             changes.iter().find(|change| change["attribute"] == "name").map(|change| change["to"].clone());
         format!("{} {}", attributes["origin"].as_str().unwrap(), name.unwrap_or_default()).replace('"', "")
     };
-    events["data"].as_array().unwrap().iter().map(told).collect()
+    events["data"].as_array().unwrap().iter().map(described).collect()
 }
 
 #[tokio::test]
@@ -53,8 +53,8 @@ async fn a_write_is_answered_while_the_remote_is_away_and_pushed_when_it_is_back
         (first.header("collectory-ahead"), second.header("collectory-ahead")),
         ("1".into(), "2".into())
     );
-    let told = wait_for_remote_state(&server, "down").await;
-    assert_eq!((&told["ack"], &told["ahead"]), (&json!("local"), &json!(2)));
+    let state = wait_for_remote_state(&server, "down").await;
+    assert_eq!((&state["ack"], &state["ahead"]), (&json!("local"), &json!(2)));
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Mine");
     hub.make_reachable();
     assert_eq!(hub.head(), head);
@@ -73,8 +73,8 @@ async fn what_waits_is_told_after_a_restart_in_the_other_mode_too() {
     server.stop();
     server.set_flag("--remote-ack", "pushed");
     server.start_again().await;
-    let told = wait_for_remote_state(&server, "down").await;
-    assert_eq!((&told["ack"], &told["ahead"]), (&json!("pushed"), &json!(2)));
+    let state = wait_for_remote_state(&server, "down").await;
+    assert_eq!((&state["ack"], &state["ahead"]), (&json!("pushed"), &json!(2)));
     hub.make_reachable();
     is_pushed(&hub, &server).await;
 }
@@ -174,8 +174,8 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
     assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Mine");
     other.wait_for_revision(&head).await;
     for server in [&server, &other] {
-        let told = names(server, "posts").await;
-        assert_eq!(told[..3], ["merge Theirs", "api Mine", "git Theirs"], "{told:?}");
+        let event_names = names(server, "posts").await;
+        assert_eq!(event_names[..3], ["merge Theirs", "api Mine", "git Theirs"], "{event_names:?}");
         assert_eq!(names(server, "pages").await[0], "api Mine");
         let problem = server.wait_for_problem("conflict:posts/name").await;
         assert_eq!(problem["attributes"]["revision"], head);
@@ -303,8 +303,8 @@ async fn a_collection_that_has_another_of_its_two_names_on_the_remote_is_merged_
         files.lines().filter(|it| it.contains("/both.") || it.contains("/moved.")).collect();
     assert_eq!(named, ["collections/both.yml", "collections/moved.yml"]);
     let message = hub.repo.git(&["log", "-1", "--format=%B", "main"]);
-    let told: Vec<&str> = message.lines().filter(|it| it.starts_with("Collectory-Conflict")).collect();
-    assert_eq!(told, ["Collectory-Conflict: both name"]);
+    let conflicts: Vec<&str> = message.lines().filter(|it| it.starts_with("Collectory-Conflict")).collect();
+    assert_eq!(conflicts, ["Collectory-Conflict: both name"]);
     other.wait_for_revision(&head).await;
     for server in [&server, &other] {
         let both = server.read("both").await.is(200).attributes();
@@ -488,7 +488,7 @@ impl Apart {
         let last = self.other.patch("posts", json!({"x-last": 1})).await.is(200);
         let last = last.header("collectory-revision");
         self.server.wait_for_revision(&last).await;
-        let mut told: Option<Vec<(String, String)>> = None;
+        let mut conflicts: Option<Vec<(String, String)>> = None;
         for server in [&self.server, &self.other] {
             for (from, begun) in &self.known {
                 let mut stream = EventStream::open(server.address(), "", Some(from));
@@ -505,10 +505,14 @@ impl Apart {
                     (it.data["id"].to_string(), format!("{} {key}", it.event))
                 };
                 let of_merge: Vec<_> = of_merge.map(named).collect();
-                assert_eq!(told.get_or_insert_with(|| of_merge.clone()), &of_merge, "the same everywhere");
+                assert_eq!(
+                    conflicts.get_or_insert_with(|| of_merge.clone()),
+                    &of_merge,
+                    "the same everywhere"
+                );
             }
         }
-        (merge, told.unwrap().into_iter().map(|(_, told)| told).collect())
+        (merge, conflicts.unwrap().into_iter().map(|(_, conflicts)| conflicts).collect())
     }
 }
 
@@ -522,8 +526,8 @@ async fn a_stream_over_a_merge_that_decided_nothing_leads_to_what_is_served_with
     apart.other.patch("posts", json!({"x-theirs": 1})).await.is(200);
     apart.other.patch("pages", json!({"x-same": 1, "x-theirs": 1})).await.is(200);
     apart.other.delete("gone").await.is(204);
-    let (merge, told) = apart.together().await;
-    assert_eq!(told, [""; 0]);
+    let (merge, conflicts) = apart.together().await;
+    assert_eq!(conflicts, [""; 0]);
     for server in [&apart.server, &apart.other] {
         let events = server.get("/events?filter[origin]=merge").await.is(200).json();
         assert_eq!(events["data"], json!([]));
@@ -548,8 +552,8 @@ async fn a_stream_over_a_merge_leads_to_what_it_decided_from_whichever_side_it_i
     apart.other.patch("gone", json!({"x-theirs": 1})).await.is(200);
     apart.other.delete("kept").await.is(204);
     apart.other.create(&document("new", json!({"name": "New", "x-theirs": 1}))).await.is(201);
-    let (merge, told) = apart.together().await;
-    assert_eq!(told, ["created gone", "created kept", "updated new", "updated posts"]);
+    let (merge, conflicts) = apart.together().await;
+    assert_eq!(conflicts, ["created gone", "created kept", "updated new", "updated posts"]);
     let message = apart.hub.repo.git(&["log", "-1", "--format=%B", &merge]);
     assert!(message.contains("Collectory-Conflict: posts name"), "{message}");
     for server in [&apart.server, &apart.other] {
@@ -646,9 +650,9 @@ async fn accepting_a_remote_that_was_not_rewritten_takes_no_acknowledged_write_b
     hub.hook("pre-receive", "echo closed; exit 1");
     let mine = server.rename("posts", "Mine").await;
     wait_for_remote_state(&server, "refused").await;
-    let told = server.request("POST", "/remote/accept").send().await.is(200);
-    assert_eq!(told.json()["meta"]["revision"], mine);
-    assert_eq!(told.header("collectory-ahead"), "1");
+    let answer = server.request("POST", "/remote/accept").send().await.is(200);
+    assert_eq!(answer.json()["meta"]["revision"], mine);
+    assert_eq!(answer.header("collectory-ahead"), "1");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Mine");
     server.wait_for_no_problem().await;
     hub.no_hook("pre-receive");

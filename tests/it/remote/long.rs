@@ -66,14 +66,14 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
     for revision in &acknowledged {
         hub.repo.git(&["merge-base", "--is-ancestor", revision, "main"]);
     }
-    let told = events(&servers[0]).await;
+    let served = events(&servers[0]).await;
     for server in &servers {
-        assert_eq!(ids(&events(server).await), ids(&told), "seed {seed}");
-        assert_eq!(folded(State::new(), told.values()), state(server).await, "seed {seed}");
+        assert_eq!(ids(&events(server).await), ids(&served), "seed {seed}");
+        assert_eq!(folded(State::new(), served.values()), state(server).await, "seed {seed}");
     }
-    let unique: HashSet<&String> = ids(&told).into_iter().collect();
-    assert_eq!(unique.len(), told.len(), "seed {seed}: no event is told twice");
-    let made: HashSet<&str> = told.values().map(|event| event["revision"].as_str().unwrap()).collect();
+    let unique: HashSet<&String> = ids(&served).into_iter().collect();
+    assert_eq!(unique.len(), served.len(), "seed {seed}: no event is told twice");
+    let made: HashSet<&str> = served.values().map(|event| event["revision"].as_str().unwrap()).collect();
     assert!(acknowledged.iter().all(|revision| made.contains(revision.as_str())), "seed {seed}");
 }
 

@@ -142,8 +142,8 @@ async fn a_secret_that_the_remote_repeats_is_told_nobody() {
     assert_eq!(code, "remote_refused");
     let detail = error["detail"].as_str().unwrap();
     assert!(detail.contains("no ***, use https://***@git.example.org/x"), "{detail}");
-    let told = link(&server).await.to_string() + &server.stop();
-    assert!(!told.contains(TOKEN) && !told.contains("hidden"), "{told}");
+    let shown = link(&server).await.to_string() + &server.stop();
+    assert!(!shown.contains(TOKEN) && !shown.contains("hidden"), "{shown}");
 }
 
 #[tokio::test]

@@ -100,8 +100,8 @@ async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_onc
     fs::remove_file(gate).unwrap();
     server.wait_for_attribute("posts", "name", "Late").await;
     let landed = hub.head().unwrap();
-    let told = server.get(&format!("/events/{event}")).await.is(200).data();
-    assert_eq!(told["attributes"]["revision"], landed);
+    let event = server.get(&format!("/events/{event}")).await.is(200).data();
+    assert_eq!(event["attributes"]["revision"], landed);
     assert_eq!(ask().await.is(200).header("collectory-revision"), landed);
     assert_eq!(hub.repo.git(&["rev-list", "--count", &format!("{before}..main")]), "1");
 }
@@ -241,12 +241,12 @@ async fn what_was_restored_and_goes_again_is_named_as_the_history_named_it() {
     hub.move_branch(&before);
     server.wait_for_revision(&before).await;
     wait_for_problem_about(&server, &posts).await;
-    let told = server.get("/problems").await.is(200).data()[0]["attributes"].clone();
-    let went = told["events"].as_array().unwrap().iter();
+    let problem = server.get("/problems").await.is(200).data()[0]["attributes"].clone();
+    let went = problem["events"].as_array().unwrap().iter();
     let went: Vec<_> = went.map(|it| (it["collection"].clone(), it["revision"].clone())).collect();
     let expected = [("posts", &posts), ("one", &one), ("pages", &pages)];
     assert_eq!(went, expected.map(|(key, revision)| (json!(key), json!(revision))));
-    assert!(told["message"].as_str().unwrap().contains("3 of its events went"), "{told}");
+    assert!(problem["message"].as_str().unwrap().contains("3 of its events went"), "{problem}");
 }
 
 /// Makes another person win the race against this many pushes that restore `gone`.
@@ -271,9 +271,9 @@ async fn what_is_restored_while_others_push_is_decided_again_on_what_they_have_p
         let hub = Hub::with("small");
         let (server, gone) = rewound(&hub, &["--remote-ack", ack, "--races-max", "2"]).await;
         others_are_faster(&hub, &gone, 2);
-        let told = restore(&server).await.is(200);
+        let answer = restore(&server).await.is(200);
         let merge = hub.head().unwrap();
-        assert_eq!(told.json()["meta"]["revision"], merge);
+        assert_eq!(answer.json()["meta"]["revision"], merge);
         let parents = hub.repo.git(&["log", "-1", "--format=%P %s", "main^1", "--"]);
         assert!(parents.ends_with("Faster"), "{parents}");
         assert_eq!(hub.repo.git(&["rev-parse", "main^2"]), gone);
@@ -328,8 +328,8 @@ async fn what_is_restored_waits_for_the_push_that_is_under_way() {
         server.wait_for_log("what is here was merged").await;
         fs::remove_file(&gate).unwrap();
     };
-    let (told, ()) = tokio::join!(restore(&server), opened);
-    told.is(200);
+    let (restored, ()) = tokio::join!(restore(&server), opened);
+    restored.is(200);
     assert!(!both.exists(), "one is pushed after the other");
     let history = hub.repo.git(&["rev-list", "main"]);
     assert!(history.contains(&gone) && history.contains(&mine), "{history}");

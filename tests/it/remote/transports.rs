@@ -83,9 +83,9 @@ impl Reached {
 /// Returns why a service that has not reached the remote yet is not ready.
 async fn why_not_ready(server: &TestServer) -> String {
     eventually("it says why it is not ready", async || {
-        let told = server.get("/readyz").await;
-        let told = (told.status() == 503).then(|| told.checked().json().to_string());
-        told.filter(|told| told.contains("remote"))
+        let readiness = server.get("/readyz").await;
+        let readiness = (readiness.status() == 503).then(|| readiness.checked().json().to_string());
+        readiness.filter(|readiness| readiness.contains("remote"))
     })
     .await
 }
@@ -103,11 +103,11 @@ async fn a_token_is_read_for_each_use_and_seen_by_nobody() {
     server.patch("posts", json!({"name": "First"})).await.is(200);
     fs::write(&token, "wrong\n").unwrap();
     server.patch("posts", json!({"name": "No"})).await.is(503);
-    let told = link(&server).await.to_string();
+    let state = link(&server).await.to_string();
     fs::write(&token, TOKEN).unwrap();
     wait_for_write(&server).await;
     let log = server.stop();
-    assert!(!log.contains(TOKEN) && !log.contains("wrong") && !told.contains("wrong"), "{told}\n{log}");
+    assert!(!log.contains(TOKEN) && !log.contains("wrong") && !state.contains("wrong"), "{state}\n{log}");
 }
 
 #[tokio::test]
@@ -126,13 +126,13 @@ async fn no_other_host_than_the_remote_s_is_given_the_token() {
         &url,
     ]);
     let server = setup.flag(&["--remote-token-file", &token.display().to_string()]).start_without_waiting();
-    let told = why_not_ready(&server).await;
+    let why = why_not_ready(&server).await;
     let heard = eventually("the other host was asked", async || {
         let heard = heard.lock().unwrap().clone();
         (heard.len() > 1).then_some(heard)
     })
     .await;
-    assert!(heard.iter().all(|head| !head.contains(AUTHORIZATION)), "{told}\n{heard:#?}");
+    assert!(heard.iter().all(|head| !head.contains(AUTHORIZATION)), "{why}\n{heard:#?}");
 }
 
 #[tokio::test]
@@ -142,9 +142,9 @@ async fn a_token_that_can_not_be_read_is_told_by_the_name_of_its_file() {
     let token = reached.hub.folder.path().join("token");
     fs::remove_file(&token).unwrap();
     super::unavailable(&server, "posts", "Not let in").await;
-    let told = super::wait_for_remote_state(&server, "down").await["lastError"].to_string();
-    assert!(told.contains(&format!("{} cannot be read: No such file", token.display())), "{told}");
-    assert!(told.contains("is read again for each use") && !told.contains("subcommand"), "{told}");
+    let error = super::wait_for_remote_state(&server, "down").await["lastError"].to_string();
+    assert!(error.contains(&format!("{} cannot be read: No such file", token.display())), "{error}");
+    assert!(error.contains("is read again for each use") && !error.contains("subcommand"), "{error}");
     fs::write(&token, TOKEN).unwrap();
     super::wait_for_remote_state(&server, "up").await;
 }
@@ -155,8 +155,8 @@ async fn what_keeps_a_remote_away_is_told_anew_when_it_is_something_else() {
     let server = reached.setup().start().await;
     let there = reached.hub.repo.path().with_extension("away");
     fs::rename(reached.hub.repo.path(), &there).unwrap();
-    let told = super::wait_for_remote_state(&server, "down").await["lastError"].to_string();
-    assert!(!told.contains("the token is not taken"), "{told}");
+    let error = super::wait_for_remote_state(&server, "down").await["lastError"].to_string();
+    assert!(!error.contains("the token is not taken"), "{error}");
     fs::write(reached.hub.folder.path().join("token"), "wrong\n").unwrap();
     eventually("the token is told of", async || {
         link(&server).await["lastError"].as_str()?.contains("the token is not taken").then_some(())
@@ -170,6 +170,6 @@ async fn a_host_that_is_not_known_is_not_trusted() {
     let Some(reached) = Reached::by(By::Ssh, Hub::with("small")).await else { return };
     fs::write(reached.hub.folder.path().join("known_hosts"), "").unwrap();
     let stranger = reached.setup().start_without_waiting();
-    let told = why_not_ready(&stranger).await;
-    assert!(!told.contains("user"), "{told}");
+    let why = why_not_ready(&stranger).await;
+    assert!(!why.contains("user"), "{why}");
 }

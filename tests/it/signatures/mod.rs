@@ -43,7 +43,7 @@ fn verify(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
 }
 
 /// Returns the commits that `verify --json` lists, oldest first.
-fn told(finished: &ProgramOutput) -> Vec<Value> {
+fn verdicts(finished: &ProgramOutput) -> Vec<Value> {
     finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{git_verifies, key, key_file, public, signers, told, verify};
+use super::{git_verifies, key, key_file, public, signers, verdicts, verify};
 use crate::support::{
     Repo, Setup, TestServer, add_operation, collectory_command, document, fixture, run_to_end,
 };
@@ -34,7 +34,7 @@ impl Signing {
         let repo = self.server.repo();
         let signers = self.folder.path().join("allowed-signers");
         let flags = ["--json", "--require-signature", "--allowed-signers", signers.to_str().unwrap()];
-        let commits = told(&verify(repo, &flags).assert_exit_code(0));
+        let commits = verdicts(&verify(repo, &flags).assert_exit_code(0));
         let by_service: Vec<_> = commits.iter().filter(|commit| commit["maker"] == "service").collect();
         assert_eq!(by_service.len(), len, "{commits:#?}");
         for commit in by_service {
@@ -55,19 +55,19 @@ async fn the_page_of_an_event_tells_whether_its_signature_holds() {
         signers(lists.path(), &format!("collectory@localhost namespaces=\"git\" {}\n", public(&key(1))));
     repo.git(&["config", "gpg.ssh.allowedSignersFile", listed.to_str().unwrap()]);
     let mut signing = Signing::on(TestServer::setup("small").repository(repo.path())).await;
-    let told = async |server: &TestServer| {
+    let event_page = async |server: &TestServer| {
         let event = server.get("/events?page[size]=1").await.is(200).ids().remove(0);
         String::from_utf8(server.request("GET", &format!("/ui/events/{event}")).send().await.body).unwrap()
     };
     signing.server.create(&document("new", json!({"name": "New"}))).await.is(201);
-    let page = told(&signing.server).await;
+    let page = event_page(&signing.server).await;
     assert!(
         page.contains("signed by collectory@localhost (SHA256:") && page.contains("; it holds<"),
         "{page}"
     );
     signers(lists.path(), &format!("else@example.org {}\n", public(&key(2))));
     signing.server.restart().await;
-    let page = told(&signing.server).await;
+    let page = event_page(&signing.server).await;
     assert!(
         page.contains("signed by a key that is not allowed: it is not among the allowed signers"),
         "{page}"

@@ -57,7 +57,7 @@ impl Merged {
     }
 
     /// Returns the events of the merge.
-    fn told(&self) -> Vec<String> {
+    fn events(&self) -> Vec<String> {
         read(&self.repo).events_of(self.merge).unwrap().iter().map(|event| line(event)).collect()
     }
 }
@@ -106,11 +106,11 @@ fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same()
     let (a, b) = (document("name: A\n"), document("name: B\n"));
     let (x, both) = (document("name: A\nx-x: 1\n"), document("name: B\nx-x: 1\n"));
     let merged = Merged::of(Some(&a), &[Some(&x)], &[Some(&b)], Some(&both));
-    assert_eq!(merged.told(), [""; 0]);
+    assert_eq!(merged.events(), [""; 0]);
     let view = read(&merged.repo);
     assert_eq!(view.events_len(), 3);
     assert_eq!(
-        told(&view),
+        events(&view),
         ["updated posts (name A B)", "updated posts (x-x - 1)", "created posts (type - document, name - A)"]
     );
     let blamed = view.blame(&key("posts"), None, &|_| true).unwrap();
@@ -175,11 +175,11 @@ async fn who_follows_over_a_merge_hears_each_event_once_and_comes_back_behind_th
         assert_eq!(subscription.head_if_caught_up(), Some(*merge));
     }
     // A subscriber that resumes at the merge has everything; one at a side's last commit lacks the other side.
-    let told =
+    let events =
         async |at: Revision| heard_now(&mut history.subscribe(Some(at.into()), Filter::default())).await;
-    assert_eq!(told(*merge).await, [""; 0]);
-    assert_eq!(told(theirs[1]).await, [&shown(ours)[..], &up_to].concat());
-    assert_eq!(told(ours[1]).await, [&shown(theirs)[..], &up_to].concat());
+    assert_eq!(events(*merge).await, [""; 0]);
+    assert_eq!(events(theirs[1]).await, [&shown(ours)[..], &up_to].concat());
+    assert_eq!(events(ours[1]).await, [&shown(theirs)[..], &up_to].concat());
     let mut all = history.subscribe_from_start(Filter::default());
     assert_eq!(
         heard_now(&mut all).await,
@@ -203,7 +203,7 @@ fn the_event_of_a_merge_that_told_nothing_is_no_event() {
 fn of_an_attribute_that_both_changed_the_merge_tells_which_value_stays() {
     let (a, b, c) = (document("name: A\n"), document("name: B\n"), document("name: C\n"));
     let merged = Merged::of(Some(&a), &[Some(&b)], &[Some(&c)], Some(&b));
-    assert_eq!(merged.told(), ["updated posts (name C B)"]);
+    assert_eq!(merged.events(), ["updated posts (name C B)"]);
 }
 
 #[test]
@@ -211,10 +211,10 @@ fn what_one_side_took_back_itself_is_told_for_who_hears_it_last() {
     let (a, b, c) = (document("name: A\n"), document("name: B\n"), document("name: C\n"));
     // In a list: C, then B, then A again.
     let merged = Merged::of(Some(&a), &[Some(&c)], &[Some(&b), Some(&a)], Some(&c));
-    assert_eq!(merged.told(), ["updated posts (name A C)"]);
+    assert_eq!(merged.events(), ["updated posts (name A C)"]);
     // For a follower at C: B, then A again. In a list, C gave the value.
     let merged = Merged::of(Some(&a), &[Some(&b), Some(&a)], &[Some(&c)], Some(&c));
-    assert_eq!(merged.told(), ["updated posts (name A C)"]);
+    assert_eq!(merged.events(), ["updated posts (name A C)"]);
     let blamed = read(&merged.repo).blame(&key("posts"), None, &|_| true).unwrap();
     let name = blamed.iter().find(|it| it.attribute == "name").unwrap();
     assert_eq!(name.event.commit.revision, merged.ours[0]);
@@ -224,19 +224,19 @@ fn what_one_side_took_back_itself_is_told_for_who_hears_it_last() {
 fn what_one_side_deleted_and_the_merge_keeps_is_told_as_created() {
     let (a, b) = (document("name: A\n"), document("name: B\n"));
     let whole = ["created posts (type - document, name - B)"];
-    assert_eq!(Merged::of(Some(&a), &[None], &[Some(&b)], Some(&b)).told(), whole);
-    assert_eq!(Merged::of(Some(&a), &[Some(&b)], &[None], Some(&b)).told(), whole);
-    assert_eq!(Merged::of(Some(&a), &[None], &[None], None).told(), [""; 0]);
+    assert_eq!(Merged::of(Some(&a), &[None], &[Some(&b)], Some(&b)).events(), whole);
+    assert_eq!(Merged::of(Some(&a), &[Some(&b)], &[None], Some(&b)).events(), whole);
+    assert_eq!(Merged::of(Some(&a), &[None], &[None], None).events(), [""; 0]);
 }
 
 #[test]
 fn of_a_collection_that_both_created_the_merge_tells_what_neither_way_has() {
     let (x, y) = (document("name: A\nx-x: 1\n"), document("name: A\nx-y: 1\n"));
     let merged = Merged::of(None, &[Some(&x)], &[Some(&y)], Some(&document("name: A\nx-x: 1\nx-y: 1\n")));
-    assert_eq!(merged.told(), ["updated posts (x-x - 1, x-y - 1)"]);
-    assert_eq!(Merged::of(None, &[Some(&x)], &[Some(&x)], Some(&x)).told(), [""; 0]);
+    assert_eq!(merged.events(), ["updated posts (x-x - 1, x-y - 1)"]);
+    assert_eq!(Merged::of(None, &[Some(&x)], &[Some(&x)], Some(&x)).events(), [""; 0]);
     let commented = format!("# mine\n{x}");
-    assert_eq!(Merged::of(None, &[Some(&x)], &[Some(&commented)], Some(&x)).told(), [""; 0]);
+    assert_eq!(Merged::of(None, &[Some(&x)], &[Some(&commented)], Some(&x)).events(), [""; 0]);
 }
 
 #[test]
@@ -298,10 +298,10 @@ proptest! {
             prop_assert!(events.iter().all(|event| ids.contains(&event.id)));
             prop_assert_eq!(&followed, &end, "from {}", at);
         }
-        let told = view.events_of(made.merge).unwrap();
+        let of_merge = view.events_of(made.merge).unwrap();
         let could_be_read = all.iter().all(|event| matches!(event.effect, Effect::Changes(_)));
-        if could_be_read && told.iter().all(|event| event.action == Action::Updated) {
-            prop_assert_eq!(told.is_empty(), is_right_without, "told where it is needed");
+        if could_be_read && of_merge.iter().all(|event| event.action == Action::Updated) {
+            prop_assert_eq!(of_merge.is_empty(), is_right_without, "told where it is needed");
         }
     }
 }

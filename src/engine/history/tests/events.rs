@@ -38,7 +38,7 @@ fn a_collections_life_is_told_newest_first() {
     repo.add_commit(&[("posts.yml", &named("E"))], "mended");
     repo.add_commit(&[("posts.yml", "")], "gone");
     assert_eq!(
-        told(&read(&repo)),
+        events(&read(&repo)),
         [
             "deleted posts (type document -, name E -)",
             "updated posts (name B E)",
@@ -66,7 +66,7 @@ fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
         "updated posts (name A C)",
         "created posts (type - document, name - A)",
     ];
-    assert_eq!(told(&view), expected);
+    assert_eq!(events(&view), expected);
     let past = view.as_of(doubled).unwrap();
     assert_eq!(past.entries[&key("posts")].problem.as_ref().unwrap().path, "collections/posts.yml");
 }
@@ -77,7 +77,7 @@ fn a_file_that_is_broken_or_special_from_the_start_has_no_values_to_lose() {
     on(&repo, &[("posts.yaml", put("name: x\n")), ("pages.yaml", NewEntry::Link)], "one", MARA);
     on(&repo, &[("posts.yaml", put(&named("A"))), ("pages.yaml", NewEntry::Nothing)], "two", MARA);
     assert_eq!(
-        told(&read(&repo)),
+        events(&read(&repo)),
         [
             "deleted pages ()",
             "updated posts (type - document, name - A)",

@@ -29,7 +29,7 @@ fn named(name: &str) -> String {
 }
 
 /// Returns all events as lines such as `updated posts (name A B)`, newest first.
-fn told(view: &View) -> Vec<String> {
+fn events(view: &View) -> Vec<String> {
     let page = view.events(&Filter::default(), &EventPageQuery::first(1000)).unwrap();
     page.events.iter().map(|event| line(event)).collect()
 }

@@ -158,18 +158,18 @@ fn parents_are_counted_from_wherever_a_name_stands_and_the_commit_that_they_lead
 fn differences_are_by_collection_and_as_text_and_go_both_ways() {
     let (repo, revisions) = small();
     let view = read(&repo);
-    let told = |from: usize, to: usize| -> Vec<String> {
+    let differences = |from: usize, to: usize| -> Vec<String> {
         let found = view.difference(revisions[from], revisions[to], &|_| true).unwrap();
         let line =
             |it: &CollectionDifference| format!("{} {} {}", it.action.as_str(), it.key, effect(&it.effect));
         found.iter().map(line).collect()
     };
     assert_eq!(
-        told(0, 2),
+        differences(0, 2),
         ["created media type - media", "created pages type - document, name - P", "updated posts name A B"]
     );
-    assert_eq!(told(4, 3), ["updated posts recursive true -"]);
-    assert_eq!(told(2, 2), [""; 0]);
+    assert_eq!(differences(4, 3), ["updated posts recursive true -"]);
+    assert_eq!(differences(2, 2), [""; 0]);
     let (from, to) = (Some(revisions[3]), Some(revisions[4]));
     assert_eq!(
         view.text_difference(from, to, &|_| true, in_an_hour()).unwrap(),
@@ -361,7 +361,7 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
     }
     repo.archive().write_cached("history-index", &bytes).unwrap();
     repo.add_commit(&[("posts.yaml", &named("Z"))], "six");
-    assert_eq!(told(&read(&repo))[0], "updated posts (name B Z, recursive true -)");
+    assert_eq!(events(&read(&repo))[0], "updated posts (name B Z, recursive true -)");
     repo.point("refs/heads/main", revisions[2]);
     assert_eq!(read(&repo).head(), Some(revisions[2]), "a rewritten branch is followed");
     let mut wrong = bytes;

@@ -318,11 +318,11 @@ async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
 
 /// Returns what is served for each key, and its problem.
 fn rules(snapshot: &crate::engine::Snapshot) -> Vec<String> {
-    let told = snapshot.catalog().iter().map(|entry| {
+    let shown = snapshot.catalog().iter().map(|entry| {
         let problem = entry.problem.as_ref().map(|problem| (problem.to_string(), problem.serving));
         format!("{} {} {} {problem:?}", entry.file(), entry.blob, entry.stale)
     });
-    told.collect()
+    shown.collect()
 }
 
 /// Covers keys that differ only in letter case, two files of a key, broken files, and files that lack something.
@@ -427,14 +427,14 @@ async fn a_history_that_is_deepened_or_cut_shorter_is_told_anew_at_the_next_ques
     let cut = ["updated posts (name B C)", "created posts (! collections/posts.yaml:1:1)"];
     cut_at(commits[1]);
     let running = Running::on(repo).await;
-    assert_eq!(told(&running.history.view().await.unwrap()), cut);
+    assert_eq!(events(&running.history.view().await.unwrap()), cut);
     std::fs::remove_file(&shallow).unwrap();
-    assert_eq!(told(&running.history.view().await.unwrap()), whole);
+    assert_eq!(events(&running.history.view().await.unwrap()), whole);
     cut_at(commits[1]);
-    assert_eq!(told(&running.history.view().await.unwrap()), cut);
+    assert_eq!(events(&running.history.view().await.unwrap()), cut);
     // A shallow commit that the branch never had changes nothing.
     std::fs::write(&shallow, format!("{}\n{}\n", commits[1], "7".repeat(40))).unwrap();
-    assert_eq!(told(&running.history.view().await.unwrap()), cut);
+    assert_eq!(events(&running.history.view().await.unwrap()), cut);
     running.stop().await;
 }
 

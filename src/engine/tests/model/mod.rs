@@ -48,7 +48,7 @@ enum Commits {
 struct Story {
     seed: u64,
     rng: fastrand::Rng,
-    told: String,
+    script: String,
     journal: MemoryJournal,
     running: Option<Running>,
     options: Options,
@@ -90,7 +90,7 @@ impl Story {
         Self {
             seed,
             rng,
-            told: String::new(),
+            script: String::new(),
             journal,
             running,
             options,
@@ -279,11 +279,11 @@ impl Story {
     }
 
     fn note(&mut self, what: &str) {
-        writeln!(self.told, "  {what}").expect("a string takes everything");
+        writeln!(self.script, "  {what}").expect("a string takes everything");
     }
 
     fn story(&self) -> String {
-        format!("seed {}:\n{}", self.seed, self.told)
+        format!("seed {}:\n{}", self.seed, self.script)
     }
 
     fn fresh(&mut self) -> String {

@@ -64,10 +64,10 @@ pub(crate) fn git_index(bytes: &[u8]) {
 /// byte of the input determines how much of the rest is the base.
 pub(crate) fn delta(bytes: &[u8]) {
     let Some((part, rest)) = bytes.split_first() else { return };
-    let (base, told) = rest.split_at(rest.len() * usize::from(*part) / 256);
-    if let Some((len, beginning)) = delta::patch(base, told, LEN_MAX) {
+    let (base, delta) = rest.split_at(rest.len() * usize::from(*part) / 256);
+    if let Some((len, beginning)) = delta::patch(base, delta, LEN_MAX) {
         assert_eq!(beginning.len() as u64, len.min(LEN_MAX as u64));
-        let (whole_len, whole) = delta::patch(base, told, WHOLE_LEN_MAX).expect("it makes sense");
+        let (whole_len, whole) = delta::patch(base, delta, WHOLE_LEN_MAX).expect("it makes sense");
         assert!(whole_len == len && whole.starts_with(&beginning));
     }
 }

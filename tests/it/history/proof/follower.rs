@@ -36,7 +36,7 @@ impl Follower {
         let head = repo.head();
         for _ in 0..events_max {
             if oracle.told_after(repo, &head, self.place.as_deref()).is_some_and(|left| left.is_empty()) {
-                return self.compare(&oracle.line(repo, &head), &oracle.told(repo, &head));
+                return self.compare(&oracle.line(repo, &head), &oracle.expected(repo, &head));
             }
             self.hear(address, repo, oracle)?;
         }
@@ -80,7 +80,7 @@ impl Follower {
         if self.descends(repo, &id) {
             return Err(format!("a reset to {id}, which descends from {:?}", self.place));
         }
-        self.heard = oracle.told(repo, &id).into_iter().map(|it| it.position).collect();
+        self.heard = oracle.expected(repo, &id).into_iter().map(|it| it.position).collect();
         self.place = Some(id);
         Ok(())
     }

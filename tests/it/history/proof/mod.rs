@@ -160,12 +160,12 @@ impl Proof {
         let troubles = self.troubles().await;
         let (token, place) = self.token.clone();
         let Self { oracle, server, .. } = self;
-        let told = oracle.told_after(server.repo(), &head, (token != NO_COMMIT).then_some(&place));
+        let expected = oracle.told_after(server.repo(), &head, (token != NO_COMMIT).then_some(&place));
         let asked = self.server.get(&format!("/changes?filter[since]={token}")).await;
-        match told {
-            Some(told) => {
+        match expected {
+            Some(expected) => {
                 let answer = asked.is(200);
-                let touched: BTreeSet<String> = told.into_iter().map(|it| it.key).collect();
+                let touched: BTreeSet<String> = expected.into_iter().map(|it| it.key).collect();
                 let ids = BTreeSet::from_iter(answer.ids());
                 assert!(touched.is_subset(&ids), "{touched:?} {ids:?} {}", self.story());
                 let may_be = &(&touched | &troubles) | &self.troubled;
@@ -207,10 +207,10 @@ impl Proof {
     async fn check_events(&mut self) {
         let events = self.events().await;
         let head = self.repo().head();
-        let told = self.oracle.told(self.server.repo(), &head);
+        let expected = self.oracle.expected(self.server.repo(), &head);
         let shown: Vec<ExpectedEvent> =
-            events.iter().zip(&told).map(|(event, told)| as_told(event, told)).collect();
-        assert_eq!((shown, events.len()), (told.clone(), told.len()), "{}", self.story());
+            events.iter().zip(&expected).map(|(event, expected)| as_told(event, expected)).collect();
+        assert_eq!((shown, events.len()), (expected.clone(), expected.len()), "{}", self.story());
         let ids: BTreeSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), events.len(), "no two events share an id\n{}", self.story());
         let mut folded: BTreeMap<String, Attributes> = BTreeMap::new();
@@ -228,11 +228,11 @@ impl Proof {
     /// Checks random filters, together and alone.
     async fn check_filters(&mut self) {
         let head = self.repo().head();
-        let told = self.oracle.told(self.server.repo(), &head);
+        let expected = self.oracle.expected(self.server.repo(), &head);
         let line = self.oracle.line(self.server.repo(), &head);
         for _ in 0..PAIRS / 2 {
-            let (mut query, mut wanted) = (String::new(), told.clone());
-            let some = told[self.rng.usize(..told.len())].clone();
+            let (mut query, mut wanted) = (String::new(), expected.clone());
+            let some = expected[self.rng.usize(..expected.len())].clone();
             let at = |revision: &String| line.iter().position(|it| it == revision).unwrap();
             for (name, value) in [
                 ("collection", some.key.clone()),
@@ -323,7 +323,7 @@ impl Proof {
     /// Checks that blame names the last event since the creation that changed the attribute.
     async fn check_blame(&mut self) {
         let head = self.repo().head();
-        let told = self.oracle.told(self.server.repo(), &head);
+        let expected = self.oracle.expected(self.server.repo(), &head);
         let past = self.oracle.past(self.server.repo(), &head);
         for (key, (_, attributes)) in &past.served {
             let answer = self.server.get(&format!("/collections/{key}/blame")).await.is(200).data();
@@ -338,7 +338,7 @@ impl Proof {
                 let gave = |it: &&ExpectedEvent| {
                     it.key == *key && it.changes.as_ref().is_some_and(|it| it.contains_key(name))
                 };
-                told.iter().rfind(gave).expect("somebody gave it its value").revision.clone()
+                expected.iter().rfind(gave).expect("somebody gave it its value").revision.clone()
             };
             let wanted = attributes.keys().map(|name| (name.clone(), by(name))).collect();
             assert_eq!(found, wanted, "{key}\n{}", self.story());
@@ -353,14 +353,14 @@ fn changes(list: &Value) -> BTreeMap<String, Value> {
 }
 
 /// Converts an event to the oracle's form. The position, which an event lacks, is copied from `told`.
-fn as_told(event: &Value, told: &ExpectedEvent) -> ExpectedEvent {
+fn as_told(event: &Value, expected: &ExpectedEvent) -> ExpectedEvent {
     let it = &event["attributes"];
     let text = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
     let action = ["created", "updated", "deleted"].into_iter().find(|action| it["action"] == *action);
     let at = chrono::DateTime::parse_from_rfc3339(&text("at")).expect("a time").timestamp();
     assert_eq!(it["problem"].is_null(), !it["changes"].is_null(), "one of both: {event}");
     ExpectedEvent {
-        position: told.position.clone(),
+        position: expected.position.clone(),
         revision: text("revision"),
         key: text("collection"),
         action: action.expect("one of three"),

@@ -158,7 +158,7 @@ impl Oracle {
     }
 
     /// Returns every expected event, oldest first.
-    pub(super) fn told(&mut self, repo: &Repo, head: &str) -> Vec<ExpectedEvent> {
+    pub(super) fn expected(&mut self, repo: &Repo, head: &str) -> Vec<ExpectedEvent> {
         self.line(repo, head).iter().flat_map(|revision| self.told_by(repo, revision)).collect()
     }
 
@@ -204,13 +204,13 @@ impl Oracle {
         place: Option<&str>,
     ) -> Option<Vec<ExpectedEvent>> {
         let line = self.line(repo, head);
-        let Some(place) = place else { return Some(self.told(repo, head)) };
+        let Some(place) = place else { return Some(self.expected(repo, head)) };
         let (revision, seen) = place.split_once('/').unwrap_or((place, ""));
         let at = line.iter().position(|it| it == revision)?;
-        let mut told: Vec<ExpectedEvent> = self.told_by(repo, revision);
-        told.drain(..seen.parse().unwrap_or(told.len()));
-        told.extend(line[at + 1..].iter().flat_map(|revision| self.told_by(repo, revision)));
-        Some(told)
+        let mut expected: Vec<ExpectedEvent> = self.told_by(repo, revision);
+        expected.drain(..seen.parse().unwrap_or(expected.len()));
+        expected.extend(line[at + 1..].iter().flat_map(|revision| self.told_by(repo, revision)));
+        Some(expected)
     }
 }
 

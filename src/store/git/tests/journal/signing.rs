@@ -96,18 +96,18 @@ fn a_signed_commit_reads_like_any_other() {
     let options = Options { signing_key: Some(ed25519()), ..repo.options() };
     let mut journal = crate::store::git::GitJournal::open(options).unwrap();
     let made = append(&mut journal, &[set("a.yaml", "a\n"), set("a.yaml", "b\n")]);
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     let head = journal.head().unwrap().unwrap();
     journal
         .commits()
         .log(head, &mut |commit| {
-            told.push((commit.revision, commit.parents.clone(), commit.message.clone()));
+            listed.push((commit.revision, commit.parents.clone(), commit.message.clone()));
             true
         })
         .unwrap();
     let message = set("a.yaml", "").message;
     assert_eq!(
-        told,
+        listed,
         [
             (made[1].revision, vec![made[0].revision], message.clone()),
             (made[0].revision, Vec::new(), message)

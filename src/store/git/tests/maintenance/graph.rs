@@ -58,16 +58,16 @@ fn has_graph(repo: &Repo) -> bool {
 
 /// Returns which Bloom filters `git log` of a file used, from git's trace.
 fn filters_used_by(repo: &Repo, path: &str) -> String {
-    let told = repo.path().join("../told");
+    let trace = repo.path().join("../trace");
     let mut command = Command::new("git");
     command.current_dir(repo.path()).args(["log", "--oneline", "main", "--", path]);
     assert!(
         command
-            .env("GIT_TRACE2_PERF", fs::canonicalize(repo.path()).unwrap().join("../told"))
+            .env("GIT_TRACE2_PERF", fs::canonicalize(repo.path()).unwrap().join("../trace"))
             .output()
             .is_ok()
     );
-    let text = fs::read_to_string(told).unwrap();
+    let text = fs::read_to_string(trace).unwrap();
     text.lines().filter(|line| line.contains("bloom")).map(str::to_owned).collect()
 }
 

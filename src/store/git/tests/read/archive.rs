@@ -35,9 +35,9 @@ fn what_was_just_committed_is_told_as_whoever_reads_it_tells_it() {
     repo.commit(&[("c.yaml", "by hand\n")]);
     let made = append(&mut journal, &[set("c.yaml", "ours\n")]);
     let head = made[0].revision;
-    let told = steps(&archive, head);
-    assert_eq!(told, steps(&repo.archive(), head));
-    assert_eq!(told.last().unwrap().as_ref().unwrap().commit.revision, by_hand);
+    let found = steps(&archive, head);
+    assert_eq!(found, steps(&repo.archive(), head));
+    assert_eq!(found.last().unwrap().as_ref().unwrap().commit.revision, by_hand);
 }
 
 /// Counts the files that this process has open although they were removed from the repository.

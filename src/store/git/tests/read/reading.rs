@@ -69,9 +69,9 @@ fn files(repo: &Repo, revision: Revision) -> Vec<(String, TreeEntry)> {
     let live: Vec<_> = live.into_iter().map(|change| (change.name, change.after.unwrap())).collect();
     let past = archive(repo).files(revision, &|_| true).unwrap();
     assert_eq!(live, past, "what is served is what is shown of the past");
-    let told = steps(repo, revision).pop().unwrap().changes;
-    let told: Vec<_> = told.into_iter().map(|change| (change.name, change.after.unwrap())).collect();
-    assert_eq!(past, told, "and what the history tells");
+    let changes = steps(repo, revision).pop().unwrap().changes;
+    let changes: Vec<_> = changes.into_iter().map(|change| (change.name, change.after.unwrap())).collect();
+    assert_eq!(past, changes, "and what the history tells");
     past
 }
 
@@ -348,12 +348,12 @@ fn a_commit_is_read_as_git_reads_it_and_what_fsck_refuses_is_told() {
     repo.git(&["update-ref", "refs/heads/main", &revision.to_string()]);
     assert!(repo.git_fails(&["fsck", "--strict"]).contains("missingCommitter"));
     assert_eq!(files(&repo, revision)[0].1, TreeEntry::File(BlobId::new(raw(&one))));
-    let told = steps(&repo, revision);
-    assert_eq!(told.len(), 2);
-    assert_eq!(told[0].commit.parents, [first]);
-    let problem = told[0].problem.as_deref().unwrap();
+    let found = steps(&repo, revision);
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0].commit.parents, [first]);
+    let problem = found[0].problem.as_deref().unwrap();
     assert!(problem.contains("committer"), "{problem}");
-    assert_eq!(told[1].problem, None);
+    assert_eq!(found[1].problem, None);
 }
 
 #[test]
@@ -366,18 +366,17 @@ fn a_commit_or_tree_that_is_lost_is_not_the_end_of_what_came_after_it() {
         let lost = repo.git(&["rev-parse", what]).trim().to_owned();
         let before = repo.git(&["rev-parse", "main~1"]).trim().to_owned();
         fs::remove_file(object_file(&repo, &lost)).unwrap();
-        let told = steps(&repo, repo.head());
-        let problem = told[0].problem.as_deref().unwrap();
+        let found = steps(&repo, repo.head());
+        let problem = found[0].problem.as_deref().unwrap();
         assert!(problem.contains(&lost) && problem.contains("missing"), "{problem}");
-        assert_eq!(told[0].changes.last().unwrap().after, told[0].changes.last().unwrap().after);
-        assert!(told[0].changes.iter().any(|change| change.name == "a.yaml"));
+        assert!(found[0].changes.iter().any(|change| change.name == "a.yaml"));
         if what == "main~1" {
-            assert_eq!(told.len(), 1, "nobody knows what came before it");
+            assert_eq!(found.len(), 1, "nobody knows what came before it");
         } else {
-            assert_eq!(told.len(), 4);
-            assert_eq!(told[1].commit.revision.to_string(), before);
-            assert!(told[1].changes.is_empty() && told[1].problem.is_some());
-            assert_eq!(told[2].problem, None);
+            assert_eq!(found.len(), 4);
+            assert_eq!(found[1].commit.revision.to_string(), before);
+            assert!(found[1].changes.is_empty() && found[1].problem.is_some());
+            assert_eq!(found[2].problem, None);
         }
         let mut walked = 0;
         repo.open_to_read()
@@ -387,7 +386,7 @@ fn a_commit_or_tree_that_is_lost_is_not_the_end_of_what_came_after_it() {
                 true
             })
             .unwrap();
-        assert_eq!(walked, told.len());
+        assert_eq!(walked, found.len());
     }
 }
 
