@@ -138,8 +138,8 @@ pub(crate) struct GoodVersion {
     good: ParsedVersion,
 }
 
-fn collection_of(standing: &Option<GoodVersion>) -> Option<&Collection> {
-    standing.as_ref().map(|standing| &*standing.good.collection)
+fn collection_of(version: &Option<GoodVersion>) -> Option<&Collection> {
+    version.as_ref().map(|version| &*version.good.collection)
 }
 
 impl SharedHistory {
@@ -193,10 +193,10 @@ impl SharedHistory {
 
     /// Turns an error about lost content into a reading; an error about more than this file stays an error.
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<PastReading, StoreError> {
-        let stays = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
+        let is_final = matches!(error, StoreError::Damaged { damage: Damage::TooLarge(_), .. });
         let is_promised = matches!(error, StoreError::Damaged { damage: Damage::Promised, .. });
         match damage_fault(&error).map(|fault| self.fault(key, version, fault)) {
-            Some(fault) if stays => Ok(PastReading::Broken(fault)),
+            Some(fault) if is_final => Ok(PastReading::Broken(fault)),
             Some(fault) => Ok(PastReading::Lost(MissingContent { version, fault, is_promised })),
             None => Err(error),
         }

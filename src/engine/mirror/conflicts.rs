@@ -97,7 +97,7 @@ impl Mirror {
         };
         for merge in found.into_iter().rev() {
             for conflict in message::conflicts(&merge.message) {
-                let was = self.what_was_left(merge.revision, &conflict)?;
+                let was = self.merged_state(merge.revision, &conflict)?;
                 if self.is_written_since(&[merge.revision], head, &conflict, &was)? {
                     continue;
                 }
@@ -147,7 +147,7 @@ impl Mirror {
         Ok(found)
     }
 
-    fn what_was_left(&mut self, revision: Revision, conflict: &Conflict) -> Result<MergedState, StoreError> {
+    fn merged_state(&mut self, revision: Revision, conflict: &Conflict) -> Result<MergedState, StoreError> {
         let (key, attribute) = match conflict {
             Conflict::File(path) => return Ok(MergedState::File(self.file_at(revision, path)?)),
             Conflict::Attribute { key, attribute } => (key, attribute),

@@ -30,12 +30,12 @@ impl Mirror {
     /// exists.
     fn file_after(&mut self, key: &Key) -> Result<Option<Reading>, StoreError> {
         for name in names_of(key) {
-            let standing = match self.work_tree.edits.get(&name) {
+            let known = match self.work_tree.edits.get(&name) {
                 Some(edit) => edit.content.clone(),
                 None => self.read_committed(key, &name, &CommittedChanges::default())?,
             };
-            if standing.is_some() {
-                return Ok(standing);
+            if known.is_some() {
+                return Ok(known);
             }
         }
         Ok(None)

@@ -156,15 +156,15 @@ impl Provenances {
 
     /// Records the files of a collection before the commit at a position; returns false if it created the collection.
     fn step_back(&mut self, files: &CollectionFiles, at: usize) -> bool {
-        let goes_on = files.first().is_some();
+        let has_file = files.first().is_some();
         if let Some(past) = self.pasts.get_mut(files.name()) {
             past.before.push((at, files.clone()));
-            past.until = if goes_on { past.until } else { at };
+            past.until = if has_file { past.until } else { at };
         }
-        if !goes_on {
+        if !has_file {
             self.ages.insert(files.name().to_owned(), at);
         }
-        goes_on
+        has_file
     }
 
     fn note(&mut self, commit: &Commit, change: &FileChange) {

@@ -262,7 +262,7 @@ impl Mirror {
             return HandEdits { served: known.served - known.shown + shown, shown, ..known.clone() };
         }
         HandEdits {
-            served: shown + self.count_gone(next),
+            served: shown + self.count_deleted(next),
             shown,
             keys: Arc::new(self.edited()),
             saved: Arc::new(self.saved()),
@@ -282,7 +282,7 @@ impl Mirror {
 
     /// Returns how many files were deleted by hand, if such edits are served, except those in whose place the
     /// collection's other file is shown.
-    fn count_gone(&self, next: &Snapshot) -> usize {
+    fn count_deleted(&self, next: &Snapshot) -> usize {
         let is_shown = |key: &Key| {
             let entry = next.get(key.as_str()).filter(|entry| entry.uncommitted);
             entry.is_some_and(|entry| self.served_edit(&entry.file()).is_none())

@@ -95,13 +95,13 @@ impl PlanState<'_> {
         // collection stays the same and has no event.
         let names = names_of(key);
         let before = names.iter().find(|name| self.is_in_head(name));
-        let after = names.iter().find(|name| edit.leaves(name).unwrap_or_else(|| self.is_in_head(name)));
+        let after = names.iter().find(|name| edit.keeps_file(name).unwrap_or_else(|| self.is_in_head(name)));
         let what = match (before, after) {
             (_, None) => HandEditAction::Delete,
             (None, Some(_)) => HandEditAction::Create,
             (Some(_), Some(_)) => HandEditAction::Edit,
         };
-        let counts = before != after || after.is_some_and(|name| edit.leaves(name).is_some());
+        let counts = before != after || after.is_some_and(|name| edit.keeps_file(name).is_some());
         let id = counts.then(self.input.new_id);
         let events: Vec<_> =
             id.into_iter().flat_map(|id| edit.event.iter().map(move |event| (id, event))).collect();
@@ -146,7 +146,7 @@ impl HandEdit {
     }
 
     /// Returns whether the edit leaves a file under this name; `None` if it does not touch it.
-    fn leaves(&self, name: &str) -> Option<bool> {
+    fn keeps_file(&self, name: &str) -> Option<bool> {
         let file = self.files.iter().find(|(it, _)| it == name);
         file.map(|(_, bytes)| bytes.is_some())
     }

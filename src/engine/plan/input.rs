@@ -83,9 +83,9 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
         matches!(saved, WorkTreeEntry::Special(_)) || mirror.is_committed_special(name)
     };
     let committable = options.mirror.serve_uncommitted && !edits.iter().any(is_special);
-    let mut standing =
+    let mut existing =
         edits.iter().filter(|(_, saved)| *saved != WorkTreeEntry::Deleted).map(|(name, _)| name);
-    let filtered = standing.find(|name| mirror.journal.is_filtered(name)).cloned();
+    let filtered = existing.find(|name| mirror.journal.is_filtered(name)).cloned();
     let event = mirror.event_by_hand(key)?;
     let (mut files, mut unread) = (Vec::with_capacity(edits.len()), None);
     for (name, saved) in edits {

@@ -160,7 +160,8 @@ pub(crate) fn plan<'s>(
                 return Ok(PlannedAnswer { outcomes, preview: Some(preview), draft: None });
             }
             if attempt.drafts.is_empty() {
-                let outcomes = outcomes.into_iter().map(|outcome| state.as_it_stands(outcome)).collect();
+                let outcomes =
+                    outcomes.into_iter().map(|outcome| state.with_current_entry(outcome)).collect();
                 return Ok(PlannedAnswer { outcomes, preview: None, draft: None });
             }
             plan.drafts.append(&mut attempt.drafts);

@@ -81,10 +81,10 @@ impl<'i> PlanState<'i> {
         self.refuse_too_much()?;
         let mut outcomes = granted?;
         for (key, update) in std::mem::take(&mut self.updated) {
-            let [standing, edited] = self.edit(&key, &update, edits)?;
+            let [current, edited] = self.edit(&key, &update, edits)?;
             let entries = outcomes.iter_mut().filter_map(Outcome::entry_mut);
-            let standing = entries.filter(|entry| Arc::ptr_eq(entry, &standing));
-            standing.for_each(|entry| *entry = Arc::clone(&edited));
+            let outdated = entries.filter(|entry| Arc::ptr_eq(entry, &current));
+            outdated.for_each(|entry| *entry = Arc::clone(&edited));
         }
         let mut commit = std::mem::take(&mut self.commit);
         commit.fold(|name| match self.drafted.get(name) {
@@ -341,13 +341,13 @@ impl<'i> PlanState<'i> {
         after: &Arc<Collection>,
     ) -> Result<Outcome, Halt> {
         let key = after.key();
-        let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
-        let file = standing.file();
+        let current = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
+        let file = current.file();
         if let Some(update) = self.updated.get_mut(key) {
             update.index = index;
         } else {
-            let content = self.written.get(&file).or_else(|| self.input.sources.get(standing.blob));
-            let source = (standing.blob, Arc::clone(content.ok_or(Halt::Unfinished)?));
+            let content = self.written.get(&file).or_else(|| self.input.sources.get(current.blob));
+            let source = (current.blob, Arc::clone(content.ok_or(Halt::Unfinished)?));
             self.updated.insert(key.clone(), Update { before: Arc::clone(before), source, index });
         }
         let entry = Arc::new(Entry::of_file(Arc::clone(after), &file, BlobId::new([0; 20])));
@@ -372,18 +372,17 @@ impl<'i> PlanState<'i> {
 
     /// Edits the file of an updated collection; returns the preliminary entry and the final one.
     fn edit(&mut self, key: &Key, update: &Update, edits: &mut EditCache) -> Result<[Arc<Entry>; 2], Halt> {
-        let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
-        let (standing, file) = (Arc::clone(standing), standing.file());
+        let current = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
+        let (current, file) = (Arc::clone(current), current.file());
         let (source, old) = &update.source;
-        let edited =
-            edits.edit(*source, old, &update.before, &standing.collection).ok_or(Halt::Unfinished)?;
+        let edited = edits.edit(*source, old, &update.before, &current.collection).ok_or(Halt::Unfinished)?;
         if let Some(why) = edited.fallback {
             self.fallbacks.push((key.clone(), why));
         }
         // Not the collection that was requested: its maps may have another order than those in the file.
         let collection = Arc::new(edited.collection);
         let entry = self.put(update.index, &collection, file, edited.bytes)?;
-        Ok([standing, entry])
+        Ok([current, entry])
     }
 
     /// Removes files that would conflict with a restored file: the one that it replaces under the other name, and a
@@ -398,12 +397,12 @@ impl<'i> PlanState<'i> {
     }
 
     /// Replaces the entry in the outcome of a change that had no effect by the current entry.
-    pub(super) fn as_it_stands(&self, mut outcome: Outcome) -> Outcome {
+    pub(super) fn with_current_entry(&self, mut outcome: Outcome) -> Outcome {
         if let Some(entry) = outcome.entry_mut()
-            && let Some(standing) = self.catalog.get(entry.collection.key().as_str())
-            && standing.blob == entry.blob
+            && let Some(current) = self.catalog.get(entry.collection.key().as_str())
+            && current.blob == entry.blob
         {
-            *entry = Arc::clone(standing);
+            *entry = Arc::clone(current);
         }
         outcome
     }

@@ -58,9 +58,9 @@ impl CollectionMerger {
         files: [&FileSides; 2],
         conflicts: &mut Vec<Conflict>,
     ) -> Option<[Resolution; 2]> {
-        let base = standing(files.map(|it| &it.base))?;
-        let ours = standing(files.map(|it| &it.ours))?;
-        let theirs = standing(files.map(|it| &it.theirs))?;
+        let base = only_file(files.map(|it| &it.base))?;
+        let ours = only_file(files.map(|it| &it.ours))?;
+        let theirs = only_file(files.map(|it| &it.theirs))?;
         let stays = match (ours, theirs) {
             (None, None) => return Some([Resolution::Theirs, Resolution::Theirs]),
             (Some(ours), None) => ours,
@@ -98,7 +98,7 @@ fn twins(files: &[FileSides]) -> Vec<[usize; 2]> {
 
 /// Returns which of its two files a side of a collection has, if any; `None` if it has both or a special entry.
 #[expect(clippy::option_option, reason = "a side may have no file")]
-fn standing(files: [&Option<SideFile>; 2]) -> Option<Option<(usize, &SideFile)>> {
+fn only_file(files: [&Option<SideFile>; 2]) -> Option<Option<(usize, &SideFile)>> {
     match files {
         [None, None] => Some(None),
         [Some(file @ SideFile::File(_)), None] => Some(Some((0, file))),

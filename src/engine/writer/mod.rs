@@ -301,7 +301,7 @@ impl Writer {
         let mut unfinished = self.carry_out(vec![job], &mut progress).into_iter();
         if let Some(job) = unfinished.next() {
             debug_assert_ne!(progress.bytes(), before, "BUG: a job waits for something that nobody reads");
-            if progress.bytes() == before || self.has_gone_on_enough(&progress) {
+            if progress.bytes() == before || self.has_retried_enough(&progress) {
                 self.options.reached.count(Limit::Races);
                 job.answer(Err(unavailable("the collections that it changes keep changing, try again")));
             } else {
@@ -314,7 +314,7 @@ impl Writer {
 
     /// Returns whether a large job has been read and edited anew so often, because others kept changing its files,
     /// that it is refused.
-    fn has_gone_on_enough(&self, progress: &EditProgress) -> bool {
+    fn has_retried_enough(&self, progress: &EditProgress) -> bool {
         let WriterOptions { races_max, operations_bytes_max, .. } = self.options.writer;
         progress.bytes() > operations_bytes_max.saturating_mul(2 * (races_max + 1))
     }

@@ -29,16 +29,16 @@ pub(crate) fn live() -> Reply {
 /// details are left out: it reports that writes fail or wait, that something is wrong with the policy, and the
 /// state of the remote, but no revision and no counts.
 pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, ApiError> {
-    let tells_all = is_for_operators || call.context.access.guard.is_open();
+    let is_detailed = is_for_operators || call.context.access.guard.is_open();
     let remote =
-        call.context.remote.as_ref().map(|SharedBranch { remote, .. }| remote_status(remote, tells_all));
-    readiness(call, tells_all, remote.as_ref()).map_err(|error| match remote {
+        call.context.remote.as_ref().map(|SharedBranch { remote, .. }| remote_status(remote, is_detailed));
+    readiness(call, is_detailed, remote.as_ref()).map_err(|error| match remote {
         Some(remote) => error.with_remote(remote),
         None => error,
     })
 }
 
-fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result<Reply, ApiError> {
+fn readiness(call: &Call<'_>, is_detailed: bool, remote: Option<&Value>) -> Result<Reply, ApiError> {
     let snapshot = call.snapshot()?;
     if let Some(trouble) = call.context.projection.read_error() {
         let detail = format!("What was read last is served, but {trouble}.");
@@ -56,13 +56,13 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
     if let Some(trouble) = call.context.access.guard.rules_error() {
         meta["policy"] = trouble.into();
     }
-    if let Some(trouble) = write_trouble(call, tells_all) {
+    if let Some(trouble) = write_trouble(call, is_detailed) {
         meta["writes"] = trouble.into();
     }
     if let Some(remote) = remote {
         meta["remote"] = remote.clone();
     }
-    if !tells_all {
+    if !is_detailed {
         return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));
     }
     meta["revision"] = snapshot.revision.map(|revision| revision.to_string()).into();
@@ -75,13 +75,13 @@ fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result
     Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
 }
 
-/// Why writes wait or fail, if they do. The cause of a failed write is given only with `tells_all`.
-fn write_trouble(call: &Call<'_>, tells_all: bool) -> Option<String> {
+/// Why writes wait or fail, if they do. The cause of a failed write is given only with `is_detailed`.
+fn write_trouble(call: &Call<'_>, is_detailed: bool) -> Option<String> {
     let most = Duration::from_millis(call.context.settings.limits.writes.writer_busy_ms_max);
     let overdue = call.context.projection.overdue(most, &call.context.telemetry.reached);
     let waits =
         overdue.map(|busy| format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()));
-    let fails = call.context.projection.write_error().map(|trouble| match tells_all {
+    let fails = call.context.projection.write_error().map(|trouble| match is_detailed {
         true => format!("the last write could not be made: {trouble}"),
         false => "the last write could not be made".to_owned(),
     });
@@ -96,10 +96,10 @@ fn is_stale(call: &Call<'_>, shared: &SharedBranch) -> bool {
     shared.max_staleness.is_some_and(|most| seen.is_none_or(|at| age(at) > most))
 }
 
-/// The status of the remote. Without `tells_all`, only its state.
-fn remote_status(remote: &Remote, tells_all: bool) -> Value {
+/// The status of the remote. Without `is_detailed`, only its state.
+fn remote_status(remote: &Remote, is_detailed: bool) -> Value {
     let status = remote.status();
-    if !tells_all {
+    if !is_detailed {
         return json!({"state": status.state.as_str()});
     }
     let contact = status.last_contact.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));

@@ -61,7 +61,7 @@ struct Substitute {
     bytes: Vec<u8>,
     written: usize,
     /// How many of hyper's bytes it replaces.
-    stands_for: usize,
+    replaced_len: usize,
 }
 
 /// The state of waiting for the client to close a connection that the service ends.
@@ -114,9 +114,9 @@ impl<S: Stream> Wire<S> {
         while let Some(substitute) = &mut self.substitute {
             let rest = &substitute.bytes[substitute.written..];
             if rest.is_empty() {
-                let stands_for = substitute.stands_for;
+                let replaced_len = substitute.replaced_len;
                 self.substitute = None;
-                return Poll::Ready(Ok(Some(stands_for)));
+                return Poll::Ready(Ok(Some(replaced_len)));
             }
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -206,17 +206,17 @@ impl<S: Stream> AsyncRead for Wire<S> {
 
 impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let (this, stands_for) = (&mut *self, bytes.len());
+        let (this, replaced_len) = (&mut *self, bytes.len());
         if this.substitute.is_none()
             && let Some((start, refusal)) = refusal_by_hyper(bytes, this.line_seen)
         {
             let id = this.counts.refused(None, &refusal);
             let bytes = [&bytes[..start], &refusal.to_bytes(id)].concat();
-            this.substitute = Some(Substitute { bytes, written: 0, stands_for });
+            this.substitute = Some(Substitute { bytes, written: 0, replaced_len });
         }
         let written = match this.poll_substitute(cx) {
             Poll::Ready(Ok(None)) => Pin::new(&mut this.stream).poll_write(cx, bytes),
-            Poll::Ready(Ok(Some(stands_for))) => Poll::Ready(Ok(stands_for)),
+            Poll::Ready(Ok(Some(replaced_len))) => Poll::Ready(Ok(replaced_len)),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         };

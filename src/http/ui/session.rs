@@ -59,14 +59,14 @@ impl Sessions {
         session: &Session,
         asked: Result<&Identity, ApiError>,
     ) -> bool {
-        let goes_on = match asked {
+        let is_valid = match asked {
             Ok(identity) => *identity == session.identity,
             Err(error) => error.status() != StatusCode::UNAUTHORIZED,
         };
-        if !goes_on {
+        if !is_valid {
             self.with(|open| id_of(call.headers()).and_then(|id| open.remove(id)));
         }
-        goes_on
+        is_valid
     }
 
     /// Begins a session with a token. Returns its cookie.

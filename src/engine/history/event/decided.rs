@@ -24,7 +24,7 @@ use crate::store::StoreError;
 pub(crate) struct MergeEffect {
     pub(crate) effect: Effect,
     /// Whether the effect is final.
-    pub(crate) stays: bool,
+    pub(crate) is_final: bool,
     /// Whether a follower that has received both sides has something wrong without it.
     pub(crate) is_needed: bool,
     /// The attributes that are wrong without it in the order of a list, where the merged-in side comes last.
@@ -69,8 +69,8 @@ impl View {
         let row = *self.index.event(event);
         let after = match self.read_version_after(&row)? {
             Ok(after) => after,
-            Err((effect, stays)) => {
-                return Ok(MergeEffect { effect, stays, is_needed: true, in_order: BTreeSet::new() });
+            Err((effect, is_final)) => {
+                return Ok(MergeEffect { effect, is_final, is_needed: true, in_order: BTreeSet::new() });
             }
         };
         if row.action == Action::Created {
@@ -79,11 +79,11 @@ impl View {
         }
         let last = row.commit - 1;
         let [ours, theirs] = self.index.sides(row.key, row.commit, join);
-        let standing = |commit: Option<u32>| match commit {
+        let version_at = |commit: Option<u32>| match commit {
             Some(commit) => self.good_version_at(row.key, commit),
             None => Ok(None),
         };
-        let (there, here) = (standing(join.onto)?, standing(Some(last))?);
+        let (there, here) = (version_at(join.onto)?, version_at(Some(last))?);
         if row.action == Action::Deleted {
             let before = here.or(there);
             return Ok(MergeEffect::whole(changes(collection_of(&before), None)));
@@ -97,7 +97,7 @@ impl View {
         let mut changes: Vec<Change> = first.into_values().chain(second.into_values()).collect();
         changes.sort_by_cached_key(|change| attribute(&change.attribute));
         let is_needed = !changes.is_empty() || !is_certain;
-        Ok(MergeEffect { effect: Effect::Changes(changes), stays: true, is_needed, in_order })
+        Ok(MergeEffect { effect: Effect::Changes(changes), is_final: true, is_needed, in_order })
     }
 
     fn followed(&self, begun: Option<&Collection>, events: &[u32]) -> Result<Followed, StoreError> {
@@ -129,7 +129,7 @@ impl MergeEffect {
     /// Returns a decision about a whole collection, which every follower needs.
     fn whole(changes: Vec<Change>) -> Self {
         let in_order = changes.iter().map(|change| change.attribute.clone()).collect();
-        Self { effect: Effect::Changes(changes), stays: true, is_needed: true, in_order }
+        Self { effect: Effect::Changes(changes), is_final: true, is_needed: true, in_order }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::store::{SHALLOW, StoreError};
 const REASON_BYTES_MAX: usize = 16 << 10;
 
 /// The effect of an event, and whether it is final.
-pub(crate) type ToldEffect = (Effect, bool);
+pub(crate) type EffectAndFinality = (Effect, bool);
 
 impl View {
     /// Returns the event with this id.
@@ -68,7 +68,7 @@ impl View {
         }
         let (said, problem) = self.said(commit)?;
         let message = message::parse(&said);
-        let (effect, stays) = match problem {
+        let (effect, is_final) = match problem {
             None => self.effect(event)?,
             Some(problem) => {
                 let path =
@@ -94,7 +94,7 @@ impl View {
             memo: Memo::default(),
             memo_streamed: Memo::default(),
         });
-        if stays {
+        if is_final {
             self.shared.records.put(name, Arc::clone(&record), record.bytes());
         }
         Ok(record)
@@ -148,14 +148,14 @@ impl View {
     }
 
     /// Returns what an event did to the attributes, and whether that is final.
-    pub(crate) fn effect(&self, event: u32) -> Result<ToldEffect, StoreError> {
+    pub(crate) fn effect(&self, event: u32) -> Result<EffectAndFinality, StoreError> {
         let row = self.index.event(event);
         if let Some(join) = self.index.forks().join(row.commit) {
             let decided = self.decided(event, join)?;
-            return Ok((decided.effect, decided.stays));
+            return Ok((decided.effect, decided.is_final));
         }
         let before = match self.known_good_version_before(event)? {
-            Ok(standing) => standing,
+            Ok(version) => version,
             Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
             // A damaged version affects only its own event.
             Err(_) => self.good_version_before(event)?,
@@ -170,7 +170,7 @@ impl View {
     pub(crate) fn read_version_after(
         &self,
         row: &EventRow,
-    ) -> Result<Result<Option<Arc<Collection>>, ToldEffect>, StoreError> {
+    ) -> Result<Result<Option<Arc<Collection>>, EffectAndFinality>, StoreError> {
         let Some(version) = row.after else { return Ok(Ok(None)) };
         Ok(match self.shared.read(self.index.key(row.key), version)? {
             PastReading::Good(good) => Ok(Some(good.collection)),

@@ -48,7 +48,7 @@ impl View {
             lost: BTreeMap::new(),
             snapshot: OnceLock::new(),
         };
-        let stays = readings.iter().all(PastReading::is_final);
+        let is_final = readings.iter().all(PastReading::is_final);
         let mut entries = Vec::with_capacity(files.len());
         for (file, reading) in files.into_iter().zip(readings) {
             let lost = reading.lost().cloned();
@@ -63,7 +63,7 @@ impl View {
         past.entries = entries.into_iter().collect();
         self.leave_out_other_cases(&mut past)?;
         let past = Arc::new(past);
-        if stays {
+        if is_final {
             self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past), 1);
         }
         Ok(past)

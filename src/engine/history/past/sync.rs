@@ -86,8 +86,8 @@ impl View {
             At::Beside(snapshot) => Ok(snapshot.get(key.as_str()).map(|entry| VersionDigest::of(entry))),
             At::Line(commit) => {
                 let Some(number) = self.index.find_key(key.as_str()) else { return Ok(None) };
-                let standing = self.good_version_at(number, *commit)?;
-                Ok(standing.map(|it| {
+                let version = self.good_version_at(number, *commit)?;
+                Ok(version.map(|it| {
                     VersionDigest::of(&Entry::of_file(
                         it.good.collection,
                         &it.version.name(key),

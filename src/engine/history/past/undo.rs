@@ -157,12 +157,12 @@ impl View {
     fn exact(
         &self,
         key: &Key,
-        standing: &GoodVersion,
+        current: &GoodVersion,
         present: Option<Version>,
     ) -> Result<ExactFile, HistoryError> {
-        let bytes = self.shared.archive.content(standing.good.blob)?;
+        let bytes = self.shared.archive.content(current.good.blob)?;
         Ok(ExactFile {
-            file: standing.version.name(key),
+            file: current.version.name(key),
             bytes: bytes.into(),
             expected_blob: blob_of(present),
         })

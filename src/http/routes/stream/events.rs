@@ -79,9 +79,9 @@ impl Source for EventSource {
     async fn next(&mut self) -> Option<Bytes> {
         let mut chunk = Vec::new();
         while chunk.is_empty() {
-            let goes_on = self.subscription.has_read_ahead();
+            let is_mid_batch = self.subscription.has_read_ahead();
             let followed = self.followed().await?;
-            if (!goes_on || self.permission.is_old()) && !self.is_still_authorized().await {
+            if (!is_mid_batch || self.permission.is_old()) && !self.is_still_authorized().await {
                 return None;
             }
             match followed {
@@ -130,9 +130,9 @@ impl EventSource {
 
     /// Asks the authorizer whether the stream may continue. From now on its answer decides what the reader sees.
     async fn is_still_authorized(&mut self) -> bool {
-        let goes_on = self.permission.renew().await;
+        let is_allowed = self.permission.renew().await;
         self.subscription.see(self.permission.allowed.visibility.clone().map(KeyVisibility));
-        goes_on
+        is_allowed
     }
 
     /// The heartbeat. It has a position to resume from only when everything up to there has been sent.

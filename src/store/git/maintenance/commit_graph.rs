@@ -105,7 +105,7 @@ impl CommitGraph {
     /// Removes the lock left by a git process of ours that was killed together with us; one that still runs keeps it.
     /// Only for the holder of the service lock.
     pub(crate) fn remove_left(&self) -> Result<(), StoreError> {
-        let Some(noted) = self.git.left_at()? else { return Ok(()) };
+        let Some(noted) = self.git.killed_since()? else { return Ok(()) };
         let lock = self.info().join("commit-graphs/commit-graph-chain.lock");
         let locked = fs::symlink_metadata(&lock).and_then(|metadata| metadata.modified());
         // Git may take the lock in the instant before its process is recorded.
@@ -113,7 +113,7 @@ impl CommitGraph {
             tracing::info!(path = %lock.display(), "removing the lock that a killed git of ours has left");
             remove_if_there(&lock)?;
         }
-        self.git.forget_left()
+        self.git.forget_killed()
     }
 
     /// Returns the commit up to which there is a graph.

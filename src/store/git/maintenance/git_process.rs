@@ -119,7 +119,7 @@ impl GitProcess {
 
     /// Returns when a git process of ours was started that was killed together with us; `None` if it still runs or
     /// there was none.
-    pub(crate) fn left_at(&self) -> Result<Option<SystemTime>, StoreError> {
+    pub(crate) fn killed_since(&self) -> Result<Option<SystemTime>, StoreError> {
         let Some(noted) = self.note.read()? else { return Ok(None) };
         let pid = std::str::from_utf8(&noted).ok().and_then(|noted| noted.split(' ').next()?.parse().ok());
         if pid.and_then(alive).is_some_and(|git| git.as_bytes() == noted) {
@@ -128,7 +128,7 @@ impl GitProcess {
         Ok(fs::symlink_metadata(self.note.path()).and_then(|metadata| metadata.modified()).ok())
     }
 
-    pub(crate) fn forget_left(&self) -> Result<(), StoreError> {
+    pub(crate) fn forget_killed(&self) -> Result<(), StoreError> {
         remove_if_there(self.note.path())
     }
 

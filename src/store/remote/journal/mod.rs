@@ -146,7 +146,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
             return None;
         }
         let now = Instant::now();
-        self.link.push_at().into_iter().chain(self.turn.comes_at()).filter(|at| *at > now).max()
+        self.link.push_at().into_iter().chain(self.turn.next_turn_at()).filter(|at| *at > now).max()
     }
 
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {

@@ -66,7 +66,7 @@ impl PushTurns {
     }
 
     /// Returns when the turn of others ends, if they have one.
-    pub(super) fn comes_at(&self) -> Option<Instant> {
+    pub(super) fn next_turn_at(&self) -> Option<Instant> {
         self.given.map(|given| given.until)
     }
 
@@ -88,15 +88,15 @@ mod tests {
         let (mut turn, now) = (PushTurns::default(), Instant::now());
         turn.lost();
         turn.pushed(now, TOOK);
-        assert_eq!(turn.comes_at(), Some(now + 2 * TOOK));
+        assert_eq!(turn.next_turn_at(), Some(now + 2 * TOOK));
         assert!(!turn.is_over(now));
         assert!(turn.is_over(now + 2 * TOOK));
         assert!(!turn.is_over(now + 2 * TOOK), "that is said once");
         turn.pushed(now, TOOK);
-        assert_eq!(turn.comes_at(), None, "nobody else has come since");
+        assert_eq!(turn.next_turn_at(), None, "nobody else has come since");
         turn.met();
         turn.pushed(now, 60 * TOOK);
-        assert_eq!(turn.comes_at(), Some(now + GIVEN_MAX));
+        assert_eq!(turn.next_turn_at(), Some(now + GIVEN_MAX));
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         turn.lost();
         turn.fetched(FETCH);
         turn.pushed(now, TOOK);
-        assert_eq!(turn.comes_at(), Some(now + 2 * (FETCH + TOOK) + FETCH));
+        assert_eq!(turn.next_turn_at(), Some(now + 2 * (FETCH + TOOK) + FETCH));
     }
 
     #[test]
@@ -114,10 +114,10 @@ mod tests {
         let began = Instant::now();
         for now in [began, began + OFFERED_EVERY] {
             turn.pushed(now, TOOK);
-            assert_eq!(turn.comes_at(), Some(now + TOOK));
+            assert_eq!(turn.next_turn_at(), Some(now + TOOK));
             assert!(!turn.is_over(now + TOOK), "nobody is known to be there");
             turn.pushed(now + TOOK, TOOK);
-            assert_eq!(turn.comes_at(), None);
+            assert_eq!(turn.next_turn_at(), None);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Link {
         self.counters.fetches.observe(began.elapsed());
         let head = fetched?;
         let before = self.known().seen_heads.newest();
-        if !self.goes_on(before, head) {
+        if !self.is_continuation(before, head) {
             if self.known().seen_heads.is_overtaken(poll) {
                 self.note_contact();
                 self.request_poll();
@@ -98,7 +98,7 @@ impl Link {
     }
 
     /// Returns whether a head is, or reaches, the one that was seen before.
-    fn goes_on(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
+    fn is_continuation(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
         let Some(before) = self.known_head(before) else { return true };
         head == Some(before)
             || head.is_some_and(|head| self.archive.descends(head, before).is_ok_and(|reaches| reaches))

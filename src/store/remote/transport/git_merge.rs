@@ -126,13 +126,13 @@ impl Git {
             let conflicts = here.keys().map(|path| shown(path)).collect();
             return Ok(Others { conflicts, ..Others::default() });
         };
-        let stays = |path: &[u8]| {
+        let version_kept = |path: &[u8]| {
             let theirs = there.get(path).map(|change| change.after);
             theirs.or_else(|| here.get(path).map(|change| change.before))
         };
         let mut others = Others { tree: Some(TreeId::new(tree)), ..Others::default() };
         for path in words.filter(|path| !path.is_empty() && !is_collection(path)) {
-            match stays(path) {
+            match version_kept(path) {
                 Some(entry) => {
                     others.taken.push((path.to_vec(), entry));
                     others.conflicts.push(shown(path));
@@ -141,7 +141,9 @@ impl Git {
                 None => {
                     others.taken.push((path.to_vec(), None));
                     let end = path.iter().rposition(|byte| *byte == b'~').unwrap_or(path.len());
-                    others.taken.extend(stays(&path[..end]).map(|entry| (path[..end].to_vec(), entry)));
+                    others
+                        .taken
+                        .extend(version_kept(&path[..end]).map(|entry| (path[..end].to_vec(), entry)));
                     others.conflicts.push(shown(&path[..end]));
                 }
             }
