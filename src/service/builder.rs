@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::config::{Limits, ListenConfig, Origin, ServeConfig, WebPages};
 use crate::engine::history::{self, History};
-use crate::engine::{self, Engine, Hint, Signal};
+use crate::engine::{self, Engine, Hint, Projection, Signal};
 use crate::http::server::{Answers, Bound, Server, Socket, Tls};
 use crate::http::{self, AccessRules, Admin, Authorizer, Clock, Context, Guard, Hosts, Routes, Telemetry};
 use crate::service::options::{
@@ -175,7 +175,7 @@ impl ServiceBuilder<Guarded> {
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
-        let is_passed_on = socket.is_some();
+        let is_inherited = socket.is_some();
         let (server, admin) = listen(&config.listen, socket, tls.clone()).await?;
         let journal = open(&config, url.as_ref())?;
         let bound = server.bound().clone();
@@ -192,26 +192,10 @@ impl ServiceBuilder<Guarded> {
         };
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
         let link = url.map(|url| remote::link(&config, &journal, url)).transpose()?;
-        let places = places(&journal, link.as_deref());
-        let journal: Box<dyn Journal> = match &link {
-            None => Box::new(journal),
-            Some(link) => {
-                Box::new(RemoteJournal::new(journal, Arc::clone(link), config.limits.writes.races_max))
-            }
-        };
-        let engine = engine::start(journal, options).map_err(StartError::Thread)?;
-        let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
-        let projection = &engine.projection;
-        let history_options = history::Options {
-            metrics: Arc::clone(&counted),
-            reached: reached.clone(),
-            give_back,
-            ..history_options(&config, projection.clone())
-        };
-        let (history, follower) = History::start(Arc::clone(&archive), projection.heads(), history_options)
+        let remote = link.clone().map(|link| remote::shared(&config, link)).transpose()?;
+        let running = start_threads(&config, journal, link.clone(), Arc::clone(&archive), options, &reached)
             .map_err(StartError::Thread)?;
-        let watch = watch::start(places, watch_options(&config), engine.signals.clone())
-            .map_err(StartError::Thread)?;
+        let Running { engine, history, .. } = &running;
         let shutdown = Shutdown::new();
         let webhooks = receivers.map(|receivers| {
             webhooks::start(&config.webhooks, receivers, history.clone(), archive, &shutdown)
@@ -221,15 +205,10 @@ impl ServiceBuilder<Guarded> {
             projection: engine.projection.clone(),
             history: Some(history.clone()),
             webhooks: webhooks::for_api(webhooks.as_ref()),
-            remote: link.clone().map(|link| remote::shared(&config, link)).transpose()?,
+            remote,
             shutdown: shutdown.clone(),
             clock: Clock::system(),
-            access: AccessRules {
-                guard,
-                cors: config.http.cors_origins.iter().cloned().collect(),
-                hosts: hosts(&config, &bound),
-                secured: tls.is_some(),
-            },
+            access: access_rules(guard, &config, &bound, tls.is_some()),
             settings,
             telemetry: Telemetry {
                 reached: reached.clone(),
@@ -255,13 +234,8 @@ impl ServiceBuilder<Guarded> {
             answer(admin, ready(()), Admin::new(&routes, exposition), &config.limits, &reached, &shutdown);
         }
         // Connections wait in a socket that stays open over a restart, so clients need not notice the restart.
-        let projection = is_passed_on.then(|| engine.projection.clone());
-        let begin = async move {
-            if let Some(projection) = projection {
-                projection.wait_until_read().await;
-            }
-        };
-        answer(server, begin, routes, &config.limits, &reached, &shutdown);
+        let projection = is_inherited.then(|| engine.projection.clone());
+        answer(server, wait_until_read(projection), routes, &config.limits, &reached, &shutdown);
         Ok(Service {
             bound,
             shutdown_grace: Duration::from_millis(config.limits.shutdown_grace_ms),
@@ -269,9 +243,38 @@ impl ServiceBuilder<Guarded> {
             shutdown,
             tls,
             webhooks,
-            running: Some(Running { engine, history, follower, watch, poll }),
+            running: Some(running),
         })
     }
+}
+
+/// Starts the threads of the service. If the last of them can't be started, the others end by themselves, since nobody
+/// can reach them.
+fn start_threads(
+    config: &ServeConfig,
+    journal: GitJournal,
+    link: Option<Arc<Link>>,
+    archive: Arc<dyn Archive>,
+    options: engine::Options,
+    reached: &LimitCounters,
+) -> std::io::Result<Running> {
+    let places = places(&journal, link.as_deref());
+    let journal: Box<dyn Journal> = match &link {
+        None => Box::new(journal),
+        Some(link) => Box::new(RemoteJournal::new(journal, Arc::clone(link), config.limits.writes.races_max)),
+    };
+    let (counted, give_back) = (Arc::clone(&options.metrics), options.give_back);
+    let engine = engine::start(journal, options)?;
+    let poll = link.map(|link| poll(link, &engine)).transpose()?;
+    let history_options = history::Options {
+        metrics: counted,
+        reached: reached.clone(),
+        give_back,
+        ..history_options(config, engine.projection.clone())
+    };
+    let (history, follower) = History::start(archive, engine.projection.heads(), history_options)?;
+    let watch = watch::start(places, watch_options(config), engine.signals.clone())?;
+    Ok(Running { engine, history, follower, watch, poll })
 }
 
 /// Opens the listener of the service and, if configured, the one for metrics and health checks.
@@ -310,6 +313,12 @@ fn answer(
     });
 }
 
+async fn wait_until_read(projection: Option<Projection>) {
+    if let Some(projection) = projection {
+        projection.wait_until_read().await;
+    }
+}
+
 /// Starts to poll the remote, and notifies the writer of changes there.
 fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poller> {
     let signals = engine.signals.clone();
@@ -334,6 +343,11 @@ fn warn_if_exposed(guard: &Guard, bound: &Bound) {
     } else if matches!(bound, Bound::Tcp(_)) {
         tracing::warn!(at = %bound, "tokens travel unencrypted; give --tls-cert and --tls-key, or let a proxy with TLS stand before the service");
     }
+}
+
+fn access_rules(guard: Guard, config: &ServeConfig, bound: &Bound, secured: bool) -> AccessRules {
+    let cors = config.http.cors_origins.iter().cloned().collect();
+    AccessRules { guard, cors, hosts: hosts(config, bound), secured }
 }
 
 /// Returns the names by which browsers may reach the service: one that only this machine can reach is meant for pages
