@@ -132,7 +132,6 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// Returns the note stored under a name beside the repository, if any.
     fn read_cached(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Stores derived data under a name beside the repository: atomically, without waiting for the disk. It may be
-    /// deleted at any time.
+    /// Stores derived data under a name beside the repository, atomically and durably. It may be deleted at any time.
     fn write_cached(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
 }

@@ -122,3 +122,10 @@ pub(crate) fn reflog_age(git_dir: &Path, now: DateTime<Utc>) -> io::Result<Optio
     let age = |until| now.timestamp().saturating_sub(i64::try_from(until).unwrap_or(i64::MAX)).max(0);
     Ok(until.map(age).map(TimeDelta::seconds))
 }
+
+/// Returns whether the repository has ages of its own for the reflogs of some refs (`gc.<pattern>.reflogExpire`).
+pub(crate) fn has_reflog_ages_of_refs(git_dir: &Path) -> io::Result<bool> {
+    let mut command = git_read_only(git_dir);
+    command.args(["config", "--local", "--get-regexp", r"^gc\..+\.reflogexpire(unreachable)?$"]);
+    Ok(command.output()?.status.success())
+}

@@ -194,7 +194,9 @@ pub(crate) fn lock_file_path(target: &Path) -> PathBuf {
 
 fn private(state: &Path, target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    state.join(format!("{PRIVATE_PREFIX}{name}"))
+    // A branch may be called `team/index`, whose lock is another one than that of the index.
+    let kind = if target.starts_with(state.with_file_name("refs")) { "ref-" } else { "" };
+    state.join(format!("{PRIVATE_PREFIX}{kind}{name}"))
 }
 
 fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! Runs maintenance on a thread of its own, so that no write ever waits for it.
+//! Runs maintenance on a thread of its own, so that no write waits for it.
 //!
 //! It flushes the files of the work tree (`repo::checkpoint`), rebuilds lost indexes of packs (`lost_index`), and
 //! tidies up from time to time: it merges small packs (`merge_packs`), packs loose objects (`loose_objects`), expires
@@ -32,6 +32,9 @@ const SWEEP_WAIT: Duration = Duration::from_secs(600);
 /// How long loose objects are not counted again after few were found, nor commits missing from the commit-graph: that
 /// takes a while where there are many.
 const RECOUNT_WAIT: Duration = Duration::from_secs(60);
+
+/// How long not to look whether a `git gc` that is under way has ended; one that was killed seems to go on for hours.
+const COLLECTING_WAIT: Duration = Duration::from_secs(1);
 
 /// The shortest time between two reports of statistics.
 const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
@@ -229,7 +232,7 @@ impl Shared {
                 let is_collecting = self.packs.is_git_collecting();
                 self.note_packs(log_error(self.packs.rebuild_lost_indexes()));
                 if is_collecting {
-                    self.due().plan(Task::RebuildIndexes, Instant::now());
+                    self.due().plan(Task::RebuildIndexes, Instant::now() + COLLECTING_WAIT);
                 }
             }
             Task::Tidy => self.tidy(rounds),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::repo::layout::Layout;
+use crate::store::git::repo::layout::{Layout, path_named_in};
 use crate::store::git::repo::refs::{self, GitHead};
 use crate::store::git::repo::served;
 
@@ -124,13 +124,13 @@ impl Branch {
             if !matches!(refs::head(&git_dir), Ok(GitHead::Ref(name)) if name == self.name) {
                 continue;
             }
-            let at = read_if_there(&git_dir.join("gitdir"))?
-                .map(|text| String::from_utf8_lossy(&text).trim().to_owned());
-            let Some(at) =
-                at.map_or_else(|| main_work_tree(&git_dir), |at| Path::new(&at).parent().map(Path::to_owned))
-            else {
-                continue;
+            let dot_git = read_if_there(&git_dir.join("gitdir"))?;
+            let at = match dot_git {
+                // The path of the work tree's `.git`, which may be relative to the file.
+                Some(text) => path_named_in(&git_dir, &text).parent().map(Path::to_owned),
+                None => main_work_tree(&git_dir),
             };
+            let Some(at) = at else { continue };
             if at.exists() {
                 let (path, branch) = (layout.path.clone(), self.name.clone());
                 return Err(StoreError::CheckedOutElsewhere { path, branch, at });

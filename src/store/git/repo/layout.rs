@@ -1,10 +1,12 @@
 //! Locates the parts of a repository and checks whether it can be served.
 //!
-//! Everything is found by our own implementation of `gitrepository-layout(5)` and of the repository's own
-//! configuration; no other configuration and no environment variable matters.
+//! Everything is found by our own implementation of `gitrepository-layout(5)`, and from the repository's own
+//! configuration, which libgit2 parses; no other configuration and no environment variable matters.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::domain::Revision;
@@ -182,9 +184,14 @@ pub(crate) fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
 
 /// Resolves a path from a file of git's, relative to `base`.
 fn resolve(base: &Path, text: &[u8]) -> Result<PathBuf, StoreError> {
-    let text = String::from_utf8_lossy(text);
-    let path = base.join(text.trim_end_matches(['\n', '\r']));
+    let path = path_named_in(base, text);
     fs::canonicalize(&path).at("open", &path)
+}
+
+/// Returns the path that a file of git's contains, relative to `base`.
+pub(crate) fn path_named_in(base: &Path, text: &[u8]) -> PathBuf {
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    base.join(OsStr::from_bytes(&text[..end]))
 }
 
 fn find_work_tree(

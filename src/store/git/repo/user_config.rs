@@ -1,6 +1,7 @@
 //! The configuration of the user who runs the service. This is the only place that reads more than the repository's
-//! own configuration, and only for five things: the author of hand edits, the trusted signers, the hooks folder,
-//! whether a filter program changes a file, and whether file modes matter.
+//! own configuration, and only for six things: the author of hand edits, the trusted signers, the hooks folder,
+//! whether a filter program changes a file, whether file modes matter, and the repositories of other users that may be
+//! served (`safe.directory`).
 //!
 //! The files are those of git (git-config(1), FILES and ENVIRONMENT), later ones taking precedence over earlier
 //! ones: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that `GIT_CONFIG_GLOBAL`

@@ -174,6 +174,9 @@ fn a_linked_work_tree_is_served_where_it_is() {
     drop(journal);
     refused(Options { branch: Some("side".to_owned()), ..repo.options() }, "is checked out at");
     refused(Options { branch: Some("main".to_owned()), ..Options::new(&linked) }, "is checked out at");
+    // As `git worktree add --relative-paths` writes it.
+    fs::write(repo.path().join(".git/worktrees/linked/gitdir"), "../../../../linked/.git\n").unwrap();
+    refused(Options { branch: Some("side".to_owned()), ..repo.options() }, "is checked out at");
 }
 
 #[test]

@@ -47,6 +47,14 @@ fn entries_that_git_would_let_go_are_gone_and_the_others_stay() {
 }
 
 #[test]
+fn where_some_refs_have_ages_of_their_own_the_reflogs_are_left_to_git() {
+    let (repo, logs) = with_old_entries();
+    repo.git(&["config", "gc.refs/heads/main.reflogExpire", "never"]);
+    tended(&repo);
+    assert!(logs.iter().all(|log| fs::read_to_string(log).unwrap().contains("old@example.org")));
+}
+
+#[test]
 fn they_stay_for_ever_where_git_keeps_them_so() {
     let (repo, logs) = with_old_entries();
     repo.git(&["config", "gc.reflogExpire", "never"]);

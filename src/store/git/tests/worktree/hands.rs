@@ -234,6 +234,32 @@ fn after_a_kill_the_index_stays_locked_until_the_files_are_there() {
 }
 
 #[test]
+fn on_a_branch_with_the_name_of_a_file_of_git_s_locks_are_recognised_after_a_kill() {
+    for branch in ["team/index", "team/HEAD"] {
+        let repo = Repo::new();
+        repo.commit(&[("a.yaml", "a1\n")]);
+        repo.git(&["branch", "-m", branch]);
+        let mut journal = repo.open();
+        journal.catch_up().unwrap();
+        let (from, killed) = (repo.path().to_owned(), repo.path().with_file_name("killed"));
+        let to = killed.clone();
+        let _hook = repo.on_step(move |step, _| {
+            if step == Failpoint::UpdateWorkTree {
+                let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status();
+                assert!(copied.unwrap().success());
+            }
+            Ok(())
+        });
+        append(&mut journal, &[set("a.yaml", "a2\n")]);
+        assert!(killed.join(".git/index.lock").exists(), "{branch}");
+        drop(GitJournal::open(Options::new(&killed)).unwrap());
+        assert!(!killed.join(".git/index.lock").exists(), "{branch}");
+        assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a2\n", "{branch}");
+        assert_eq!(git_in(&killed, &["status", "--porcelain"]), "", "{branch}");
+    }
+}
+
+#[test]
 fn after_a_kill_before_the_first_commit_is_shown_it_is_shown_all_the_same() {
     let repo = Repo::new();
     let mut journal = repo.open();

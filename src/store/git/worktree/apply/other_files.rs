@@ -4,6 +4,7 @@
 //! half of its files, or with an index that is behind, a person's next commit would revert the work of others. The
 //! rule is that of `catch_up`: a file and its index entry become what the new head has if they are what the old one
 //! had. A symbolic link counts as a file, as in git; a submodule is an empty folder until a person fills it.
+//! Names that are not UTF-8 are left as they are.
 
 use std::path::Path;
 

@@ -8,11 +8,11 @@
 //! after a checkout from the branch to itself, is not a person's edit, and is brought forward again. Without a reflog
 //! (`core.logAllRefUpdates`) it is taken for an edit, because the two can't be distinguished.
 
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::Duration;
 
 use crate::domain::Revision;
+use crate::store::git::disk::open::open;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
@@ -93,7 +93,7 @@ impl Checkout {
     fn end_of_reflog(&self) -> Result<String, StoreError> {
         let path = self.layout.git_dir.join("logs/HEAD");
         let read = || {
-            let mut file = File::open(&path)?;
+            let mut file = open(&path)?;
             let len = file.metadata()?.len();
             file.seek(SeekFrom::Start(len.saturating_sub(REFLOG_BYTES_MAX)))?;
             let mut end = Vec::new();

@@ -215,8 +215,9 @@ impl Scan {
     }
 }
 
-/// Removes deletions of files that git was told to leave out of the work tree (`git sparse-checkout`). Returns the
-/// reason if the index is of an unsupported kind, so that they are unknown.
+/// Removes deletions of files that git was told to leave out of the work tree: by `git update-index --skip-worktree`, or
+/// by `git sparse-checkout` while the service runs, which refuses to start then. Returns the reason if the index is of an
+/// unsupported kind, so that they are unknown.
 fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<String>, StoreError> {
     let path = layout.git_dir.join("index");
     match file::parse(&path, read_if_there(&path)?) {
