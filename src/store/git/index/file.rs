@@ -3,14 +3,14 @@
 //! A new index keeps the modification time of the old one. Git still examines every file whose change it could not
 //! detect by that time ("racy git").
 
-use std::fs::{self, File, FileTimes, Metadata};
+use std::fs::{self, File, FileTimes};
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there};
 use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::disk::stamp::Stamp;
 use crate::store::git::index::git_index::{GitIndex, UnreadableIndex};
 use crate::store::{AtPath as _, StoreError};
 
@@ -25,7 +25,8 @@ const DRAFT: &str = "index-next";
 pub(crate) struct IndexFile {
     pub(crate) path: PathBuf,
     state: PathBuf,
-    left: Option<LeftIndex>,
+    /// Kept open, so that its inode number can't be reused.
+    left: Option<(Stamp, File)>,
 }
 
 impl IndexFile {
@@ -54,8 +55,8 @@ impl IndexFile {
 
     /// Reports whether nobody has written the index since we did.
     pub(crate) fn is_unchanged(&self) -> bool {
-        let left = self.left.as_ref();
-        left.is_some_and(|left| fs::symlink_metadata(&self.path).is_ok_and(|there| left.is(&there)))
+        let there = rustix::fs::lstat(&self.path).map(|stat| Stamp::of(&stat));
+        self.left.as_ref().is_some_and(|(left, _)| there.is_ok_and(|there| there == *left))
     }
 
     /// Replaces the index by these bytes and returns the open file; the caller holds the lock.
@@ -76,7 +77,8 @@ impl IndexFile {
     pub(crate) fn commit(&mut self, lock: HeldLock, index: &GitIndex) -> Result<(), StoreError> {
         let bytes = index.encode();
         lock.check()?;
-        self.left = LeftIndex::of(self.replace(&bytes)?);
+        let file = self.replace(&bytes)?;
+        self.left = rustix::fs::fstat(&file).ok().map(|stat| (Stamp::of(&stat), file));
         Ok(())
     }
 }
@@ -90,26 +92,6 @@ pub(crate) fn read(path: &Path) -> Result<Option<GitIndex>, StoreError> {
 pub(crate) fn parse(path: &Path, bytes: Option<Vec<u8>>) -> Result<GitIndex, UnreadableIndex> {
     let Some(bytes) = bytes else { return Ok(GitIndex::empty()) };
     GitIndex::parse_with(bytes, |name| read_if_there(&path.with_file_name(name)).ok().flatten())
-}
-
-/// The index file that we wrote last.
-#[derive(Debug)]
-struct LeftIndex {
-    written: Metadata,
-    // Kept open, so that its inode number can't be reused.
-    _open: File,
-}
-
-impl LeftIndex {
-    fn of(file: File) -> Option<Self> {
-        Some(Self { written: file.metadata().ok()?, _open: file })
-    }
-
-    /// Reports whether this is the same file and nobody has written to it.
-    fn is(&self, there: &Metadata) -> bool {
-        let identity = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
-        identity(&self.written) == identity(there)
-    }
 }
 
 /// Removes the draft that a killed process of ours left.

@@ -47,7 +47,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::served;
 use crate::store::git::repo::user_config;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{
@@ -62,7 +62,7 @@ pub struct GitJournal {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) checkout: Checkout,
-    maintenance: Maintenance,
+    pub(crate) maintenance: Maintenance,
     // Held until the journal is dropped.
     service_lock: Option<open::ServiceLock>,
 }
@@ -185,7 +185,7 @@ impl Journal for GitJournal {
     }
 
     fn work_tree_content(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
-        let FoundFolder::Folder(folder) = Folder::collections(&self.layout, false)? else { return Ok(None) };
+        let Some(folder) = Folder::collections(&self.layout, false)?.folder() else { return Ok(None) };
         let content = folder.read_whole(name)?.filter(|content| content.oid == blob);
         Ok(content.map(|content| content.bytes))
     }

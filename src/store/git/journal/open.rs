@@ -13,7 +13,7 @@ use crate::store::git::disk::state_file;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::CommitGraph;
-use crate::store::git::maintenance::runner::{Maintenance, MaintenanceLevel};
+use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Access, Branch};
@@ -91,12 +91,8 @@ impl GitJournal {
         let graph =
             CommitGraph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
-        let level = match options.maintain {
-            _ if !serves => MaintenanceLevel::Nothing,
-            false => MaintenanceLevel::RepairOnly,
-            true => MaintenanceLevel::Tidy,
-        };
-        let maintenance = Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), level);
+        let maintenance =
+            Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), options.maintain);
         let committer = Committer { actor: options.committer, key: options.signing_key };
         let lock_wait = Duration::from_millis(options.lock_wait_ms_max);
         let mut journal = Self {

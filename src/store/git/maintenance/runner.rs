@@ -39,23 +39,13 @@ const COLLECTING_WAIT: Duration = Duration::from_secs(1);
 /// The shortest time between two reports of statistics.
 const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 
-/// What maintenance may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MaintenanceLevel {
-    /// Nothing, because the repository was opened for reading.
-    Nothing,
-    /// Only what keeps the repository whole.
-    RepairOnly,
-    /// Everything.
-    Tidy,
-}
-
 /// The maintenance thread, started with the first task, and its shared state.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    level: MaintenanceLevel,
+    /// Whether to tidy up as well, and not only to keep the repository whole.
+    tidies: bool,
 }
 
 #[derive(Debug)]
@@ -91,7 +81,7 @@ impl Maintenance {
         checkpoint: Arc<Checkpoint>,
         graph: CommitGraph,
         barrier: Barrier,
-        level: MaintenanceLevel,
+        tidies: bool,
     ) -> Self {
         let shared = Shared {
             packs,
@@ -103,7 +93,7 @@ impl Maintenance {
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), thread: None, level }
+        Self { shared: Arc::new(shared), thread: None, tidies }
     }
 
     /// Removes the lock left by a git process of ours that was killed together with us. Only for the holder of the
@@ -122,7 +112,7 @@ impl Maintenance {
     pub(crate) fn request(&mut self) {
         let now = Instant::now();
         self.shared.due().plan(Task::RebuildIndexes, now);
-        if self.level == MaintenanceLevel::Tidy {
+        if self.tidies {
             self.shared.due().plan(Task::Tidy, now);
         }
         self.wake();
@@ -165,8 +155,6 @@ impl Drop for Maintenance {
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
-        }
-        if self.level != MaintenanceLevel::Nothing {
             log_error(self.shared.packs.remove_obsolete());
         }
     }

@@ -27,40 +27,34 @@ impl Packs {
     /// Repairs our packs that earlier processes left without an index, including packs that were being written.
     /// Only for the holder of the service lock.
     pub(crate) fn rebuild_all_lost_indexes(&self) -> Result<(), StoreError> {
-        for name in self.without_index() {
-            let is_marked = self.keep_files.is_ours(&name);
-            let is_ours = is_marked || is_ours(&name);
-            if is_ours && !self.index_anew(&name)? && !is_marked {
-                self.log_damaged(&name);
-            }
-        }
-        Ok(())
+        self.rebuild_where(|name, is_marked| is_marked || is_ours(name)).map(drop)
     }
 
     /// Repairs our packs that are not being written; returns whether any was repaired.
     pub(crate) fn rebuild_lost_indexes(&self) -> Result<bool, StoreError> {
+        self.rebuild_where(|name, is_marked| {
+            // In this order: the index has its name by the time the `.keep` file is removed.
+            let is_lost = is_ours(name) && !is_marked && !self.file(name, "idx").exists();
+            is_lost && !self.damaged().contains(name)
+        })
+    }
+
+    /// Rebuilds the indexes of the packs without one that `is_lost` selects by name and whether they have a `.keep`
+    /// file of ours; returns whether any was rebuilt.
+    fn rebuild_where(&self, is_lost: impl Fn(&str, bool) -> bool) -> Result<bool, StoreError> {
         let mut is_mended = false;
-        for name in self.without_index() {
-            // The order of the checks matters: the index has its name by the time the `.keep` file is removed.
-            let is_lost = is_ours(&name)
-                && !self.keep_files.is_ours(&name)
-                && !self.file(&name, "idx").exists()
-                && !self.damaged().contains(&name);
-            if !is_lost {
+        for name in &self.names_with("pack") - &self.names_with("idx") {
+            let is_marked = self.keep_files.is_ours(&name);
+            if !is_lost(&name, is_marked) {
                 continue;
             }
-            if self.index_anew(&name)? {
-                is_mended = true;
-            } else {
-                self.log_damaged(&name);
+            match self.index_anew(&name)? {
+                true => is_mended = true,
+                false if is_marked => {}
+                false => self.log_damaged(&name),
             }
         }
         Ok(is_mended)
-    }
-
-    /// Returns the packs beside which no index was seen.
-    fn without_index(&self) -> BTreeSet<String> {
-        &self.names_with("pack") - &self.names_with("idx")
     }
 
     /// Rebuilds the index of a pack, durably, unless the pack is damaged or gone; returns whether it did.

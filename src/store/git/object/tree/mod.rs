@@ -101,12 +101,10 @@ pub(crate) struct BadTree(usize);
 fn order((a, a_folder): (&[u8], bool), (b, b_folder): (&[u8], bool)) -> Ordering {
     let common = a.len().min(b.len());
     let next = |name: &[u8], folder: bool| name.get(common).copied().or(folder.then_some(b'/'));
-    a[..common].cmp(&b[..common]).then_with(|| match (next(a, a_folder), next(b, b_folder)) {
-        // If one name is a prefix of the other, the next byte decides, or the shorter name has ended.
-        (None, None) => Ordering::Equal,
-        (x, y) if x == y => a.len().cmp(&b.len()),
-        (x, y) => x.unwrap_or(0).cmp(&y.unwrap_or(0)),
-    })
+    // If one name is a prefix of the other, the next byte decides, or the shorter name has ended.
+    a[..common]
+        .cmp(&b[..common])
+        .then_with(|| next(a, a_folder).cmp(&next(b, b_folder)).then(a.len().cmp(&b.len())))
 }
 
 fn parse_entry(bytes: &[u8], at: usize) -> Result<RawEntry<'_>, BadTree> {

@@ -61,7 +61,9 @@ fn only_whole_packs_are_left(repo: &Repo) {
 
 #[test]
 fn parts_of_a_merged_pack_stay_for_who_reads_them_and_go_at_the_end_or_the_next_start() {
-    let (repo, journal) = crowded();
+    let (repo, mut journal) = crowded();
+    // Starts the thread, at whose end they go.
+    journal.maintenance.flush();
     let before = repo.packs().len();
     assert!(merge_small(&journal.writer.packs, &AtomicBool::new(false)).unwrap());
     assert_eq!(repo.packs().len(), before + 1);

@@ -96,11 +96,8 @@ impl Checkout {
         let known = self.known(head);
         if !self.is_done(known, head) {
             let [changes, others] = match fast_forward_target(reader, head, known.revision)? {
-                Some(head) => [
-                    changes_since(reader, known.revision, head)?,
-                    others_between(reader, known.revision, Some(head))?,
-                ],
-                None => [PathChanges::new(), PathChanges::new()],
+                Some(head) => all_changes_since(reader, known.revision, head)?,
+                None => Default::default(),
             };
             let occasion = match (known.after_reboot, self.is_index_ahead) {
                 (true, _) => UpdateReason::PowerCut,
@@ -138,8 +135,7 @@ impl Checkout {
             return Ok(false);
         }
         let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(true) };
-        let changes = changes_since(reader, known.revision, head)?;
-        let others = others_between(reader, known.revision, Some(head))?;
+        let [changes, others] = all_changes_since(reader, known.revision, head)?;
         let Some(index) = self.index.read()? else { return Ok(false) };
         let is_old = |(name, change): (&String, _)| {
             is_outdated(&index.get(&self.layout.path_in_repository(name)), change)
@@ -178,8 +174,17 @@ pub(crate) fn changes_between(
     Ok(changes)
 }
 
+/// Returns what has changed since a revision: the collection files, and the other files by their full paths.
+pub(crate) fn all_changes_since(
+    reader: &mut Reader,
+    old: Option<Revision>,
+    new: Revision,
+) -> Result<[PathChanges; 2], StoreError> {
+    Ok([changes_since(reader, old, new)?, others_between(reader, old, Some(new))?])
+}
+
 /// Like [`changes_between`], with what the commits between the two had. Includes files that changed and changed back.
-pub(crate) fn changes_since(
+fn changes_since(
     reader: &mut Reader,
     old: Option<Revision>,
     new: Revision,

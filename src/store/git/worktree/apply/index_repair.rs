@@ -16,7 +16,6 @@ use crate::domain::Revision;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::walk::shallow_boundary;
@@ -24,7 +23,7 @@ use crate::store::git::worktree::apply::catch_up::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::is_outdated;
-use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{Commits as _, StoreError};
 
 /// How far the time of a commit may be from that of an index written right after it: commits have whole seconds.
@@ -101,11 +100,6 @@ impl Checkout {
         Ok(!self.repaired(&index)?.is_empty())
     }
 
-    /// Returns whether an entry has what we replaced.
-    pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
-        is_outdated(&index.get(&self.layout.path_in_repository(name)), change)
-    }
-
     /// Updates entries that were put back to what their files have.
     pub(crate) fn repair(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
         let repaired = self.repaired(index)?;
@@ -118,14 +112,11 @@ impl Checkout {
     /// Returns the entries that were put back while their files have what we wrote, with what they should be.
     fn repaired(&self, index: &GitIndex) -> Result<Vec<RepairedEntry>, StoreError> {
         let mut stale = self.recent.get();
-        stale.retain(|name, change| self.is_put_back(index, name, change));
+        stale.retain(|name, change| is_outdated(&index.get(&self.layout.path_in_repository(name)), change));
         if stale.is_empty() {
             return Ok(Vec::new());
         }
-        let folder = match Folder::collections(&self.layout, false)? {
-            FoundFolder::Folder(folder) => Some(folder),
-            FoundFolder::Nothing | FoundFolder::Obstacle(_) => None,
-        };
+        let folder = Folder::collections(&self.layout, false)?.folder();
         let mut repaired = Vec::new();
         for (name, change) in stale {
             let there = folder.as_ref().map(|folder| folder.identify(&name)).transpose()?.flatten();

@@ -14,12 +14,11 @@ use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
-use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::swap::{Replacer, holds_any};
-use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
@@ -110,7 +109,7 @@ impl Checkout {
         if self.lagging.files.is_empty() {
             return Ok(());
         }
-        let FoundFolder::Folder(folder) = self.find_folder(&PathChanges::new())? else { return Ok(()) };
+        let Some(folder) = Folder::collections(&self.layout, false)?.folder() else { return Ok(()) };
         let replacer = Replacer::new(&self.layout, &folder)?;
         let head = self.branch.tip()?;
         for name in self.lagging.files.keys().cloned().collect::<Vec<_>>() {

@@ -6,14 +6,13 @@ use std::collections::BTreeSet;
 use crate::store::StoreError;
 use crate::store::git::disk::lock;
 use crate::store::git::object::id::Oid;
-use crate::store::git::object::path_change::{PathChange, PathChanges};
+use crate::store::git::object::path_change::PathChange;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::worktree::apply::catch_up::{changes_since, fast_forward_target};
+use crate::store::git::worktree::apply::catch_up::{all_changes_since, fast_forward_target};
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::other_files::others_between;
 use crate::store::git::worktree::apply::update::{is_outdated, is_up_to_date};
 use crate::store::git::worktree::replace::swap::holds_any;
-use crate::store::git::worktree::scan::folder::FoundFolder;
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::status;
 
 impl Checkout {
@@ -27,8 +26,8 @@ impl Checkout {
         if status::unavailable_reason(&self.branch)?.is_some() {
             return Ok(BTreeSet::new());
         }
-        let found = self.find_folder(&PathChanges::new())?;
-        let folder = if let FoundFolder::Folder(folder) = &found { Some(folder) } else { None };
+        let found = Folder::collections(&self.layout, false)?.folder();
+        let folder = found.as_ref();
         let holds = |name: &str, change: &PathChange| match folder {
             Some(folder) => {
                 let before = change.before.map(|pointer| pointer.blob());
@@ -55,7 +54,8 @@ impl Checkout {
         let known = self.known(head);
         let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(behind) };
         let Some(index) = self.index.read()? else { return Ok(behind) };
-        for (name, change) in changes_since(reader, known.revision, head)? {
+        let [changes, others] = all_changes_since(reader, known.revision, head)?;
+        for (name, change) in changes {
             let path = self.layout.path_in_repository(&name);
             let staged = index.get(&path);
             let is_the_file_s = self.is_index_ahead || known.after_reboot && is_up_to_date(&staged, &change);
@@ -63,7 +63,6 @@ impl Checkout {
                 behind.insert(path);
             }
         }
-        let others = others_between(reader, known.revision, Some(head))?;
         behind.extend(
             others.into_iter().filter(|(path, it)| is_outdated(&index.get(path), it)).map(|(path, _)| path),
         );

@@ -15,6 +15,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::open::open;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::update::is_outdated;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
 use crate::store::{AtPath as _, BlobId, Edit, StoreError, WorkTree};
 
@@ -65,8 +66,8 @@ impl Checkout {
         let Some(index) = self.index.read()? else { return Ok(Vec::new()) };
         let recent = self.recent.get();
         let is_set_back = |name: &str, was: Option<BlobId>| {
-            index.get(&self.layout.path_in_repository(name)).blob() == Some(was)
-                && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
+            let staged = index.get(&self.layout.path_in_repository(name));
+            staged.blob() == Some(was) && recent.get(name).is_some_and(|change| is_outdated(&staged, change))
         };
         let each = edits.iter().filter_map(|Edit { name, current: now }| Some((name.clone(), now.blob()?)));
         let mut set_back: Vec<SetBack> = each.filter(|(name, was)| is_set_back(name, *was)).collect();

@@ -222,13 +222,9 @@ pub(crate) fn apply_one(
         UpdateReason::PowerCut => is_old || staged.is_some_and(|staged| is_up_to_date(&staged, change)),
     };
     let mut change = Cow::Borrowed(change);
-    if let (
-        Some(replacer),
-        Some(index),
-        Some(before),
-        true,
-        UpdateReason::BranchMoved | UpdateReason::PowerCut,
-    ) = (replacer, index.as_deref(), change.before, is_old, occasion)
+    if let (Some(replacer), Some(index), Some(before)) = (replacer, index.as_deref(), change.before)
+        && is_old
+        && occasion != UpdateReason::OwnWrite
     {
         let converted = line_ends::checked_out(replacer.folder(), index, name, path, before.blob())?;
         change.to_mut().intermediate_blobs.extend(converted.map(Some));

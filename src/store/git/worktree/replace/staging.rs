@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::store::git::object::tree::{EXECUTABLE, FILE, LINK, Pointer};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{AtPath as _, BlobId, StoreError};
 
 /// The prefix of drafts in the state folder; the name of the file follows.
@@ -175,7 +175,7 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
 pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
     let own = Folder::open(&layout.work_tree_state())?;
     Staging { folder: own, prefix: DRAFT_PREFIX.to_owned() }.sweep(objects)?;
-    let FoundFolder::Folder(folder) = Folder::collections(layout, false)? else { return Ok(()) };
+    let Some(folder) = Folder::collections(layout, false)?.folder() else { return Ok(()) };
     Staging::near(layout, &folder)?.sweep(objects)
 }
 

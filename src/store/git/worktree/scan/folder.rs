@@ -45,16 +45,16 @@ pub(crate) enum FoundFolder {
 }
 
 impl FoundFolder {
+    pub(crate) fn folder(self) -> Option<Folder> {
+        if let Self::Folder(folder) = self { Some(folder) } else { None }
+    }
+
     /// Returns the folder, for changing files in it; logs what is in its way.
     pub(crate) fn or_warn(self) -> Option<Folder> {
-        match self {
-            Self::Folder(folder) => Some(folder),
-            Self::Nothing => None,
-            Self::Obstacle(path) => {
-                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
-                None
-            }
+        if let Self::Obstacle(path) = &self {
+            tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
         }
+        self.folder()
     }
 }
 
