@@ -1,8 +1,6 @@
 //! The JSON Schema of a collection file, generated from the table of attributes and their rules.
 //!
-//! Only the reader of files checks what the schema can't express: that a directory has at most 1,024
-//! bytes and a name 128 (a schema counts characters), how deep values may be nested, that a file has at
-//! most 64 KiB, and how plain scalars must be quoted.
+//! Only the reader of files checks what the schema can't express ([`INEXPRESSIBLE`]).
 
 use crate::domain::collection::ATTRIBUTES_MAX;
 use crate::domain::collection::attribute::{Attribute, NAME_BYTES_MAX, Shorthand};
@@ -16,6 +14,11 @@ const CONTROLS: &str = r"\u0000-\u001F\u007F-\u009F";
 /// The JSON Schema dialect.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
+/// What only the reader of files checks.
+const INEXPRESSIBLE: &str = "What a schema can't say is checked by `collectory check`: that a directory has at most \
+    1,024 bytes and a name 128 (a schema counts characters), how deep values may be nested, that a file has at most \
+    64 KiB, that a number fits 64 bits, and which plain texts and numbers need quotes (`yes`, `1e3`, `.nan`).";
+
 /// The schema of a collection file, as JSON.
 #[must_use]
 pub fn schema() -> Value {
@@ -27,6 +30,7 @@ pub fn schema() -> Value {
         ("$schema", DIALECT.into()),
         ("title", "A collection".into()),
         ("description", "One named folder of a content store: documents or media.".into()),
+        ("$comment", INEXPRESSIBLE.into()),
         ("type", "object".into()),
         ("properties", Value::from([("type", kinds())])),
         required(&["type"]),
@@ -66,10 +70,9 @@ fn rule(rule: Rule) -> Value {
         Rule::Text => Value::from([("type", "string".into()), ("maxLength", count(TEXT_CHARS_MAX))]),
         Rule::Directory => Value::from([
             ("type", "string".into()),
-            ("maxLength", count(Directory::BYTES_MAX)),
             ("pattern", directory_pattern().into()),
             error_message(
-                "A directory is a relative path with `/`, such as content/posts, without `.` and `..`.",
+                "A directory is a relative path with `/`, such as content/posts, without `.` and `..`, of at most 1,024 bytes.",
             ),
         ]),
         Rule::Boolean => Value::from([("type", "boolean".into())]),
@@ -109,7 +112,8 @@ fn statuses() -> Value {
 /// The syntax of a [`Directory`].
 fn directory_pattern() -> String {
     let part = format!(r"(?!\.{{1,2}}(?:/|$))[^/\\{CONTROLS}]+");
-    format!("^(?![A-Za-z]:){part}(?:/{part})*/?$")
+    // A slash at the end is dropped before the length counts.
+    format!("^(?=.{{1,{}}}/?$)(?![A-Za-z]:){part}(?:/{part})*/?$", Directory::BYTES_MAX)
 }
 
 /// The syntax of a [`MediaType`](crate::domain::MediaType).

@@ -138,6 +138,9 @@ fn the_schema_and_the_reader_of_files_agree() {
         ("type: document\nunpublishedStatuses: {draft: {directory: d}}\ndraftDirectory: d\n", false),
         ("name: Posts\n", false),
         ("type: media\nformat: json\n", false),
+        (&format!("type: document\ndirectory: {}\n", "a".repeat(1024)), true),
+        (&format!("type: document\ndirectory: {}/\n", "a".repeat(1024)), true),
+        (&format!("type: document\ndirectory: {}\n", "a".repeat(1025)), false),
     ] {
         let document = serde_yaml::from_str(file).unwrap();
         assert_eq!(

@@ -335,3 +335,14 @@ async fn a_form_is_what_says_so_and_has_no_more_fields_than_are_put_in_order_at_
         assert_eq!(request.send().await.status, status, "{media_type}");
     }
 }
+
+#[tokio::test]
+async fn the_reason_of_a_deletion_comes_back_when_git_is_in_the_way() {
+    let setup = TestServer::setup("small").auth(Auth::AllowAll);
+    let server = setup.flag(&["--lock-wait-ms-max", "100"]).start().await;
+    let form = get_page(&server, "/collections/posts/delete", 200).await;
+    std::fs::write(server.repo().git_folder().join("index.lock"), "").unwrap();
+    let body = filled(&form, &[("reason", "Nobody reads it")]);
+    let refused = checked(send(&server, "/collections/posts/delete", body).await, 503);
+    refused.has("Nobody reads it").has("index.lock");
+}

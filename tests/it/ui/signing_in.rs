@@ -125,6 +125,7 @@ async fn a_session_may_what_its_token_may_and_the_api_does_not_know_it() {
         "/new",
         "/events",
         "/collections/blog-posts/history",
+        "/compare",
         "/?asOf=HEAD",
         "/collections/blog-posts/delete",
     ] {
@@ -146,6 +147,19 @@ async fn a_session_may_what_its_token_may_and_the_api_does_not_know_it() {
     assert_eq!(server.repo().field("HEAD", "%an <%ae>"), "Blog <blog@example.org>");
     let foreign = blog.post("/collections/secret-plans", filled(&form, &[("a.name", "Mine")])).await;
     checked(foreign, 403).has("This is not for you").lacks("name=\"a.name\"");
+}
+
+#[tokio::test]
+async fn what_was_typed_stays_when_the_right_to_save_it_is_gone() {
+    let server = server().await;
+    let editor = Browser::signed_in(&server, "editor-secret").await;
+    let reader = Browser::signed_in(&server, "reader-secret").await;
+    for path in ["/collections/blog-posts", "/new"] {
+        let form = editor.page(path, 200).await;
+        let typed = filled(&form, &[("a.name", "Typed for long"), ("reason", "Kept")]);
+        let refused = checked(reader.post(path, typed).await, 403);
+        refused.has("value=\"Typed for long\"").has("value=\"Kept\"").has("may not write");
+    }
 }
 
 #[tokio::test]

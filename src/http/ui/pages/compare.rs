@@ -5,6 +5,7 @@ use warp::http::header::ACCEPT;
 use warp::http::{Method, StatusCode};
 
 use crate::domain::Value;
+use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::ui;
@@ -55,6 +56,7 @@ impl Difference {
 pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let asked = |name: &str| visit.asked(name).unwrap_or_default().to_owned();
     let (from, to, key) = (asked("from"), asked("to"), asked("key"));
+    visit.call.authorize(Action::ReadDifference).await?;
     let found =
         if from.is_empty() && to.is_empty() { None } else { Some(found(visit, &from, &to, &key).await?) };
     let frame = visit.frame("Compare", Nav::Compare).await;

@@ -11,7 +11,7 @@ use crate::http::ui;
 use crate::http::ui::api::{self, Request};
 use crate::http::ui::form::PostedForm;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
-use crate::http::ui::pages::edit::{CommitPreview, done};
+use crate::http::ui::pages::edit::{CommitPreview, done, pass_on_unshowable};
 use crate::http::ui::pages::key_of;
 use crate::http::ui::words::{member, text};
 
@@ -26,6 +26,8 @@ struct Page {
     commits: Vec<CommitPreview>,
     /// Why it can't be done.
     refusals: Vec<String>,
+    /// Whether it may be possible in a moment, so that it is offered again even without a preview.
+    may_pass: bool,
 }
 
 pub(crate) enum Confirmation {
@@ -101,7 +103,15 @@ impl Confirmation {
 /// Shows the confirmation with its preview.
 pub(crate) async fn ask(visit: &Visit<'_>, confirmation: Confirmation) -> Result<Reply, ApiError> {
     let key = confirmation.key(visit).await?;
-    show(visit, confirmation, &key, String::new(), None).await
+    show(visit, confirmation, &key, Typed::default(), None).await
+}
+
+/// What a confirmation was sent with.
+#[derive(Default)]
+struct Typed {
+    reason: String,
+    /// The version of the collection that the visitor has seen.
+    tag: String,
 }
 
 /// Carries out a confirmed action.
@@ -116,20 +126,20 @@ pub(crate) async fn answer(
         confirmation => confirmation,
     };
     let key = confirmation.key(visit).await?;
-    let reason = posted.get("reason").trim().to_owned();
+    let typed = Typed { reason: posted.get("reason").trim().to_owned(), tag: posted.get("tag").to_owned() };
     if !posted.is_ours {
         let detail =
             "This page was older than the running service, so nothing was done yet. Look, and send it again.";
-        return show(visit, confirmation, &key, reason, Some(ApiError::new(Code::FORBIDDEN, detail))).await;
+        return show(visit, confirmation, &key, typed, Some(ApiError::new(Code::FORBIDDEN, detail))).await;
     }
-    let request = confirmation.request().because(&reason).of(posted.get("tag"));
+    let request = confirmation.request().because(&typed.reason).of(&typed.tag);
     match request.answer(visit.call).await {
         Ok(reply) if reply.body().is_empty() => {
             let base = visit.call.context.settings.base_path.as_str();
             Ok(ui::see_other(&format!("{base}/ui/?done={}", confirmation.done())))
         }
         Ok(_) => Ok(done(visit, key.as_str(), confirmation.done())),
-        Err(error) => show(visit, confirmation, &key, reason, Some(error)).await,
+        Err(error) => show(visit, confirmation, &key, typed, Some(error)).await,
     }
 }
 
@@ -137,23 +147,30 @@ async fn show(
     visit: &Visit<'_>,
     confirmation: Confirmation,
     key: &Key,
-    reason: String,
+    typed: Typed,
     refused: Option<ApiError>,
 ) -> Result<Reply, ApiError> {
+    refused.as_ref().map_or(Ok(()), pass_on_unshowable)?;
     let snapshot = visit.call.snapshot()?;
     let tag = snapshot.get(key.as_str()).map(|entry| entry.tag()).unwrap_or_default();
     let preview = confirmation.request().of(&tag).dry_run(true).read(visit.call).await;
-    let (commits, hindrance) = match preview {
-        Ok(document) => (CommitPreview::list(&document), None),
-        // A conflict is explained on this page. Other errors, such as 404 and 403, have an error page.
-        Err(error) if error.status() == StatusCode::CONFLICT => (Vec::new(), Some(error)),
+    let (tag, commits, hindrance) = match preview {
+        Ok(document) => (tag, CommitPreview::list(&document), None),
+        // A conflict is explained on this page, and what was typed comes back on it, for the version that was seen. Other
+        // errors, such as 404 and 403, have an error page.
+        Err(error) if error.status() == StatusCode::CONFLICT => (tag, Vec::new(), Some(error)),
+        Err(error) if refused.is_some() && error.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            (typed.tag, Vec::new(), Some(error))
+        }
         Err(error) => return Err(error),
     };
     // The preview alone has status 200, even if it explains why the action can't be carried out.
     let status = refused.as_ref().map_or(StatusCode::OK, ApiError::status);
+    let may_pass = status == StatusCode::SERVICE_UNAVAILABLE;
     let refusals = refused.or(hindrance).map(|error| error.details()).unwrap_or_default();
     let title = format!("{} {key}?", confirmation.verb());
     let frame = visit.frame(title, Nav::Collections).await;
-    let page = Page { frame, confirmation, key: key.to_string(), tag, reason, commits, refusals };
+    let (key, reason) = (key.to_string(), typed.reason);
+    let page = Page { frame, confirmation, key, tag, reason, commits, refusals, may_pass };
     Ok(ui::page(status, &page))
 }

@@ -64,9 +64,11 @@ fn present(entry: &Entry) -> EditForm {
 /// `POST /ui/new`
 pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let posted = PostedForm::read(visit, visit.call.known_sender().await?, body).await?;
-    visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(posted.get("key").trim(), kind, &posted);
+    if let Err(error) = visit.call.authorize(Action::Create { key: None, content: None }).await {
+        return refused(visit, form, None, &[], error).await;
+    }
     if !posted.is_ours {
         return show_stale_form(visit, None, form).await;
     }
@@ -96,12 +98,18 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
 pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
     let posted = PostedForm::read(visit, visit.call.known_sender().await?, body).await?;
     // Before anything of the collection is shown, even with an error.
-    visit.call.authorize(Action::Update { key, content: None }).await?;
+    let allowed = visit.call.authorize(Action::Update { key, content: None }).await;
+    if allowed.is_err() {
+        visit.call.authorize(Action::Read { key }).await?;
+    }
     let snapshot = visit.call.snapshot()?;
     let entry = snapshot.get(key.as_str()).cloned();
     let kind = Kind::parse(posted.get("kind"));
     let kind = kind.or_else(|| Some(entry.as_ref()?.collection.kind())).unwrap_or(Kind::Document);
     let mut form = EditForm::posted(key.as_str(), kind, &posted);
+    if let Err(error) = allowed {
+        return refused(visit, form, entry, &[], error).await;
+    }
     if !posted.is_ours {
         return show_stale_form(visit, entry.as_deref(), form).await;
     }
@@ -191,7 +199,7 @@ async fn refused(
 }
 
 /// Passes on errors that must not show the form again: signed out, and internal errors.
-fn pass_on_unshowable(error: &ApiError) -> Result<(), ApiError> {
+pub(crate) fn pass_on_unshowable(error: &ApiError) -> Result<(), ApiError> {
     match error.status() {
         StatusCode::UNAUTHORIZED | StatusCode::INTERNAL_SERVER_ERROR => Err(error.clone()),
         _ => Ok(()),
