@@ -256,11 +256,9 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         let counted = call.counted();
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
-        let reply = answered.and_then(|reply| call.with_room(reply)).unwrap_or_else(|error| {
+        let reply = answered.and_then(|reply| call.with_room(reply)).unwrap_or_else(|mut error| {
             error.log();
-            if let Some(limit) = error.limit() {
-                context.telemetry.reached.count(limit);
-            }
+            call.count_limit(&mut error);
             Reply::failure(&error, &context.settings.base_path).of_revision(call.refused_at(error.status()))
         });
         if body.has_unread() {

@@ -97,7 +97,12 @@ impl Request {
         let head = Arc::new(call.head.asking(self.method, uri, headers, has_body));
         let mut body = if has_body { Body::whole(self.body) } else { Body::none() };
         let inner = call.inner(head);
-        let reply = Box::pin(routes::answer(&inner, &mut body)).await?;
+        // Counted here, since many a page shows the error with a form instead of passing it on.
+        let counted = |mut error: ApiError| {
+            call.count_limit(&mut error);
+            error
+        };
+        let reply = Box::pin(routes::answer(&inner, &mut body)).await.map_err(counted)?;
         if !inner.method().is_safe() {
             call.record_page_revision(reply.revision().copied());
         }

@@ -101,8 +101,9 @@ async fn answered(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     let answered = caught(known(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,
-        Err(error) => {
+        Err(mut error) => {
             error.log();
+            call.count_limit(&mut error);
             pages::error::page(ui, call, error).await
         }
     };

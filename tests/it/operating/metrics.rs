@@ -223,6 +223,11 @@ async fn limits_that_are_reached_are_counted() {
     let times = |limit: &str| now[&format!("collectory_limit_reached_total{{limit=\"{limit}\"}}")];
     assert_eq!([times("json_depth_max"), times("body_bytes_max"), times("uri_bytes_max")], [1.0; 3]);
     assert_eq!(times("queue_len_max"), 0.0);
+    // The web page counts too.
+    let form = server.request("POST", "/ui/new").header("Sec-Fetch-Site", "same-origin");
+    assert_eq!(form.form("x".repeat(65_537)).send().await.status, 413);
+    let now = samples(&server).await;
+    assert_eq!(now["collectory_limit_reached_total{limit=\"body_bytes_max\"}"], 2.0);
 
     let server = setup().auth(policy).flag(&flags).start().await;
     for status in [401, 429] {
@@ -231,6 +236,15 @@ async fn limits_that_are_reached_are_counted() {
     let now = samples(&server).await;
     assert_eq!(now["collectory_limit_reached_total{limit=\"wrong_tokens_per_s_max\"}"], 1.0);
     assert_eq!(now["collectory_authorizations_total{action=\"list\",outcome=\"denied\"}"], 1.0);
+    let page = crate::ui::get_page(&server, "/sign-in", 200).await;
+    let body = crate::ui::filled(&page, &[("secret", "wrong")]);
+    eventually("too many wrong tokens come at once", async || {
+        let sign_in = server.request("POST", "/ui/sign-in").header("Sec-Fetch-Site", "same-origin");
+        (sign_in.form(body.clone()).send().await.status == 429).then_some(())
+    })
+    .await;
+    let now = samples(&server).await;
+    assert!(now["collectory_limit_reached_total{limit=\"wrong_tokens_per_s_max\"}"] > 1.0);
 }
 
 #[tokio::test]

@@ -135,8 +135,14 @@ impl ApiError {
     }
 
     /// Returns the limit that was reached, if any.
+    #[cfg(test)]
     pub(crate) fn limit(&self) -> Option<Limit> {
-        self.errors.iter().find_map(|error| error.more.as_ref()?.limit)
+        self.clone().take_limit()
+    }
+
+    /// Returns the limit that was reached, if any, and forgets it, so that it is counted once.
+    pub(crate) fn take_limit(&mut self) -> Option<Limit> {
+        self.errors.iter_mut().find_map(|error| error.more.as_mut()?.limit.take())
     }
 
     /// Adds a sentence to the detail of the first error.

@@ -85,6 +85,11 @@ impl<'a> Call<'a> {
         Call::new(self.context, self.budgets, head, self.id.clone())
     }
 
+    /// Counts the limit that an error is about, once.
+    pub(crate) fn count_limit(&self, error: &mut ApiError) {
+        error.take_limit().into_iter().for_each(|limit| self.context.telemetry.reached.count(limit));
+    }
+
     /// Records the revision that a page is based on; the first one counts.
     pub(crate) fn record_page_revision(&self, revision: Option<Revision>) {
         if let Some(revision) = revision {

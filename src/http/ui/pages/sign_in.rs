@@ -59,7 +59,8 @@ pub(crate) async fn sign_in(visit: &Visit<'_>, body: &mut Body) -> Result<Reply,
     let head = Arc::new(call.head.asking(Method::GET, uri, headers, false));
     let identity = match call.inner(head).identity().await {
         Ok(identity) => identity.clone(),
-        Err(error) => {
+        Err(mut error) => {
+            call.count_limit(&mut error);
             let status = error.status();
             return Ok(show(ui, call, status, next, kept, error.details()).await);
         }
