@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::cli::flags::repository::Repository;
+use crate::cli::flags::repository::{Repository, open_as_served};
 use crate::cli::scratch::Scratch;
 use crate::cli::{Done, Failure, counted, folder_of, note};
 use crate::store::KeptHead;
@@ -23,7 +23,7 @@ use crate::store::git_command::{git, git_read_only};
 #[command(after_help = EXAMPLES, long_about = "\
 Copy the history into one file: a bundle of git's with the served branch and the former heads that are kept \
 of rewritten ones. A service may run and write meanwhile: every write that it had answered when the command \
-began is in the copy.
+began is in the copy. Without --branch it is the branch that the service serves, or else the one that HEAD names.
 
 The bundle is restored into a temporary folder and checked before it takes the place of an older one, in one \
 step. That needs as much room beside FILE as two copies have. What is saved but not committed is not in it. \
@@ -51,7 +51,7 @@ impl Backup {
             access: Access::Read,
             ..Options::new(self.repository.find()?)
         };
-        let journal = GitJournal::open(options)?;
+        let journal = open_as_served(&options, GitJournal::open)?;
         let folder = folder_of(&self.file);
         let failed = || format!("cannot write in {}", folder.display());
         let beside = fs::canonicalize(folder).with_context(failed)?;

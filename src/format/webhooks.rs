@@ -14,6 +14,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use serde::Deserialize;
@@ -120,12 +121,15 @@ fn receiver(entry: Entry) -> Result<Receiver, String> {
     })
 }
 
+/// How many bytes a secret may have (Standard Webhooks, "Signature scheme").
+const SECRET_BYTES: RangeInclusive<usize> = 24..=64;
+
 /// Parses a secret in the form of Standard Webhooks; padding may be missing.
 fn secret(text: &str) -> Result<Secret, String> {
     let wrong = || format!("`secret` is {SECRET_PREFIX} and 24 to 64 bytes of chance in base64");
     let encoded = text.strip_prefix(SECRET_PREFIX).ok_or_else(wrong)?;
     let decoded = Base64::decode_vec(encoded).or_else(|_| Base64Unpadded::decode_vec(encoded));
-    decoded.ok().filter(|bytes| !bytes.is_empty()).map(Secret).ok_or_else(wrong)
+    decoded.ok().filter(|bytes| SECRET_BYTES.contains(&bytes.len())).map(Secret).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -157,6 +161,7 @@ mod tests {
             ("- {url: 'https://', secret: whsec_AAAA}", "has a host"),
             ("- {url: 'https://a.example', secret: AAAA}", "`secret` is whsec_"),
             ("- {url: 'https://a.example', secret: whsec_}", "`secret` is whsec_"),
+            ("- {url: 'https://a.example', secret: whsec_AAAA}", "24 to 64 bytes"),
             ("- {url: 'https://a.example', secret: whsec_AAAA, kyes: []}", "unknown field `kyes`"),
             ("- {url: 'https://a.example', secret: whsec_AAAA, keys: [a/b]}", "receiver 1"),
         ] {

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 use crate::domain::Revision;
 use crate::store::git_command::git_read_only;
 
-/// How many runs must fail before the result is believed: git reports what changes while it reads as damage.
+/// How many runs must find a fault before it is believed: git reports what changes while it reads as damage.
 const RUNS_MAX: usize = 3;
 
 /// A fault in a repository.
@@ -29,13 +29,14 @@ pub(crate) struct FaultsByCommit {
     pub(crate) unattributed: Vec<String>,
 }
 
-/// Has git check every object; the result is empty when the repository is sound.
+/// Has git check every object; the result is empty when the repository is sound. What git finds only once or twice is what
+/// a service wrote meanwhile.
 ///
 /// # Errors
 ///
 /// Fails when git can't be run.
 pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
-    let mut found = Vec::new();
+    let mut found: Option<Vec<Fault>> = None;
     for _ in 0..RUNS_MAX {
         let mut command = git_read_only(git_dir);
         command.args([
@@ -48,12 +49,14 @@ pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
             "--no-progress",
         ]);
         let output = command.stdin(Stdio::null()).output()?;
-        if output.status.success() {
-            return Ok(Vec::new());
+        let mut now = if output.status.success() { Vec::new() } else { faults(&output) };
+        now.retain(|fault| found.as_ref().is_none_or(|before| before.contains(fault)));
+        if now.is_empty() {
+            return Ok(now);
         }
-        found = faults(&output);
+        found = Some(now);
     }
-    Ok(found)
+    Ok(found.unwrap_or_default())
 }
 
 /// Attributes each fault to the first commit of `line` that has the object or merges the commit that has it. `line` is

@@ -1,7 +1,7 @@
 //! Locks of the service and of git, and whether the processes that held them are alive.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,6 @@ const WHY: &str = "as long as it is there, git refuses to write, and so does the
 
 /// The locks that block only updates of the commit-graph.
 const OF_GRAPH: [&str; 2] = ["commit-graph-chain.lock", "commit-graph.lock"];
-
-/// Whether a service holds the repository; the kernel releases its lock when it dies.
-pub(super) fn is_served(common_dir: &Path) -> bool {
-    let lock = File::open(common_dir.join("collectory/lock"));
-    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
-}
 
 pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
     // The service's locks are links to these files, which distinguishes them from git's.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::cli::flags::output::Output;
-use crate::cli::flags::repository::{FolderArgs, Repository};
+use crate::cli::flags::repository::{FolderArgs, Repository, is_served, open_as_served};
 use crate::cli::{Done, Failure, answer};
 use crate::store::git::{Access, GitJournal, Options, WriteTarget};
 use crate::store::{Journal as _, StoreError};
@@ -175,7 +175,7 @@ impl Doctor {
             let fix = "mend what is named, or bring back a backup (README, \"Operate it\")";
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
-        if let Ok(mut journal) = GitJournal::open_of_any_owner(options.clone()) {
+        if let Ok(mut journal) = open_as_served(&options, GitJournal::open_of_any_owner) {
             let repo = open_repo(&mut journal)?;
             if let Some(incomplete) = journal.incomplete_reason()? {
                 let fix = "run the `git fetch` that is named";
@@ -206,7 +206,7 @@ impl Doctor {
 }
 
 fn open_repo(journal: &mut GitJournal) -> Result<Repo, StoreError> {
-    let is_served = locks::is_served(journal.common_dir());
+    let is_served = is_served(journal.common_dir());
     // `git fsck` reports what can't be read.
     let behind = if is_served { BTreeSet::new() } else { journal.outdated_paths().unwrap_or_default() };
     Ok(Repo {
@@ -235,11 +235,8 @@ fn check_all(repo: &Repo, findings: &mut Vec<Finding>) {
     disk::check(repo, findings);
 }
 
-/// Repairs what belongs to the service; a running service does that itself.
+/// Repairs what belongs to the service. What a start repairs is left alone beside a running one.
 fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
-    if repo.is_served {
-        return;
-    }
     let (mut is_start_wanted, mut removed) = (false, Vec::new());
     for (at, finding) in findings.iter().enumerate() {
         match &finding.fix {
@@ -252,7 +249,7 @@ fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
     }
     removed.into_iter().for_each(|at| findings[at].is_repaired = true);
     // A start with another folder would record the work tree as up to date without updating it.
-    if is_start_wanted && repo.has_folder && started(options).is_ok() {
+    if is_start_wanted && !repo.is_served && repo.has_folder && started(options).is_ok() {
         let by_start = findings.iter_mut().filter(|finding| matches!(finding.fix, Fix::Start));
         by_start.for_each(|finding| finding.is_repaired = true);
     }

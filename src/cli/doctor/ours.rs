@@ -23,10 +23,7 @@ pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
 /// Finds unfinished files of killed processes. A running service may still be writing them.
 fn leftovers(repo: &Repo, findings: &mut Vec<Finding>) {
     let ours = named(&states(repo), |name| {
-        name.ends_with(".new")
-            || name.starts_with("file-")
-            || name.starts_with("index-")
-            || name == "scratch-index"
+        name.ends_with(".new") || name.starts_with("file-") || ["index-next", "scratch-index"].contains(&name)
     });
     if !repo.is_served && !ours.is_empty() {
         let what = format!(

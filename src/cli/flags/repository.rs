@@ -4,13 +4,15 @@
 //! it, search further, as git does: without `./settings` they take the repository around the current folder, where
 //! people who edit by hand usually are.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
-use crate::store::git::enclosing_repository;
+use crate::store::StoreError;
+use crate::store::git::{GitJournal, Options, enclosing_repository};
 
 /// The repository and the branch.
 #[derive(Debug, clap::Args)]
@@ -50,6 +52,32 @@ impl Repository {
     /// Suggests `--repo` if there is no repository.
     pub(crate) fn find(&self) -> anyhow::Result<PathBuf> {
         find(self.dir.as_deref())
+    }
+}
+
+/// Whether a service holds the repository; the kernel releases its lock when it dies.
+pub(crate) fn is_served(common_dir: &Path) -> bool {
+    let lock = File::open(common_dir.join("collectory/lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Opens the repository for reading; without a named branch at the one that a running service serves, whatever is checked
+/// out.
+///
+/// # Errors
+///
+/// As `open`.
+pub(crate) fn open_as_served(
+    options: &Options,
+    open: fn(Options) -> Result<GitJournal, StoreError>,
+) -> Result<GitJournal, StoreError> {
+    let journal = open(options.clone())?;
+    if options.branch.is_some() || !is_served(journal.common_dir()) {
+        return Ok(journal);
+    }
+    match journal.last_served_branch()? {
+        Some(branch) => open(Options { branch: Some(branch), ..options.clone() }),
+        None => Ok(journal),
     }
 }
 

@@ -49,6 +49,18 @@ fn a_copy_holds_the_branch_and_what_is_kept_and_replaces_an_older_one_in_one_ste
     assert_eq!(names.len(), 3, "nothing else is left: {names:?}");
 }
 
+#[tokio::test]
+async fn a_copy_beside_a_service_is_of_the_branch_that_it_serves_whatever_is_checked_out() {
+    let server = TestServer::start("small").await;
+    server.repo().git(&["checkout", "--quiet", "-b", "side"]);
+    server.create(&document("new", json!({"name": "New"}))).await.is(201);
+    let file = server.folder().join("settings.bundle");
+    backup(server.repo().path(), &file).assert_exit_code(0);
+    let copy = restored(&file, "copy.git");
+    assert_eq!(copy.tip("main"), server.repo().tip("main"));
+    assert_eq!(copy.tip("side"), None);
+}
+
 #[test]
 fn a_damaged_repository_leaves_the_older_copy_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -70,6 +70,17 @@ fn a_lock_that_nobody_holds_is_told_with_the_command_that_removes_it() {
     fs::remove_file(&lock).unwrap();
 }
 
+#[tokio::test]
+async fn what_nobody_holds_is_removed_beside_a_running_service_too() {
+    let server = TestServer::start("small").await;
+    let graphs = server.repo().git_folder().join("objects/info/commit-graphs");
+    fs::create_dir_all(&graphs).unwrap();
+    fs::write(graphs.join("commit-graph-chain.lock"), "").unwrap();
+    assert_eq!(found(server.repo(), &[]), (Some(1), vec!["locks: wrong".to_owned()]));
+    assert_eq!(found(server.repo(), &["--repair"]), (Some(0), vec!["locks: repaired".to_owned()]));
+    assert_eq!(found(server.repo(), &[]), (Some(0), Vec::new()));
+}
+
 #[test]
 fn what_is_the_service_s_own_is_mended() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,6 +94,8 @@ fn what_is_the_service_s_own_is_mended() {
     fs::write(graphs.with_file_name("commit-graph.lock"), "").unwrap();
     fs::write(ours.join("history-index"), "nothing that fits").unwrap();
     fs::write(ours.join("history-index.7.0.new"), "half").unwrap();
+    fs::create_dir(ours.join("scratch-index")).unwrap();
+    fs::write(ours.join("scratch-index/pack-1.idx"), "half").unwrap();
     fs::write(ours.join("lock-HEAD"), "").unwrap();
     fs::hard_link(ours.join("lock-HEAD"), git.join("HEAD.lock")).unwrap();
     let wrong = ["locks: wrong", "locks: wrong", "locks: wrong", "leftovers: wrong", "index: wrong"]
@@ -140,6 +153,8 @@ fn another_folder_than_the_usual_one_is_named() {
     let ours = repo.git_folder().join("collectory");
     fs::create_dir_all(&ours).unwrap();
     fs::write(ours.join("history-index.7.0.new"), "half").unwrap();
+    fs::create_dir(ours.join("scratch-index")).unwrap();
+    fs::write(ours.join("scratch-index/pack-1.idx"), "half").unwrap();
     let found = |flags: &[&str]| found(&repo, flags);
     let hint = vec!["folder: hint".to_owned(), "leftovers: wrong".to_owned()];
     assert_eq!(found(&["--repair"]), (Some(1), hint), "who knows what is served there");
@@ -211,13 +226,15 @@ fn what_git_calls_damage_once_and_not_again_is_none() {
     let repo = repo(folder.path());
     let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
     let [git, runs] = ["git", "runs"].map(|name| folder.path().join(name));
-    for (failures, code) in [(2, 0), (3, 1)] {
-        // Behaves like `git fsck` beside a service that writes at the same time.
+    // Behaves like `git fsck` beside a service that writes at the same time: it fails a few times, or each time for
+    // another reason.
+    for (failures, what, code) in [(2, "blob", 0), (3, "blob", 1), (3, "blob $(wc -l < runs)", 0)] {
         let text = format!(
-            "#!/bin/sh\nPATH='{path}'\ncase \" $* \" in *' fsck '*) echo again >> '{0}'; \
-             if [ $(wc -l < '{0}') -le {failures} ]; then echo 'missing blob' >&2; exit 2; fi;; esac\n\
+            "#!/bin/sh\nPATH='{path}'\ncase \" $* \" in *' fsck '*) echo again >> '{0}'; cd '{1}'; \
+             if [ $(wc -l < '{0}') -le {failures} ]; then echo \"missing {what}\" >&2; exit 2; fi;; esac\n\
              exec git \"$@\"\n",
-            runs.display()
+            runs.display(),
+            folder.path().display()
         );
         fs::write(&git, text).unwrap();
         fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();

@@ -74,6 +74,15 @@ impl GitJournal {
         self.branch.short_name()
     }
 
+    /// Returns the full name of the branch that a service serves here, or served last.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the note about it can't be read.
+    pub fn last_served_branch(&self) -> Result<Option<String>, StoreError> {
+        served::branch(&self.layout)
+    }
+
     /// Returns the metrics of the store.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {

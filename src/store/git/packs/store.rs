@@ -151,6 +151,7 @@ impl Packs {
     /// of the service lock.
     pub(crate) fn clean_up(&self) -> Result<(), StoreError> {
         self.keep_files.prepare()?;
+        fs::remove_dir_all(&self.scratch).at_if_there("remove", &self.scratch)?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
