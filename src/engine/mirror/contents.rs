@@ -209,19 +209,16 @@ impl Mirror {
 
     /// Marks files for rebuilding whose object was missing or corrupt and is readable again.
     pub(crate) fn name_mended(&mut self) -> Result<(), StoreError> {
-        for (name, blob) in std::mem::take(&mut self.damaged) {
-            if !self.snapshot.problems.contains_key(&self.path(&name)) {
-                continue;
-            }
-            match self.content(blob) {
-                Ok(_) => drop(self.unbuilt.insert(name)),
-                Err(error) => {
-                    self.damaged.insert((name, blob));
-                    if damage_fault(&error).is_none() {
-                        return Err(error);
-                    }
+        for damaged in self.damaged.clone() {
+            let (name, blob) = &damaged;
+            if self.snapshot.problems.contains_key(&self.path(name)) {
+                match self.content(*blob) {
+                    Ok(_) => drop(self.unbuilt.insert(name.clone())),
+                    Err(error) if damage_fault(&error).is_some() => continue,
+                    Err(error) => return Err(error),
                 }
             }
+            self.damaged.remove(&damaged);
         }
         Ok(())
     }

@@ -53,6 +53,10 @@ impl Mirror {
     /// Returns when to look again without a signal, if something is not believed yet.
     pub(crate) fn rescan_at(&self) -> Option<Instant> {
         let busy = self.work_tree.busy.map(|busy| busy.again_at);
+        if self.is_unseen() {
+            // Nothing is looked at before that, however long a file has been suspect.
+            return busy;
+        }
         self.work_tree
             .suspects
             .values()
@@ -237,5 +241,8 @@ mod tests {
         let went_on = notice("b.yaml");
         assert!(went_on > began);
         assert_eq!(notice("a.yaml"), went_on);
+        let suspect = Suspect { saved: None, since: went_on - mirror.options.settle_patience };
+        mirror.work_tree.suspects.insert("c.yaml".to_owned(), suspect);
+        assert!(mirror.rescan_at().unwrap() > went_on, "nobody looks at a suspect meanwhile");
     }
 }

@@ -33,6 +33,7 @@ use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::signal::{Hint, Hints};
 use crate::format::message;
 use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry, WorkTreeEntry};
+use crate::telemetry::error_chain;
 
 pub use crate::engine::mirror::options::{Clock, MirrorOptions};
 
@@ -301,8 +302,11 @@ impl Mirror {
         self.rebuild(self.next(Some(head)), step, BTreeSet::new(), catalog)?;
         self.note_fast_forward(before, head);
         self.check_own_commit(before, head);
-        if !edited.is_empty() {
-            self.refresh(&Hint::Files(edited))?;
+        // The commits are made, whatever can't be looked at now; it is looked at again later.
+        if !edited.is_empty()
+            && let Err(error) = self.refresh(&Hint::Files(edited))
+        {
+            tracing::warn!(error = %error_chain(&error), "the files of a write can't be looked at");
         }
         Ok(())
     }

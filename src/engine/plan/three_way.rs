@@ -111,15 +111,20 @@ impl Merger for CollectionMerger {
     fn merge(&self, sides: &Sides) -> MergeDecision {
         let mut conflicts = Vec::new();
         let mut takes: BTreeMap<usize, Resolution> = BTreeMap::new();
+        // What the other side has created or changed is in the merge.
+        let changed = sides.files.iter().filter(|it| it.theirs.is_some() && it.theirs != it.base);
+        let theirs = in_any_case(sides.created.iter().chain(changed.map(|it| &it.name)));
         for [at, twin] in twins(&sides.files) {
             let both = [&sides.files[at], &sides.files[twin]];
+            if both.iter().any(|file| is_rival(file, &theirs)) {
+                continue;
+            }
             if let Some([take, of_twin]) = self.merge_renamed(both, &mut conflicts) {
                 takes.extend([(at, take), (twin, of_twin)]);
             }
         }
-        let created = in_any_case(&sides.created);
         for (at, file) in sides.files.iter().enumerate() {
-            takes.entry(at).or_insert_with(|| match rival(file, &created) {
+            takes.entry(at).or_insert_with(|| match is_rival(file, &theirs) {
                 // It would hide the other collection, or be hidden by it.
                 true => {
                     conflicts.push(Conflict::File(self.path(&file.name)));
@@ -142,20 +147,21 @@ impl Merger for CollectionMerger {
 }
 
 /// Groups the keys of files by their case-folded keys.
-fn in_any_case(names: &[String]) -> BTreeMap<Key, Vec<Key>> {
+fn in_any_case<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<Key, Vec<Key>> {
     let mut keys: BTreeMap<Key, Vec<Key>> = BTreeMap::new();
-    for key in names.iter().filter_map(|name| file_name::key_of(name)) {
+    for key in names.filter_map(|name| file_name::key_of(name)) {
         keys.entry(key.folded()).or_default().push(key);
     }
     keys
 }
 
-/// Returns whether a file exists on our side alone, in other letter case than one that the other side has created.
-fn rival(file: &FileSides, created: &BTreeMap<Key, Vec<Key>>) -> bool {
+/// Returns whether a file that our side has created or changed is not on the other side, which has one of the same key in
+/// other letter case.
+fn is_rival(file: &FileSides, theirs: &BTreeMap<Key, Vec<Key>>) -> bool {
     let Some(key) = file_name::key_of(&file.name) else { return false };
     let differs = |others: &Vec<Key>| others.iter().any(|other| *other != key);
-    let is_ours_alone = file.base.is_none() && file.theirs.is_none() && file.ours.is_some();
-    is_ours_alone && created.get(&key.folded()).is_some_and(differs)
+    let is_ours_alone = file.theirs.is_none() && file.ours.is_some() && file.ours != file.base;
+    is_ours_alone && theirs.get(&key.folded()).is_some_and(differs)
 }
 
 /// Decides what becomes of a collection, and which attributes conflict; `None` if the file counts as a single value.
@@ -367,6 +373,21 @@ mod tests {
         );
         let (taken, _) = judged(vec![file("pages.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
         assert_eq!(taken, [Resolution::Ours]);
+    }
+
+    #[test]
+    fn of_a_key_that_one_side_has_renamed_in_letter_case_the_remotes_file_stays() {
+        let (one, two) = (with("One", "true"), with("Two", "true"));
+        let changed_here = file("Posts.yaml", [Some(BASE), Some(&one), None]);
+        let (taken, conflicts) = judged(vec![changed_here], &["posts.yaml"]);
+        assert_eq!(taken, [Resolution::Theirs], "it is deleted");
+        assert_eq!(conflicts, [Conflict::File("collections/Posts.yaml".to_owned())]);
+        let renamed_here = vec![
+            file("Posts.yaml", [Some(BASE), None, Some(&two)]),
+            file("posts.yaml", [None, Some(BASE), None]),
+        ];
+        let (taken, _) = judged(renamed_here, &[]);
+        assert_eq!(taken, [Resolution::Theirs, Resolution::Theirs], "the one changed there stays alone");
     }
 
     /// Comparing them pairwise would take as many steps as the product of both numbers.

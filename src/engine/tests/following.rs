@@ -171,6 +171,18 @@ fn what_could_not_be_read_is_read_as_soon_as_it_can_be() {
 }
 
 #[test]
+fn a_branch_that_could_not_be_read_is_read_as_soon_as_it_can_be() {
+    let (journal, running) = with_first();
+    journal.set_unreadable(true);
+    commit(&journal, "pages.yaml", &named("Pages"));
+    running.notice(Hint::Branch);
+    running.eventually("the trouble is told", |running| running.engine.projection.read_error());
+    journal.set_unreadable(false);
+    running.eventually("the commit is served", |running| running.shown("pages"));
+    running.stop();
+}
+
+#[test]
 fn what_was_deleted_does_not_come_back_when_a_broken_file_takes_its_key() {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));

@@ -188,15 +188,19 @@ impl Group<'_> {
         }
         self.idempotency.all_known();
         // Recorded before the change is visible, so that a reader who sees the change finds the record.
-        let mut at = expected;
-        for (job, answer) in jobs.iter().zip(&answers) {
-            let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
-            at = draft.map(|draft| committed[draft].revision).or(at);
-            record(self.idempotency, job, answer, at, now);
+        let revisions = revisions(&answers, expected, &committed);
+        for ((job, answer), revision) in jobs.iter().zip(&answers).zip(&revisions) {
+            record(self.idempotency, job, answer, *revision, now);
         }
         publish(self.projection, self.idempotency, self.mirror);
         self.count(jobs, &answers, drafts.len());
-        answer(std::mem::take(jobs), answers, expected, &committed);
+        for ((job, answer), revision) in std::mem::take(jobs).into_iter().zip(answers).zip(revisions) {
+            job.answer(answer.map(|PlannedAnswer { outcomes, preview, draft: _ }| SubmitAnswer {
+                revision,
+                outcomes,
+                preview,
+            }));
+        }
         Ok(if drafts.is_empty() { Attempt::NothingToAppend } else { Attempt::Appended })
     }
 
@@ -312,9 +316,10 @@ impl Group<'_> {
 
     /// Counts the writes that made commits, and the commits of hand edits that they required.
     fn count(&self, jobs: &[Job], answers: &[Result<PlannedAnswer, SubmitError>], drafts: usize) {
+        let mut counted = BTreeSet::new();
         let took = jobs.iter().zip(answers).filter_map(|(job, answer)| {
-            answer.as_ref().ok()?.draft?;
-            Some(job.asked_at.elapsed())
+            // A request that is repeated in the group shares the commit of the first one.
+            counted.insert(answer.as_ref().ok()?.draft?).then(|| job.asked_at.elapsed())
         });
         let took: Vec<_> = took.collect();
         if !took.is_empty() {
@@ -323,20 +328,20 @@ impl Group<'_> {
     }
 }
 
-/// Answers each job with the commit that was made for it. A job that needed no commit is answered with the revision
-/// that it was decided on, which its predecessors in the group left.
-fn answer(
-    jobs: Vec<Job>,
-    answers: Vec<Result<PlannedAnswer, SubmitError>>,
-    mut revision: Option<Revision>,
+/// Returns the revision of each answer: the commit that was made for it, or, where none was needed, the revision that it
+/// was decided on, which the newest commit before it in the group left.
+fn revisions(
+    answers: &[Result<PlannedAnswer, SubmitError>],
+    expected: Option<Revision>,
     committed: &[Committed],
-) {
-    for (job, answer) in jobs.into_iter().zip(answers) {
-        job.answer(answer.map(|PlannedAnswer { outcomes, preview, draft }| {
-            revision = draft.map(|draft| committed[draft].revision).or(revision);
-            SubmitAnswer { revision, outcomes, preview }
-        }));
-    }
+) -> Vec<Option<Revision>> {
+    let mut newest = None;
+    let of_answer = |answer: &Result<PlannedAnswer, SubmitError>| {
+        let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
+        newest = newest.max(draft);
+        draft.or(newest).map(|draft| committed[draft].revision).or(expected)
+    };
+    answers.iter().map(of_answer).collect()
 }
 
 /// Yields the submissions while there is time, at least the first one; all of them during shutdown.
@@ -425,4 +430,19 @@ fn log_batch(submissions: usize, commits: usize, revision: Revision, took: Durat
         duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "committed"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_repeated_in_a_group_takes_no_answer_behind_it_back() {
+        let granted = |draft| Ok(PlannedAnswer { outcomes: Vec::new(), preview: None, draft });
+        let [before, one, two] = [[1; 20], [2; 20], [3; 20]].map(Revision::new);
+        let committed = [one, two].map(|revision| Committed { revision, blobs: Vec::new() });
+        let answers = [granted(None), granted(Some(0)), granted(Some(1)), granted(Some(0)), granted(None)];
+        let expected = [before, one, two, one, two].map(Some);
+        assert_eq!(revisions(&answers, Some(before), &committed), expected);
+    }
 }

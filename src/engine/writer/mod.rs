@@ -148,6 +148,8 @@ impl Writer {
             && self.rescan_at(mirror).is_some_and(|at| at <= Instant::now())
         {
             received.hints.add(&mirror.rescan_hint());
+            // What could not be read may be the branch alone.
+            received.hints.branch |= self.retry_at.is_some();
         }
         if self.waiting.held_until.is_some_and(|at| at <= Instant::now()) {
             self.waiting.held_until = None;
