@@ -35,8 +35,8 @@ impl Handle {
 
     /// Carries out a submission and returns when it is durable and readable.
     ///
-    /// Dropping the future after the submission was queued undoes nothing: the change is made without an answer, as
-    /// after a lost connection.
+    /// If the future is dropped, a submission that has not been decided yet is dropped too; one that is being committed
+    /// is completed without an answer, as after a lost connection.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::idempotency_key::IdempotencyKey;
 
-/// A reason for the writer thread to act; there are no others.
+/// A reason for the writer thread to act.
 #[derive(Debug)]
 pub enum Signal {
     /// A client wants a change.

@@ -97,10 +97,12 @@ impl Mirror {
         };
         for merge in found.into_iter().rev() {
             for conflict in message::conflicts(&merge.message) {
-                let was = self.merged_state(merge.revision, &conflict)?;
-                if self.is_written_since(&[merge.revision], head, &conflict, &was)? {
-                    continue;
-                }
+                let was = match self.open_state(merge.revision, head, &conflict) {
+                    Ok(Some(was)) => was,
+                    // A damaged object hides no conflict of another.
+                    Ok(None) | Err(StoreError::Damaged { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
                 self.conflicts.open.retain(|open| open.shown.conflict != conflict);
                 let shown = MergeConflict {
                     message: sentence(&conflict, &merge),
@@ -145,6 +147,18 @@ impl Mirror {
             found.extend(self.with_conflicts_among(&side)?);
         }
         Ok(found)
+    }
+
+    /// Returns what a merge has left of a conflict; `None` if that has been written since.
+    fn open_state(
+        &mut self,
+        merge: Revision,
+        head: Revision,
+        conflict: &Conflict,
+    ) -> Result<Option<MergedState>, StoreError> {
+        let was = self.merged_state(merge, conflict)?;
+        let is_open = !self.is_written_since(&[merge], head, conflict, &was)?;
+        Ok(is_open.then_some(was))
     }
 
     fn merged_state(&mut self, revision: Revision, conflict: &Conflict) -> Result<MergedState, StoreError> {

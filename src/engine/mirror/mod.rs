@@ -180,7 +180,8 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// Returns the error of what could not be read; the mirror is unchanged in that case.
+    /// Returns the error of what could not be read; what is served is unchanged in that case, and the next look tries
+    /// again.
     pub(crate) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         let hint = if self.journal.carry_out_decision() { &Hint::Everything } else { hint };
         self.read_changes(hint)?;

@@ -40,7 +40,7 @@ struct Past {
 
 /// A merge made by the service.
 #[derive(Debug, Clone, Copy)]
-struct Merge {
+pub(crate) struct Merge {
     theirs: Revision,
     ours: Revision,
 }
@@ -59,28 +59,31 @@ impl Merge {
 pub(crate) enum Earlier<'a> {
     /// The files before a commit.
     Files(&'a CollectionFiles),
-    /// The commits that a merge brought on top of its first parent.
-    Brought(Brought<'a>),
+    /// The commits that a merge brought on top of its first parent, and the files there.
+    Brought(Merge, &'a CollectionFiles),
 }
 
-/// The commits that a merge brought on top of its first parent.
-#[derive(Debug)]
-pub(crate) struct Brought<'a> {
-    merge: Merge,
-    theirs: &'a CollectionFiles,
-}
-
-impl Brought<'_> {
-    /// Returns the versions of the collection after each brought commit that changed it, newest first and in the
-    /// order of events; `None` for a deletion, before which the collection has no past.
+impl Earlier<'_> {
+    /// Returns the versions of the collection, newest first and in the order of events; `None` for a deletion, before
+    /// which the collection has no past. A side that is damaged has none, and concerns nothing else.
     pub(crate) fn versions(
         &self,
         journal: &mut dyn Journal,
     ) -> Result<Vec<Option<(String, BlobId)>>, StoreError> {
-        brought(journal, self.merge, self.theirs)
+        match self {
+            Self::Files(files) => {
+                let version = files.version().map(|(name, blob)| Some((name.to_owned(), blob)));
+                Ok(version.into_iter().collect())
+            }
+            Self::Brought(merge, theirs) => match brought(journal, *merge, theirs) {
+                Err(StoreError::Damaged { .. }) => Ok(Vec::new()),
+                versions => versions,
+            },
+        }
     }
 }
 
+/// Returns the versions after each brought commit that changed the collection.
 fn brought(
     journal: &mut dyn Journal,
     Merge { theirs, ours }: Merge,
@@ -141,7 +144,7 @@ impl Provenances {
             }
             let changed = left.next_if(|(before, _)| before == at).map(|(_, files)| files);
             theirs = changed.unwrap_or(theirs);
-            found.push(Earlier::Brought(Brought { merge: *merge, theirs }));
+            found.push(Earlier::Brought(*merge, theirs));
             found.extend(changed.map(Earlier::Files));
         }
         found.extend(left.map(|(_, files)| Earlier::Files(files)));
@@ -290,14 +293,9 @@ mod tests {
         let files =
             CollectionFiles::new([("posts.yaml".to_owned(), Some(of_head)), ("posts.yml".to_owned(), None)]);
         let provenances = provenance(&mut journal, head, vec![files]).unwrap();
-        let of_one = |earlier: Earlier<'_>| match earlier {
-            Earlier::Files(files) => vec![files.version().map(|(_, blob)| blob)],
-            Earlier::Brought(brought) => {
-                let versions = brought.versions(&mut journal).unwrap();
-                versions.into_iter().map(|version| version.map(|(_, blob)| blob)).collect()
-            }
-        };
-        provenances.earlier("posts.yaml").into_iter().flat_map(of_one).collect()
+        let earlier = provenances.earlier("posts.yaml").into_iter();
+        let versions = earlier.flat_map(|earlier| earlier.versions(&mut journal).unwrap());
+        versions.map(|version| version.map(|(_, blob)| blob)).collect()
     }
 
     #[test]
@@ -305,8 +303,7 @@ mod tests {
         let (repo, head) = merged(NewEntry::File("here 2".to_owned()));
         let names = ["here 2", "lost", "here 1", "there 1", "base"];
         let blobs = names.map(|text| Some(BlobId::of(text.as_bytes())));
-        // There was nothing before the first commit.
-        assert_eq!(earlier(&repo, head), [&blobs[..], &[None]].concat());
+        assert_eq!(earlier(&repo, head), blobs);
     }
 
     #[test]

@@ -1,19 +1,18 @@
-//! Rebuilding: from files to what is served. This is the only place where a snapshot is made.
+//! Rebuilding: from files to what is served. This decides the collections of every snapshot, but for the plain ones of
+//! `bulk`.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use imbl::OrdMap;
 
 use crate::domain::file_name::{FileName, key_of, names_of};
 use crate::domain::{Catalog, Key};
 use crate::engine::layers::{
     BrokenFile, Claim, KeyFile, LastGood, ParsedVersion, hidden_by_other_case, resolve,
 };
-use crate::engine::mirror::provenance::{CollectionFiles, Earlier};
+use crate::engine::mirror::provenance::CollectionFiles;
 use crate::engine::mirror::{CommittedChanges, Mirror};
-use crate::engine::projection::problem::{Problem, Serving};
+use crate::engine::projection::problem::Serving;
 use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
 use crate::store::{StoreError, TreeEntry, WorkTreeEntry};
@@ -28,8 +27,7 @@ impl Mirror {
         ready: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
         let names: BTreeSet<String> = step.moved.keys().cloned().chain(edited).collect();
-        let problems = self.snapshot.problems.clone();
-        let mut work = Rebuild { next, problems, queue: VecDeque::new(), step, ready };
+        let mut work = Rebuild { next, queue: Vec::new(), step, ready };
         let mut keys = BTreeSet::new();
         for name in &names {
             match FileName::parse(name) {
@@ -41,13 +39,15 @@ impl Mirror {
             }
         }
         work.queue.extend(keys);
-        work.step.provenances = self.trace_broken(&work)?;
-        while let Some(key) = work.queue.pop_front() {
-            self.rebuild_key(&key, &mut work)?;
+        while !work.queue.is_empty() {
+            // A round may free keys that others have hidden.
+            work.step.provenances = self.trace_broken(&work)?;
+            for key in std::mem::take(&mut work.queue) {
+                self.rebuild_key(&key, &mut work)?;
+            }
         }
-        let Rebuild { mut next, problems, .. } = work;
-        self.log_problems(&problems);
-        next.problems = problems;
+        let mut next = work.next;
+        self.log_problems(&next.problems);
         next.hand_edits = self.hand_edits(&next, &names);
         self.snapshot = Arc::new(next);
         Ok(())
@@ -80,11 +80,11 @@ impl Mirror {
         };
         let resolved = resolve(key, yaml, yml, last_good);
         for name in names_of(key) {
-            work.problems.remove(&self.path(&name));
+            work.next.problems.remove(&self.path(&name));
         }
         let problems = self.problems(key, &resolved, &work.step.provenances);
         for problem in &problems {
-            work.problems.insert(problem.path.clone(), Arc::clone(problem));
+            work.next.problems.insert(problem.path.clone(), Arc::clone(problem));
         }
         let entry = resolved.served.map(|(file, good)| {
             let entry = Entry {
@@ -153,7 +153,7 @@ impl Mirror {
         let wrong =
             BrokenFile { name, faults: vec![hidden_by_other_case(key)], uncommitted: hidden.uncommitted };
         let problem = self.problem(Some(key), &wrong, Serving::Nothing, provenances.get(&wrong.name));
-        work.problems.insert(problem.path.clone(), problem);
+        work.next.problems.insert(problem.path.clone(), problem);
         Ok(())
     }
 
@@ -187,14 +187,14 @@ impl Mirror {
         let uncommitted = edit.is_some();
         let path = self.path(name);
         if !stands {
-            work.problems.remove(&path);
+            work.next.problems.remove(&path);
             return Ok(());
         }
         let files = CollectionFiles::new([(name.to_owned(), committed.filter(|_| !uncommitted))]);
         let provenances = self.trace(work.next.revision, vec![files])?;
         let wrong = BrokenFile { name: name.to_owned(), faults: vec![Fault::at_start(why)], uncommitted };
         let problem = self.problem(None, &wrong, Serving::Nothing, provenances.get(name));
-        work.problems.insert(path, problem);
+        work.next.problems.insert(path, problem);
         Ok(())
     }
 
@@ -230,14 +230,7 @@ impl Mirror {
         }
         let [first, _] = names_of(key);
         for earlier in step.provenances.earlier(&first) {
-            let versions = match earlier {
-                Earlier::Files(files) => {
-                    let version = files.version().map(|(name, blob)| Some((name.to_owned(), blob)));
-                    version.into_iter().collect()
-                }
-                Earlier::Brought(brought) => brought.versions(&mut *self.journal)?,
-            };
-            for version in versions {
+            for version in earlier.versions(&mut *self.journal)? {
                 let Some((name, blob)) = version else { return Ok(None) };
                 if let Ok(good) = self.read_one(key, &name, blob, &CommittedChanges::default())? {
                     return Ok(Some(LastGood { name, good, uncommitted: false }));
@@ -295,8 +288,8 @@ impl Mirror {
 /// A snapshot under construction.
 pub(crate) struct Rebuild<'a> {
     pub(crate) next: Snapshot,
-    pub(crate) problems: OrdMap<String, Arc<Problem>>,
-    pub(crate) queue: VecDeque<Key>,
+    /// The keys to rebuild next.
+    pub(crate) queue: Vec<Key>,
     pub(crate) step: CommittedChanges,
     /// Ready-made entries that may be shared.
     pub(crate) ready: &'a Catalog<Arc<Entry>>,
@@ -311,7 +304,7 @@ impl Rebuild<'_> {
         }
         self.next.remove(key.as_str());
         let folded = key.folded();
-        let others = self.problems.values().filter_map(|problem| problem.collection.as_ref());
+        let others = self.next.problems.values().filter_map(|problem| problem.collection.as_ref());
         let freed: BTreeSet<Key> =
             others.filter(|other| *other != key && other.folded() == folded).cloned().collect();
         self.queue.extend(freed);

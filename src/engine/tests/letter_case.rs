@@ -74,6 +74,19 @@ fn removed(journal: &MemoryJournal) {
 }
 
 #[test]
+fn a_broken_key_that_a_deletion_frees_shows_its_last_good_version() {
+    let journal = MemoryJournal::new();
+    commit(&journal, LOWER, &named("First"));
+    commit(&journal, UPPER, &named("Upper"));
+    commit(&journal, UPPER, "type: document\nname: [\n");
+    let running = Running::on(&journal);
+    assert_eq!(running.shown("A"), None);
+    running.submit(delete("a")).unwrap();
+    assert_eq!(running.shown("A"), Some(("Upper".into(), false)));
+    running.stop();
+}
+
+#[test]
 fn an_update_of_a_file_renamed_by_hand_commits_the_whole_renaming_first() {
     let (journal, running) = after(renamed);
     running.submit(rename("A", "By API")).unwrap();

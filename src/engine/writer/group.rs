@@ -62,11 +62,11 @@ pub(crate) struct Group<'a> {
 enum Attempt {
     /// Commits were made, and all jobs are answered.
     Appended,
-    /// No commits were needed; all jobs that do not wait are answered.
-    NothingToAppend,
+    /// No commits were made here, or it is unknown whether they were; all jobs that do not wait are answered.
+    Answered,
     /// Some jobs are held, and the decisions about the others may have depended on them.
     DecideAgain,
-    /// The branch has moved in the meantime; no job is answered.
+    /// The branch has moved in the meantime; the jobs that are left are not answered.
     RaceLost,
 }
 
@@ -81,7 +81,7 @@ impl Group<'_> {
                     self.projection.set_write_error(None);
                     return true;
                 }
-                Ok(Attempt::NothingToAppend) => return false,
+                Ok(Attempt::Answered) => return false,
                 Ok(Attempt::DecideAgain) => {}
                 Ok(Attempt::RaceLost) if races < self.options.writer.races_max => {
                     races += 1;
@@ -95,6 +95,12 @@ impl Group<'_> {
                             tracing::warn!(races, "gave up on a write, the branch moved each time");
                         });
                         job.answer(Err(keeps_moving.clone()));
+                    }
+                }
+                // Only one of them may need what is damaged: each is tried alone.
+                Err(StoreError::Damaged { .. }) if jobs.len() > 1 => {
+                    for job in jobs.drain(1..).rev() {
+                        self.rest.push_front(job);
                     }
                 }
                 Err(error) => self.give_up(std::mem::take(&mut jobs), &error),
@@ -131,21 +137,17 @@ impl Group<'_> {
 
     /// Repeats the earlier answer to jobs whose idempotency key is recorded.
     fn answer_known(&mut self, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
-        if needs_disk(jobs.iter().filter(|job| self.is_known(job))) {
+        let is_known = |job: &Job| {
+            let idempotency_key = job.submission.recorded_idempotency_key();
+            idempotency_key.is_some_and(|it| self.idempotency.is_recorded(&job.submission.author, it))
+        };
+        if jobs.iter().any(is_known) {
             make_durable(self.mirror)?;
         }
         replay::answer_known(self.mirror, self.idempotency, jobs)
     }
 
-    /// Returns whether a request was granted under the idempotency key of a job.
-    fn is_known(&self, job: &Job) -> bool {
-        let Submission { author, idempotency_key, .. } = &job.submission;
-        idempotency_key
-            .as_ref()
-            .is_some_and(|idempotency_key| self.idempotency.is_recorded(author, idempotency_key))
-    }
-
-    /// Decides, appends, publishes and answers. On an error, no job has been answered.
+    /// Decides, appends, publishes and answers. On an error, the jobs that are left have not been answered.
     fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Attempt, StoreError> {
         self.check_files(jobs)?;
         publish(self.projection, self.idempotency, self.mirror);
@@ -163,25 +165,24 @@ impl Group<'_> {
         }
         let answers = self.set_aside(jobs, answers);
         if jobs.is_empty() {
-            return Ok(Attempt::NothingToAppend);
+            return Ok(Attempt::Answered);
         }
         let mut committed = Vec::new();
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
                 Err(StoreError::Remote(RemoteError::OutcomeUnknown)) => {
                     answer_unknown(self.idempotency, std::mem::take(jobs), &answers, &drafts);
-                    return Ok(Attempt::NothingToAppend);
+                    return Ok(Attempt::Answered);
                 }
                 committed => committed?,
             };
-            let head = committed
-                .last()
-                .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
+            let head = committed.last().expect("BUG: a chain without commits").revision;
             log_batch(jobs.len(), drafts.len(), head, started.elapsed());
             self.log_fallbacks(fallbacks);
             self.mirror.adopt(head, files_of(&drafts, &committed), &catalog)?;
             self.idempotency.note_fast_forward(expected, head);
-        } else if needs_disk(jobs.iter()) {
+        } else if jobs.iter().any(|job| !job.submission.dry_run) {
+            // The answer promises durability.
             make_durable(self.mirror)?;
         } else {
             self.mirror.journal.confirm_head(expected)?;
@@ -201,7 +202,7 @@ impl Group<'_> {
                 preview,
             }));
         }
-        Ok(if drafts.is_empty() { Attempt::NothingToAppend } else { Attempt::Appended })
+        Ok(if drafts.is_empty() { Attempt::Answered } else { Attempt::Appended })
     }
 
     /// Holds the jobs that make commits while the branch may not move, and the jobs behind them that concern the same
@@ -392,11 +393,6 @@ fn files_of(drafts: &[Draft], committed: &[Committed]) -> Vec<(String, Option<Bl
         draft.files.iter().map(|(name, _)| name.clone()).zip(made.blobs.iter().copied())
     });
     each.collect::<BTreeMap<_, _>>().into_iter().collect()
-}
-
-/// Returns whether the answer to one of these jobs promises durability.
-fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
-    jobs.any(|job| !job.submission.dry_run)
 }
 
 /// Records what was granted under an idempotency key, at the revision of its answer.

@@ -128,7 +128,7 @@ impl Writer {
                 Err(_) => None,
             },
         };
-        received.idle = first.is_none() && self.waiting.is_empty();
+        let is_timeout = first.is_none() && self.waiting.is_empty();
         let mut next = first;
         while let Some(signal) = next.take() {
             match signal {
@@ -156,6 +156,7 @@ impl Writer {
             // Commits that others made here may be waiting as well.
             received.hints.add(&Hint::Branch);
         }
+        received.idle = is_timeout && received.hints.is_empty();
         Some(received)
     }
 
