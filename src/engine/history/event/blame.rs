@@ -103,17 +103,17 @@ impl View {
     /// that its file was moved from; none when it is deleted.
     fn lifetime(&self, key: u32, commit: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
         let mut events = Vec::new();
-        let mut next = Some((key, self.index.events_until(commit)));
-        while let Some((key, end)) = next.take() {
-            let of_key = self.index.of_key(key);
-            for event in (0..of_key.len()).rev().map(|at| of_key.at(at)).skip_while(|event| *event >= end) {
-                if self.index.event(event).after.is_none() {
+        let mut next = Some((key, commit, u32::MAX));
+        while let Some((key, commit, end)) = next.take() {
+            for event in self.index.of_key_until(key, commit).skip_while(|event| *event >= end) {
+                let row = self.index.event(event);
+                if row.after.is_none() {
                     break;
                 }
                 events.push(event);
-                let source = self.source_of(event).map(|source| (self.index.event(source).key, source));
-                if let Some((key, _)) = source.filter(|(key, _)| sees(self.index.key(*key))) {
-                    next = source.map(|(_, source)| (key, source));
+                let source = self.source_of(event).filter(|source| sees(self.index.key_of(*source)));
+                if let Some(source) = source {
+                    next = Some((self.index.event(source).key, row.commit, source));
                     break;
                 }
             }

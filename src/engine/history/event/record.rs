@@ -118,8 +118,7 @@ impl View {
 
     /// Reports whether this clone lacks the parent of a commit, so that the commit seems to have made everything.
     pub(crate) fn is_cut_off(&self, revision: Revision) -> Result<bool, StoreError> {
-        // Only the oldest commit can lack its parent.
-        Ok(self.index.oldest() == Some(revision)
+        Ok(self.index.may_lack_parent(revision)
             && self.shared.archive.shallow_boundary()?.contains(&revision))
     }
 
@@ -154,14 +153,14 @@ impl View {
             let decided = self.decided(event, join)?;
             return Ok((decided.effect, decided.is_final));
         }
-        let before = match self.known_good_version_before(event)? {
-            Ok(version) => version,
+        let (before, is_final) = match self.known_good_version_before(event)? {
+            Ok(version) => (version, true),
             Err(lost) if lost.is_promised => return Ok((Effect::Problem(lost.fault), false)),
-            // A damaged version affects only its own event.
-            Err(_) => self.good_version_before(event)?,
+            // A damaged version affects only its own event, and may come back intact.
+            Err(_) => (self.good_version_before(event)?, false),
         };
         match self.read_version_after(row)? {
-            Ok(after) => Ok((Effect::Changes(changes(collection_of(&before), after.as_deref())), true)),
+            Ok(after) => Ok((Effect::Changes(changes(collection_of(&before), after.as_deref())), is_final)),
             Err(problem) => Ok(problem),
         }
     }

@@ -321,5 +321,6 @@ fn next_events(
     for event in (from..end).filter(is_wanted).take(BATCH_LEN) {
         events.push((view.record(event)?, behind(view, at, seen, event)));
     }
+    matching.check()?;
     Ok(if events.is_empty() { Found::Skip(head) } else { Found::Events(events) })
 }

@@ -173,12 +173,15 @@ impl History {
             // Cloned to end the borrow: the follower thread waits for that, and a file is read below.
             let now = state.borrow_and_update().clone();
             let trouble = now.trouble.map(|trouble| HistoryError::Unreadable(trouble.to_string()));
+            let head = *self.heads.borrow();
+            // A failure at this head is returned at once, and tried again for the next caller.
+            if trouble.is_some() && now.followed == head {
+                self.shared.look_again.notify_one();
+            }
             let Some(index) = now.index else {
                 let building = HistoryError::Building { done: now.done, total: now.total };
                 return Err(trouble.unwrap_or(building));
             };
-            let head = *self.heads.borrow();
-            // A failure at this head is returned at once; the next caller gets the result of another try.
             let is_there =
                 now.followed == head && (!self.has_boundary_moved(&now.cut_off) || trouble.is_some());
             if is_there || head == PublishedHead::Ended {
@@ -297,10 +300,12 @@ impl Follower {
             tracing::error!(error, "the history can't be read; what was read last is shown");
             error.into()
         });
-        if let (None, Some(builder)) = (&trouble, builder) {
-            keep(&self.shared, &builder.index, &mut self.kept);
+        if trouble.is_some() {
+            // What failed halfway is read again, from the index that was kept.
+            *builder = None;
         }
-        if let Some(index) = &index {
+        if let (Some(builder), Some(index)) = (builder, &index) {
+            keep(&self.shared, &builder.index, &mut self.kept);
             self.cache_newest(index);
             self.count(index);
         }

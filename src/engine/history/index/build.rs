@@ -121,7 +121,8 @@ impl IndexBuilder {
     /// exists is not. If nothing can be read, reading everything again reports the error.
     fn begins_where_it_must(&self, cut_off: &[Revision]) -> bool {
         let Some(oldest) = self.index.oldest() else { return true };
-        let ends_later = |cut: &Revision| *cut != oldest && self.index.find(*cut).is_some();
+        let ends_later =
+            |cut: &Revision| self.index.find(*cut).is_some() && !self.index.may_lack_parent(*cut);
         if cut_off.iter().any(ends_later) {
             return false;
         }
@@ -154,7 +155,12 @@ impl IndexBuilder {
     /// Adds the commits that a merge brings in, oldest first. Returns the number of the first, if there are any.
     fn add_side(&mut self, joined: Revision, onto: Option<Revision>) -> Result<Option<u32>, StoreError> {
         let side =
-            self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())?;
+            match self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())
+            {
+                // As in a clone that begins at the merge, which is then listed like any other commit.
+                Err(StoreError::Damaged { .. }) => return Ok(None),
+                side => side?,
+            };
         let start = self.index.len();
         self.twins = yml_twins(side.stopped_at, &self.shared)?;
         for batch in side.revisions.rchunks(BATCH_LEN) {

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use imbl::{OrdMap, OrdSet};
 
-/// A commit whose only parent is not the commit before it.
+/// A commit that does not just follow the commit before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fork {
     /// The first of the commits that a merge brings in, which end right before it; for any other commit, itself.

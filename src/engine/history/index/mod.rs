@@ -109,6 +109,14 @@ impl Index {
         self.by_revision.find(&revision, |commit| self.commit(commit).revision.cmp(&revision))
     }
 
+    /// Reports whether the index has no parent of a commit, as of the oldest one and of a side that a shallow clone has
+    /// cut off.
+    pub(crate) fn may_lack_parent(&self, revision: Revision) -> bool {
+        self.find(revision).is_some_and(|commit| {
+            commit == 0 || self.forks.get(commit).is_some_and(|fork| fork.onto.is_none())
+        })
+    }
+
     /// Returns the number of a reported event.
     pub(crate) fn find_event(&self, id: Uuid) -> Option<u32> {
         let event = self.by_id.find(&id, |event| self.event(event).id.cmp(&id))?;
@@ -134,11 +142,6 @@ impl Index {
     pub(crate) fn events_of(&self, commit: u32) -> std::ops::Range<u32> {
         let end = self.commits.get(commit as usize + 1).map_or(self.events_len(), |next| next.events);
         self.commit(commit).events..end
-    }
-
-    /// Returns the number of events up to and including a commit; that of all events if there is no such commit yet.
-    pub(crate) fn events_until(&self, commit: u32) -> u32 {
-        if commit < self.len() { self.events_of(commit).end } else { self.events_len() }
     }
 
     pub(crate) fn key(&self, key: u32) -> &Key {
@@ -205,7 +208,7 @@ impl Index {
         self.of_key_until(row.key, row.commit).find(|before| *before < event)
     }
 
-    /// Returns the commits whose only parent is not the commit before them.
+    /// Returns the commits that do not just follow the commit before them.
     pub(crate) const fn forks(&self) -> &Forks {
         &self.forks
     }

@@ -43,9 +43,14 @@ impl View {
     /// Returns every key that has events, most recently changed first, up to an indexed revision if one is given.
     pub fn keys_by_change(&self, until: Option<Revision>) -> impl Iterator<Item = &Key> {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
-        let events = commit.map_or(0, |commit| self.index.events_until(commit));
+        let events = commit.map_or(0, |_| self.index.events_len());
         let mut is_known = vec![false; self.index.keys_len() as usize];
-        let reported = (0..events).rev().filter(|event| !self.index.is_suppressed(*event));
+        let is_reported = move |event: &u32| {
+            let is_reached = commit
+                .is_some_and(|commit| self.index.forks().reaches(commit, self.index.event(*event).commit));
+            is_reached && !self.index.is_suppressed(*event)
+        };
+        let reported = (0..events).rev().filter(is_reported);
         let keys = reported.map(|event| self.index.event(event).key);
         let fresh = keys.filter(move |key| !std::mem::replace(&mut is_known[*key as usize], true));
         fresh.map(|key| self.index.key(key))

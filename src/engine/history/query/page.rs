@@ -42,7 +42,7 @@ pub struct KeyVisibility(pub Arc<dyn Fn(&Key) -> bool + Send + Sync>);
 
 impl fmt::Debug for KeyVisibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seeing(..)")
+        f.write_str("KeyVisibility(..)")
     }
 }
 

@@ -102,6 +102,29 @@ fn heard(view: &View, since: Option<Revision>) -> Vec<Arc<EventRecord>> {
 }
 
 #[test]
+fn a_clone_that_begins_at_a_merge_has_a_history() {
+    let (a, b, c) = (document("name: A\n"), document("name: B\n"), document("name: C\n"));
+    let merged = Merged::of(Some(&a), &[Some(&b)], &[Some(&c)], Some(&b));
+    let git = merged.repo.path();
+    std::fs::write(git.join("shallow"), format!("{}\n", merged.merge)).unwrap();
+    for lost in [merged.theirs[0], merged.ours[0]] {
+        let id = lost.to_string();
+        std::fs::remove_file(git.join("objects").join(&id[..2]).join(&id[2..])).unwrap();
+    }
+    assert_eq!(read(&merged.repo).commits_len(), 1);
+}
+
+#[test]
+fn what_a_merge_brought_in_is_blamed_on_what_it_came_from() {
+    let (a, b, c) = (document("name: A\nx-x: 1\n"), document("name: A\n"), document("name: C\nx-x: 1\n"));
+    let merged = Merged::of(Some(&a), &[Some(&b)], &[Some(&c)], Some(&document("name: C\n")));
+    let view = read(&merged.repo);
+    let blamed = view.blame(&key("posts"), Some(merged.ours[0]), &|_| true).unwrap();
+    let by: Vec<_> = blamed.iter().map(|it| (it.attribute.as_str(), it.event.commit.revision)).collect();
+    assert_eq!(by, [("type", merged.base), ("name", merged.ours[0]), ("x-x", merged.base)]);
+}
+
+#[test]
 fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same() {
     let (a, b) = (document("name: A\n"), document("name: B\n"));
     let (x, both) = (document("name: A\nx-x: 1\n"), document("name: B\nx-x: 1\n"));
