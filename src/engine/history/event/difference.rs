@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::domain::{Key, Revision, changes, file_name};
+use crate::engine::Entry;
 use crate::engine::history::event::{Action, Effect};
-use crate::engine::history::past::as_of::PastFile;
-use crate::engine::history::{HistoryError, View};
+use crate::engine::history::{HistoryError, MissingContent, View};
 use crate::engine::unified::{header, quoted, unified};
 use crate::store::{StoreError, TreeEntry};
 
@@ -40,16 +40,20 @@ impl View {
         old.check_fetched(wanted)?;
         new.check_fetched(wanted)?;
         let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).filter(|key| wanted(key)).collect();
+        let blob = |file: Result<&Entry, &MissingContent>| {
+            file.map_or_else(|lost| lost.version.entry.blob(), |entry| Some(entry.blob))
+        };
         let mut found = Vec::new();
         for key in keys {
             let (before, after) = (old.get(key), new.get(key));
             let action = match (before, after) {
                 (None, _) => Action::Created,
                 (Some(_), None) => Action::Deleted,
-                (Some(before), Some(after)) if before.blob() == after.blob() => continue,
+                (Some(before), Some(after)) if blob(before) == blob(after) => continue,
                 (Some(_), Some(_)) => Action::Updated,
             };
-            let [before, after] = [before, after].map(|file| file.map(PastFile::collection).transpose());
+            let [before, after] =
+                [before, after].map(|file| file.map(|file| file.map(|entry| &*entry.collection)).transpose());
             let effect = match (before, after) {
                 (Ok(before), Ok(after)) => Effect::Changes(changes(before, after)),
                 (Err(lost), _) | (_, Err(lost)) => Effect::Problem(lost.fault.clone()),

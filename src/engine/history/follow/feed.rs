@@ -90,8 +90,7 @@ impl History {
     /// An unknown position, or one that the branch does not descend from, leads to a [`Followed::Reset`].
     #[must_use]
     pub fn subscribe(&self, after: Option<Position>, filter: Filter) -> Subscription {
-        let state = self.states();
-        let head = state.borrow().index.as_ref().map(|index| index.head());
+        let head = self.state.borrow().index.as_ref().map(|index| index.head());
         let now = match head {
             Some(Some(head)) => Place::After(head.into()),
             Some(None) => Place::Start,
@@ -108,13 +107,13 @@ impl History {
 
     fn subscription(&self, at: Place, live: bool, filter: Filter) -> Subscription {
         Subscription {
-            shared: Arc::clone(self.shared()),
-            state: self.states(),
+            shared: Arc::clone(&self.shared),
+            state: self.state.clone(),
             filter,
             at,
             live,
             is_patient: false,
-            paced: PacedFollower::register(&self.shared().pacing),
+            paced: PacedFollower::register(&self.shared.pacing),
             ready: std::collections::VecDeque::new(),
         }
     }

@@ -232,14 +232,6 @@ impl History {
         let state = self.state.borrow();
         state.index.as_ref()?.commits().next_back().map(|commit| commit.time())
     }
-
-    pub(crate) fn states(&self) -> watch::Receiver<FollowState> {
-        self.state.clone()
-    }
-
-    pub(crate) const fn shared(&self) -> &Arc<SharedHistory> {
-        &self.shared
-    }
 }
 
 /// The thread that keeps the index up to date.

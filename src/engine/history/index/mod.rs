@@ -225,12 +225,7 @@ impl Index {
 
     /// Returns the effective file of a key now.
     pub(crate) fn present(&self, key: &Key) -> Option<Version> {
-        self.present_of(self.number_of(key.as_str())?)
-    }
-
-    /// Returns the effective file now of the key with this number.
-    pub(crate) fn present_of(&self, key: u32) -> Option<Version> {
-        self.event(self.of_key(key).last()?).after
+        self.event(self.of_key(self.number_of(key.as_str())?).last()?).after
     }
 
     /// Adds the next commit, without events at first.

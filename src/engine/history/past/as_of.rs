@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::domain::{Collection, Key, Revision};
+use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
 use crate::engine::history::{HistoryError, MissingContent};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::store::BlobId;
 
 /// All collections as they were at one revision.
 #[derive(Debug)]
@@ -37,9 +36,9 @@ impl AsOf {
     }
 
     /// Returns the file of a key.
-    pub(crate) fn get(&self, key: &Key) -> Option<PastFile<'_>> {
-        let shown = self.entries.get(key).map(|entry| PastFile::Shown(entry));
-        shown.or_else(|| self.lost.get(key).map(PastFile::Lost))
+    pub(crate) fn get(&self, key: &Key) -> Option<Result<&Entry, &MissingContent>> {
+        let shown = self.entries.get(key).map(|entry| Ok(&**entry));
+        shown.or_else(|| self.lost.get(key).map(Err))
     }
 
     /// Fails if a wanted collection can't be shown because a partial clone has not fetched it. That is not damage to
@@ -47,31 +46,5 @@ impl AsOf {
     pub(crate) fn check_fetched(&self, wanted: &dyn Fn(&Key) -> bool) -> Result<(), HistoryError> {
         let promised = self.lost.iter().find(|(key, lost)| lost.is_promised && wanted(key));
         promised.map_or(Ok(()), |(_, lost)| Err(HistoryError::Lost(lost.fault.clone())))
-    }
-}
-
-/// The file of a key at one revision.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PastFile<'a> {
-    /// What was served.
-    Shown(&'a Entry),
-    /// A file that the repository no longer has.
-    Lost(&'a MissingContent),
-}
-
-impl<'a> PastFile<'a> {
-    pub(crate) fn blob(self) -> Option<BlobId> {
-        match self {
-            Self::Shown(entry) => Some(entry.blob),
-            Self::Lost(lost) => lost.version.entry.blob(),
-        }
-    }
-
-    /// Returns the collection, unless its content is lost.
-    pub(crate) fn collection(self) -> Result<&'a Collection, &'a MissingContent> {
-        match self {
-            Self::Shown(entry) => Ok(&entry.collection),
-            Self::Lost(lost) => Err(lost),
-        }
     }
 }

@@ -13,10 +13,10 @@ use crate::domain::{
 };
 use crate::engine::history::event::{Action, Effect, PastFault};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{GoodVersion, HistoryError, MissingContent, PastReading, View, collection_of};
+use crate::engine::history::{HistoryError, MissingContent, PastReading, View, collection_of};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::error::SubmitError;
-use crate::store::{SHALLOW, StoreError};
+use crate::store::{BlobId, SHALLOW, StoreError};
 
 /// Why an event is not undone, or a collection not restored.
 #[derive(Debug, thiserror::Error)]
@@ -105,14 +105,14 @@ impl View {
         let restore = match (before, served) {
             (None, _) => restore(None, None),
             (Some(before), _) if untouched && !is_one_of_two => {
-                let exact = self.exact(key, &before, present)?;
+                let exact = self.exact(before.version.name(key), before.good.blob, present)?;
                 restore(Some(before.good.collection), Some(exact))
             }
             (Some(before), None) => {
                 if let Some(problem) = snapshot.problem_of(key.as_str()).cloned() {
                     return Err(SubmitError::Broken { index: 0, problem }.into());
                 }
-                let exact = self.exact(key, &before, present)?;
+                let exact = self.exact(before.version.name(key), before.good.blob, present)?;
                 restore(Some(before.good.collection), Some(exact))
             }
             (Some(_), Some(entry)) => {
@@ -142,8 +142,7 @@ impl View {
             (None, Some(version)) => version.name(key),
             (None, None) => past.file(),
         };
-        let bytes = self.shared.archive.content(past.blob)?;
-        let exact = ExactFile { file, bytes: bytes.into(), expected_blob: blob_of(present) };
+        let exact = self.exact(file, past.blob, present)?;
         let restore = Restore {
             key: key.clone(),
             expected: served.map(|entry| Arc::clone(&entry.collection)),
@@ -154,18 +153,9 @@ impl View {
         Ok(Command::Restore(Box::new(restore)))
     }
 
-    fn exact(
-        &self,
-        key: &Key,
-        current: &GoodVersion,
-        present: Option<Version>,
-    ) -> Result<ExactFile, HistoryError> {
-        let bytes = self.shared.archive.content(current.good.blob)?;
-        Ok(ExactFile {
-            file: current.version.name(key),
-            bytes: bytes.into(),
-            expected_blob: blob_of(present),
-        })
+    fn exact(&self, file: String, blob: BlobId, present: Option<Version>) -> Result<ExactFile, HistoryError> {
+        let expected_blob = present.and_then(|it| it.entry.blob()).map(|blob| *blob.as_bytes());
+        Ok(ExactFile { file, bytes: self.shared.archive.content(blob)?.into(), expected_blob })
     }
 
     /// Refuses if a later change touched what the event touched; for a creation, if it touched any attribute.
@@ -227,10 +217,6 @@ impl View {
             PastReading::Good(_) => Ok(()),
         }
     }
-}
-
-fn blob_of(version: Option<Version>) -> Option<[u8; 20]> {
-    version?.entry.blob().map(|blob| *blob.as_bytes())
 }
 
 /// Returns a collection with the old values of some attributes.
