@@ -50,29 +50,41 @@ enum ServiceTarget {
 
 impl Healthcheck {
     pub(crate) fn run(&self) -> Result<Done, Failure> {
-        match self.target()? {
-            ServiceTarget::Url(url) => get(&url, false).map(drop),
-            ServiceTarget::Own(url) => get(&url, true).map(drop),
-            ServiceTarget::Socket(path) => {
-                get_from_socket(&path).with_context(|| format!("cannot ask at unix:{}", path.display()))
-            }
-        }?;
+        self.target()?.ask()?;
         Ok(Done::Well)
     }
 
     fn target(&self) -> Result<ServiceTarget, Failure> {
         let Some(url) = &self.url else { return Ok(target_at(&self.listen, self.tls_cert.is_some())) };
-        if let Some(path) = url.strip_prefix("unix:") {
-            return Ok(ServiceTarget::Socket(path.into()));
-        }
-        if !url.starts_with("http://") && !url.starts_with("https://") {
+        if !["unix:", "http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(Failure::Usage(
                 "write the address as http://HOST:PORT/, https://HOST/ or unix:PATH".into(),
             ));
         }
+        Ok(ServiceTarget::of(url))
+    }
+}
+
+impl ServiceTarget {
+    /// Takes an address as people write it: with the path of a probe or without.
+    fn of(url: &str) -> Self {
+        if let Some(path) = url.strip_prefix("unix:") {
+            return Self::Socket(path.into());
+        }
         let url = url.trim_end_matches('/');
         let is_whole = ["/livez", "/readyz"].iter().any(|path| url.ends_with(path));
-        Ok(ServiceTarget::Url(if is_whole { url.to_owned() } else { format!("{url}/readyz") }))
+        Self::Url(if is_whole { url.to_owned() } else { format!("{url}/readyz") })
+    }
+
+    /// Asks the service whether it is ready; returns its `Date`, if it sends one.
+    fn ask(&self) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::Url(url) => get(url, false),
+            Self::Own(url) => get(url, true),
+            Self::Socket(path) => get_from_socket(path)
+                .map(|()| None)
+                .with_context(|| format!("cannot ask at unix:{}", path.display())),
+        }
     }
 }
 
@@ -101,13 +113,7 @@ fn reachable_ip(ip: IpAddr) -> IpAddr {
 
 /// Asks a service whether it is ready; returns its `Date`, if it sends one.
 pub(crate) fn asked_at(url: &str) -> anyhow::Result<Option<String>> {
-    if let Some(path) = url.strip_prefix("unix:") {
-        get_from_socket(Path::new(path)).with_context(|| format!("cannot ask at {url}"))?;
-        return Ok(None);
-    }
-    let url = url.trim_end_matches('/');
-    let url = if url.ends_with("/readyz") { url.to_owned() } else { format!("{url}/readyz") };
-    get(&url, false)
+    ServiceTarget::of(url).ask()
 }
 
 fn get(url: &str, is_own: bool) -> anyhow::Result<Option<String>> {
@@ -133,6 +139,7 @@ fn get(url: &str, is_own: bool) -> anyhow::Result<Option<String>> {
 fn get_from_socket(path: &Path) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
@@ -161,6 +168,23 @@ mod tests {
             ("unix:/run/collectory.sock", "/run/collectory.sock"),
         ] {
             assert_eq!(asked(listen), place);
+        }
+    }
+
+    #[test]
+    fn an_address_is_asked_for_the_probe_that_it_names_or_whether_it_is_ready() {
+        let of = |url: &str| match ServiceTarget::of(url) {
+            ServiceTarget::Url(url) | ServiceTarget::Own(url) => url,
+            ServiceTarget::Socket(path) => path.display().to_string(),
+        };
+        for (url, asked) in [
+            ("http://h:1", "http://h:1/readyz"),
+            ("https://h/base/", "https://h/base/readyz"),
+            ("http://h/livez", "http://h/livez"),
+            ("http://h/readyz/", "http://h/readyz"),
+            ("unix:/run/c.sock", "/run/c.sock"),
+        ] {
+            assert_eq!(of(url), asked);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! and the order of commits; [`engine::history`](crate::engine::history) knows what they mean.
 //!
 //! ```text
-//! head ──first_parents──▶ FirstParents: revisions ──steps──▶ CommitChanges: commit and what it changed
+//! head ──first_parents──▶ FirstParents: revisions ──commit_changes──▶ CommitChanges: commit and what it changed
 //!                                                              │
 //!                                          files, contents ◀───┘ names and blob ids
 //! ```

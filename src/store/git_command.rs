@@ -67,6 +67,11 @@ pub(crate) fn version(said: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }
 
+/// Reports whether `git --version` names a version that can be used.
+pub(crate) fn is_recent(said: &str) -> bool {
+    version(said).is_some_and(|version| version >= VERSION_MIN)
+}
+
 /// Quotes a text as one word for the shell.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
@@ -128,4 +133,17 @@ pub(crate) fn has_reflog_ages_of_refs(git_dir: &Path) -> io::Result<bool> {
     let mut command = git_read_only(git_dir);
     command.args(["config", "--local", "--get-regexp", r"^gc\..+\.reflogexpire(unreachable)?$"]);
     Ok(command.output()?.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_git_is_as_old_as_it_says() {
+        assert!(
+            !is_recent("git version 2.35.9\n") && !is_recent("git version 1.8.3.1") && !is_recent("gitoxide")
+        );
+        assert!(is_recent("git version 2.36.0") && is_recent("git version 3.0.rc1"));
+    }
 }

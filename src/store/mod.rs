@@ -2,7 +2,7 @@
 //!
 //! The store knows the files of one folder and the commits of one branch, as bytes and names.
 //! [`format`](crate::format) knows what a file means, [`domain`](crate::domain) what may happen to it. [`Journal`] is
-//! the write side, owned by the engine's writer thread. [`git`] is the only implementation; tests have another one, in
+//! the write side, owned by the engine's writer thread. [`git`] implements it, [`remote`] wraps it for a shared branch, and tests have one in memory, in
 //! memory, with injected faults.
 //!
 //! A file is identified by its name inside the collections folder (`posts.yaml`), never by a path.

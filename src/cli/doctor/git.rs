@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use crate::cli::doctor::{Finding, Repo};
 use crate::store::fsck::fsck;
 use crate::store::git::staged_entries;
-use crate::store::git_command::{VERSION_MIN, git_read_only, version};
+use crate::store::git_command::{git_read_only, is_recent};
 
 /// How many lines of git's output are reported.
 const LINES_MAX: usize = 20;
@@ -29,7 +29,7 @@ pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
             let why = "without it there is no backup, no commit-graph and no shared branch, and nothing here was checked by it";
             return findings.push(Finding::wrong("git", format!("{error:#}"), why, fix));
         }
-        Ok(said) if is_old(&said) => {
+        Ok(said) if !is_recent(&said) => {
             let fix = "install git 2.36 or newer";
             findings.push(Finding::hint("git", said.trim_end(), "--remote needs a newer one", fix));
         }
@@ -60,20 +60,4 @@ pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
         bail!("git {} says: {}", arguments.first().copied().unwrap_or_default(), lines.join("; "));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Whether `git --version` reports a version that is too old; an unreadable version is not.
-fn is_old(said: &str) -> bool {
-    version(said).is_some_and(|version| version < VERSION_MIN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_git_is_as_old_as_it_says() {
-        assert!(is_old("git version 2.35.9\n") && is_old("git version 1.8.3.1"));
-        assert!(!is_old("git version 2.36.0") && !is_old("git version 3.0.rc1") && !is_old("gitoxide"));
-    }
 }

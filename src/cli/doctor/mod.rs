@@ -92,15 +92,9 @@ struct Finding {
     is_repaired: bool,
 }
 
-impl From<&str> for Fix {
-    fn from(what: &str) -> Self {
-        Self::Person(what.to_owned())
-    }
-}
-
-impl From<String> for Fix {
-    fn from(what: String) -> Self {
-        Self::Person(what)
+impl<T: Into<String>> From<T> for Fix {
+    fn from(what: T) -> Self {
+        Self::Person(what.into())
     }
 }
 

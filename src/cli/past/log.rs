@@ -95,11 +95,11 @@ impl Log {
             let mut table = if self.source.output.is_csv() { Some(EventTable::new()?) } else { None };
             let mut left = self.max_count.unwrap_or(usize::MAX);
             let mut at = PageStart::Newest;
-            if view.events(&filter, &EventPageQuery::first(1))?.events.is_empty() {
-                note("no events");
-            }
             while left > 0 {
                 let page = view.events(&filter, &EventPageQuery { size: left.min(PAGE_LEN), at })?;
+                if page.events.is_empty() {
+                    note("no events");
+                }
                 for event in &page.events {
                     match &mut table {
                         Some(table) => table.push(event, event.commit.message.reason.as_deref())?,

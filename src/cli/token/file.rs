@@ -26,7 +26,10 @@ impl PolicyFile {
     /// Finds the file; follows a link, so that the link stays in place.
     pub(crate) fn find(path: &Path) -> anyhow::Result<Self> {
         let path = match fs::canonicalize(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(path) {
+                Ok(target) => folder_of(path).join(target),
+                Err(_) => path.to_owned(),
+            },
             found => found.with_context(|| format!("cannot find {}", path.display()))?,
         };
         let folder = folder_of(&path).to_owned();

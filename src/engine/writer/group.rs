@@ -318,11 +318,12 @@ impl Group<'_> {
     /// Counts the writes that made commits, and the commits of hand edits that they required.
     fn count(&self, jobs: &[Job], answers: &[Result<PlannedAnswer, SubmitError>], drafts: usize) {
         let mut counted = BTreeSet::new();
-        let took = jobs.iter().zip(answers).filter_map(|(job, answer)| {
-            // A request that is repeated in the group shares the commit of the first one.
-            counted.insert(answer.as_ref().ok()?.draft?).then(|| job.asked_at.elapsed())
-        });
-        let took: Vec<_> = took.collect();
+        // A request that is repeated in the group shares the commit of the first one.
+        let mut is_first = |answer: &Result<PlannedAnswer, SubmitError>| {
+            answer.as_ref().ok().and_then(|it| it.draft).is_some_and(|draft| counted.insert(draft))
+        };
+        let made = jobs.iter().zip(answers).filter(|(_, answer)| is_first(answer));
+        let took: Vec<_> = made.map(|(job, _)| job.asked_at.elapsed()).collect();
         if !took.is_empty() {
             self.options.metrics.committed_group(&took, drafts.saturating_sub(took.len()));
         }

@@ -36,7 +36,7 @@ pub struct Sides {
     pub conflicts: Vec<String>,
     /// The local head.
     pub ours: Revision,
-    /// The number of commits that `joined` brings.
+    /// The number of commits that `ours` brings.
     pub commits: usize,
     /// Whether the remote once had these commits and lost them.
     pub is_restored: bool,

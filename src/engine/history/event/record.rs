@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::domain::file_name::default_name;
 use crate::domain::{Collection, Key, Revision, changes};
 use crate::engine::history::event::{
     Effect, EventCommit, EventMessage, EventRecord, Origin, PastFault, Position, TOGETHER_MAX,
@@ -71,8 +72,7 @@ impl View {
         let (effect, is_final) = match problem {
             None => self.effect(event)?,
             Some(problem) => {
-                let path =
-                    self.shared.path(&row.after.map_or_else(|| format!("{key}.yaml"), |it| it.name(key)));
+                let path = self.shared.path(&row.after.map_or_else(|| default_name(key), |it| it.name(key)));
                 (Effect::Problem(PastFault { path, fault: Fault::at_start(problem) }), false)
             }
         };

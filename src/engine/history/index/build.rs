@@ -299,7 +299,7 @@ impl IndexBuilder {
 /// nothing is allocated for the others either.
 fn yml_twins(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
-    let yml = match shared.counting(head, &|name| name.ends_with(".yml")) {
+    let yml = match shared.counting(head, &|name| FileExtension::of(name) == FileExtension::Yml) {
         // The events of the next commit then report a problem.
         Err(StoreError::Damaged { .. }) => return Ok(BTreeMap::new()),
         files => files?,

@@ -55,16 +55,19 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let head = head.ok_or_else(|| RemoteError::Stopped(why.to_owned()))?;
         let is_left = self.is_rewritten(local, head.into())? || self.is_follower_apart(local, head)?;
         if is_left {
-            match self.unpushed_head(local)? {
+            let unpushed = self.unpushed_head(local)?;
+            if let Some(local) = unpushed {
                 // The remote has not lost what it never had. But these commits build on what it lost: a merge with
                 // them as a parent would push that again, and recreated without it they would have other ids than
                 // those that were answered. So they are kept, and reported in `/problems`; `restore` merges both.
-                Some(local) => drop(self.inner.keep(local, self.link.now())?),
-                None => self.accepted = local,
+                drop(self.inner.keep(local, self.link.now())?);
             }
             // A person's local commits are already in the work tree, and leave it with all others that are let go.
             self.inner.catch_up()?;
             self.inner.advance(local, head, "accepted the remote as it is", self.link.now())?;
+            if unpushed.is_none() {
+                self.accepted = local;
+            }
             self.note_at(head);
         }
         let kept = self.inner.kept(self.link.now())?;

@@ -79,16 +79,20 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if self.distance_of == (here, there) {
             return Ok(());
         }
+        let is_local = self.link.is_local();
         let (behind, ahead) = match (here, there) {
-            (Some(here), Some(there)) if here != there => (
-                self.inner.commits().commits_beyond(there, here)?.len(),
-                self.inner.commits().commits_beyond(here, there)?.len(),
-            ),
+            (Some(here), Some(there)) if here != there => {
+                let behind = self.inner.commits().commits_beyond(there, here)?.len();
+                // In mode `local` the push queue counts them, and there may be thousands.
+                let ahead =
+                    if is_local { 0 } else { self.inner.commits().commits_beyond(here, there)?.len() };
+                (behind, ahead)
+            }
             _ => (0, 0),
         };
         let mut known = self.link.known();
         known.behind = behind;
-        if !self.link.is_local() {
+        if !is_local {
             known.ahead = ahead;
         }
         drop(known);

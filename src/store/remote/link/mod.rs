@@ -170,7 +170,7 @@ impl Link {
         self.known().seen_heads.head() != Some(head)
     }
 
-    /// Hands an operator's decision to the writer, and its outcome to `tell`. A second one at the same time replaces
+    /// Hands an operator's decision to the writer, and its outcome to `callback`. A second one at the same time replaces
     /// it.
     pub fn decide(&self, decision: Decision, callback: DecisionCallback) {
         let mut known = self.known();

@@ -343,7 +343,7 @@ pub fn check_version() -> Result<(), RemoteError> {
     let said = git_command::git().arg("version").output();
     let said = said.map_err(|error| RemoteError::Unreachable(format!("git {wanted}: {error}")))?;
     let text = String::from_utf8_lossy(&said.stdout);
-    match git_command::version(&text).is_some_and(|version| version >= VERSION_MIN) {
+    match git_command::is_recent(&text) {
         true => Ok(()),
         false => Err(RemoteError::Unreachable(format!("git {wanted}, this is {}", text.trim()))),
     }

@@ -70,7 +70,7 @@ impl Git {
     /// Records the head of the remote that the local branch contains.
     pub(crate) fn note_base(&self, base: Revision) -> io::Result<()> {
         self.note_coming(base)?;
-        // Not flushed, because `Note::Coming` has the same head and is durable.
+        // Not flushed, because `PrivateRef::Coming` has the same head and is durable.
         self.write(PrivateRef::Base, base)?;
         drop(fs::remove_file(self.folder().join(BEGUN)));
         Ok(())
