@@ -96,6 +96,19 @@ fn say(text: &str) {
 }
 
 #[tokio::test]
+async fn a_remote_that_may_only_be_read_is_told_and_asked_now_and_then() {
+    let reached = Reached::by(By::Http, Hub::with("small")).await.unwrap();
+    let server = reached.setup().flag(&["--remote-ack", "local"]).start().await;
+    reached.hub.repo.git(&["config", "http.receivepack", "false"]);
+    server.patch("posts", json!({"name": "Mine"})).await.is(200);
+    let state = super::wait_for_remote_state(&server, "refused").await;
+    assert_eq!(state["ahead"], 1);
+    reached.hub.repo.git(&["config", "http.receivepack", "true"]);
+    eventually("it is pushed", async || (link(&server).await["ahead"] == 0).then_some(())).await;
+    assert_eq!(reached.hub.head().as_deref(), Some(&*server.repo().head()));
+}
+
+#[tokio::test]
 async fn a_token_is_read_for_each_use_and_seen_by_nobody() {
     let reached = Reached::by(By::Http, Hub::with("small")).await.unwrap();
     let token = reached.hub.folder.path().join("token");

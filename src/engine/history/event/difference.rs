@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::domain::{Key, Revision, changes, file_name};
-use crate::engine::Entry;
 use crate::engine::history::event::{Action, Effect};
 use crate::engine::history::{HistoryError, MissingContent, View};
+use crate::engine::projection::Entry;
 use crate::engine::unified::{header, quoted, unified};
 use crate::store::{StoreError, TreeEntry};
 

@@ -141,7 +141,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
                     self.link.notify_siblings(tip);
                     return Ok(());
                 }
-                Ok(head) if head != lease => {
+                // After a push without an answer, only the newest look says what has become of it.
+                Ok(head)
+                    if head != lease
+                        && (!tries.is_unanswered || self.link.known().seen_heads.head() == head) =>
+                {
                     self.turn.lost();
                     self.link.lost_a_race();
                     return Err(StoreError::HeadMoved { expected: lease, found: head });

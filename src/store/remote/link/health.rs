@@ -241,7 +241,7 @@ impl Link {
     pub(crate) fn note_outcome_unknown(&self, lease: Option<Revision>, tip: Revision) {
         let mut known = self.known();
         tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
-        known.pending = Some(Pending { lease, tip, pushed: None });
+        known.pending = Some(Pending { lease, tip, pushed: None, tries: 0 });
         known.health.set(LinkState::Unknown, Some(RemoteError::OutcomeUnknown));
         self.changed.notify_all();
     }

@@ -39,6 +39,8 @@ pub(crate) struct Pending {
     pub(crate) tip: Revision,
     /// The outcome of pushing them once more.
     pub(crate) pushed: Option<PushOutcome>,
+    /// How often they have been pushed once more.
+    pub(crate) tries: u32,
 }
 
 /// A caller waiting for a poll that starts after its request, and for that poll's result.
@@ -217,7 +219,10 @@ impl Link {
             }
             let wait = match known.health.failures {
                 0 if known.pending.is_none() => poll,
-                failures => Some(self.down_wait(failures)),
+                failures => {
+                    let tries = known.pending.as_ref().map_or(0, |pending| pending.tries);
+                    Some(self.down_wait(failures.max(tries)))
+                }
             };
             let left = wait.map(|wait| wait.saturating_sub(began.elapsed()));
             known = match left {

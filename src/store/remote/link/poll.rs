@@ -78,6 +78,7 @@ fn poll(link: &Link, changed: &impl Fn()) {
         let mut known = link.known();
         if let Some(known) = known.pending.as_mut().filter(|known| known.tip == pending.tip) {
             known.pushed = Some(pushed);
+            known.tries += 1;
         }
     }
     let seen = link.fetch(PrivateRef::Polled, link.deadline());

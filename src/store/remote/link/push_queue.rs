@@ -136,15 +136,17 @@ fn push(link: &Link, outbox: QueuedPush, refusals: &mut u32) {
         }
         // The writer merges and schedules a push of the result.
         (Ok(head), _) if head != outbox.lease => link.lost_behind(outbox),
-        (Ok(_), PushOutcome::Answered(why)) => {
+        // It can be read, and takes no push, whether it says why or not.
+        (Ok(_), pushed) => {
             *refusals += 1;
             if *refusals >= REFUSALS_MAX {
                 *refusals = 0;
-                link.note_refused(&why);
+                link.note_refused(pushed.reason());
                 link.push_later(link.refused_wait());
+            } else if !matches!(pushed, PushOutcome::Answered(_)) {
+                link.push_later(down_wait());
             }
         }
-        (Ok(_), _) => link.push_later(down_wait()),
         (Err(error), _) => {
             link.note_unreachable(&error);
             link.push_later(down_wait());

@@ -20,6 +20,15 @@ pub(crate) enum PushOutcome {
 }
 
 impl PushOutcome {
+    /// Returns why the push was not accepted.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Accepted => "it was accepted",
+            Self::Answered(why) | Self::NotSent(why) | Self::NoAnswer(why) if !why.is_empty() => why,
+            Self::Answered(_) | Self::NotSent(_) | Self::NoAnswer(_) => "it has not answered a push",
+        }
+    }
+
     /// Parses the output of `git push --porcelain`; `said` is its error output.
     pub(crate) fn of(ended: &ProcessOutput, branch: &str, is_sent: bool, said: String) -> Self {
         match status_of(&ended.output, branch) {
