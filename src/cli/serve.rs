@@ -155,6 +155,7 @@ async fn run_until_stopped(
     answer(&listening(service.bound(), base_path))
         .context("cannot say on standard output that the service is ready")?;
     supervisor::notify_ready(&service);
+    signals.is_ready = true;
 
     tokio::select! {
         () = supervisor::notify_periodically(&service) => unreachable!("BUG: the notifications have ended"),
@@ -174,6 +175,7 @@ fn listening(bound: &Bound, base_path: &BasePath) -> String {
 async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Result<Done, Failure> {
     tracing::info!(signal = name, "shutting down");
     supervisor::notify_stopping();
+    signals.is_ready = false;
     let finished = tokio::select! {
         finished = service.shutdown() => finished,
         name = signals.next_but_same(Instant::now()) => return Err(anyhow!("stopped at once by a second signal, {name}").into()),

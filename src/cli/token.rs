@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::cli::token::file::PolicyFile;
 use crate::cli::token::new::NewTokenArgs;
-use crate::cli::{Done, Failure, answer, counted, note};
+use crate::cli::{Done, Failure, answer, counted, note, plain};
 use crate::domain::{Grant, Token as Known};
 use crate::format::policy;
 
@@ -90,7 +90,7 @@ fn list(file: &PolicyFile) -> Result<Done, Failure> {
     let text = file.read()?.ok_or_else(|| anyhow!("there is no {file}"))?;
     let tokens = policy::read(text.as_bytes()).map_err(|fault| anyhow!("{file}:{fault}"))?;
     for token in &tokens {
-        answer(&shown(token)).context("cannot write the list")?;
+        answer(&plain(&shown(token))).context("cannot write the list")?;
     }
     Ok(Done::Well)
 }

@@ -127,6 +127,8 @@ fn step(candidate: &Candidate, there: &ExistingCollections, existing: Existing) 
     };
     let changed: Vec<(String, Value)> = changes(Some(before), Some(&after))
         .into_iter()
+        // To an update, `null` means to remove what is not there.
+        .filter(|it| it.from.is_some() || it.to != Some(Value::Null))
         .map(|it| (it.attribute, it.to.unwrap_or(Value::Null)))
         .collect();
     if changed.is_empty() {

@@ -1,8 +1,8 @@
 //! Reading and writing of collection files and commit messages: bytes to meaning and back.
 //!
 //! ```text
-//! bytes ──read──▶ Collection or Fault          Event ──compose──▶ message ──parse──▶ Message
-//! Collection ──write──▶ bytes                  name ──file_name──▶ Key
+//! bytes ──read──▶ Collection or faults         Event ──compose──▶ message ──parse──▶ Message
+//! Collection ──write──▶ bytes
 //! bytes, before, after ──edit──▶ bytes
 //! ```
 //!

@@ -53,7 +53,7 @@ impl fmt::Debug for Secret {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum File {
     List(Vec<serde_yaml::Value>),
     Named { webhooks: Vec<serde_yaml::Value> },
@@ -154,6 +154,7 @@ mod tests {
     fn a_fault_is_told_with_its_receiver() {
         for (text, part) in [
             ("{}", "write a list"),
+            ("webhooks: []\nwebhoks: []", "write a list"),
             ("- 1", "receiver 1"),
             ("- {url: 'https://a.example'}", "receiver 1: missing field `secret`"),
             ("- {url: 'ftp://a.example', secret: whsec_AAAA}", "`url` begins with https://"),

@@ -56,7 +56,7 @@ pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns all lock files that git uses in a repository.
+/// Returns the lock files that stop git or the service from writing here.
 fn locks(repo: &Repo) -> Vec<PathBuf> {
     let mut locks = Vec::new();
     for folder in BTreeSet::from([&repo.git_dir, &repo.common_dir]) {

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository, is_served, open_as_served};
-use crate::cli::{Done, Failure, answer};
+use crate::cli::{Done, Failure, answer, json_line, plain};
 use crate::store::git::{Access, GitJournal, Options, WriteTarget};
 use crate::store::{Journal as _, StoreError};
 
@@ -271,7 +271,7 @@ fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
             })
             .collect();
         let is_well = !findings.iter().any(Finding::is_wrong);
-        return Ok(answer(&json!({"well": is_well, "findings": listed}).to_string())?);
+        return Ok(answer(&json_line(&json!({"well": is_well, "findings": listed}).to_string()))?);
     }
     for finding in findings {
         let word = match (finding.severity, finding.is_repaired) {
@@ -279,10 +279,10 @@ fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
             (Severity::Wrong, false) => "wrong",
             (Severity::Hint, false) => "hint",
         };
-        answer(&format!("{word}: {}: {}", finding.check, finding.what))?;
+        answer(&plain(&format!("{word}: {}: {}", finding.check, finding.what)))?;
         answer(&format!("  why: {}", finding.why))?;
         if !finding.is_repaired {
-            answer(&format!("  repair: {}", finding.repair()))?;
+            answer(&plain(&format!("  repair: {}", finding.repair())))?;
         }
     }
     if findings.is_empty() {

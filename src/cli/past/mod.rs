@@ -2,7 +2,7 @@
 //! line, read from the repository itself, with or without a running service.
 //!
 //! People get lines, with colours on a terminal; programs get `--json`, one resource per line, as in the API. Control
-//! characters are removed from text that people wrote, so that a commit message can't control a terminal.
+//! characters in text that people wrote are replaced, so that a commit message can't control a terminal.
 
 mod blame;
 mod diff;
@@ -224,7 +224,7 @@ impl Screen {
 /// How many digits of a revision are shown to people.
 const SHORT_LEN: usize = 10;
 
-/// Removes from rows what controls a terminal.
+/// Replaces in rows what controls a terminal.
 fn rows_for_terminal(rows: &[u8]) -> String {
     let rows = String::from_utf8_lossy(rows).replace("\r\n", "\n");
     rows.split('\n').map(plain).collect::<Vec<_>>().join("\n")

@@ -96,14 +96,15 @@ impl Verify {
         let (after, until) = range_sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
-        let FaultsByCommit { by_commit: of, unattributed: elsewhere } = self.fsck(&view, after, until)?;
-        rules.faults = of;
-        let (mut commits, mut disagreeing, mut unattributed) = (0_usize, 0_usize, 0_usize);
+        let faults = self.fsck(&view, after, until)?;
+        rules.faults = faults.by_commit;
+        let (mut commits, mut disagreeing, mut unattributed_signatures) = (0_usize, 0_usize, 0_usize);
         let outcome = shown(|screen| {
             let mut printed = Ok(());
             view.verify(after, until, &rules, &mut |verdict| {
                 commits += 1;
-                unattributed += usize::from(matches!(verdict.signature, SignatureStatus::Unattributed(_)));
+                unattributed_signatures +=
+                    usize::from(matches!(verdict.signature, SignatureStatus::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
                 if printed.is_ok() {
                     printed = print_verdict(screen, &verdict, self.source.output.is_json());
@@ -112,15 +113,19 @@ impl Verify {
                 ControlFlow::Continue(())
             })?;
             printed?;
-            Ok(print_unattributed(screen, &elsewhere, self.source.output.is_json())?)
+            Ok(print_unattributed(screen, &faults.unattributed, self.source.output.is_json())?)
         });
         outcome?;
         note(&format!("{}, {disagreeing} with a disagreement", counted(commits, "commit")));
-        if unattributed > 0 {
-            let signatures = counted(unattributed, "signature");
+        if unattributed_signatures > 0 {
+            let signatures = counted(unattributed_signatures, "signature");
             note(&format!("{signatures} checked against the signer's own key only; {SIGNERS_MISSING}"));
         }
-        Ok(if disagreeing == 0 && elsewhere.is_empty() && kept { Done::Well } else { Done::FoundProblems })
+        Ok(if disagreeing == 0 && faults.unattributed.is_empty() && kept {
+            Done::Well
+        } else {
+            Done::FoundProblems
+        })
     }
 
     /// Returns what git finds wrong with the commits of the range.

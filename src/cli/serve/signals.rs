@@ -19,6 +19,8 @@ pub(super) struct Signals {
     hangup: Signal,
     /// The reloads for SIGHUP.
     pub(super) reloads: Vec<Reload>,
+    /// Whether the supervisor knows that the service is ready, as it takes the end of a reload to say.
+    pub(super) is_ready: bool,
 }
 
 impl Signals {
@@ -28,6 +30,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             reloads: Vec::new(),
+            is_ready: false,
         })
     }
 
@@ -44,7 +47,8 @@ impl Signals {
 
     fn reload(&self) {
         tracing::info!(signal = "SIGHUP", files = self.reloads.len(), "reading again what can change");
-        supervisor::reloading(|| self.reloads.iter().for_each(|reload| reload()));
+        let reload = || self.reloads.iter().for_each(|reload| reload());
+        if self.is_ready { supervisor::reloading(reload) } else { reload() }
     }
 
     /// Waits for another signal; ignores duplicates of the first, which came at `before` (see [`SAME_SIGNAL_MAX`]).

@@ -35,8 +35,9 @@ pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item 
 
 /// Candidates for `old` without the token that has this hash.
 pub(crate) fn without<'a>(old: &'a str, hash: &SecretHash) -> impl Iterator<Item = String> + 'a {
-    let hash = hash.to_string();
-    let found = old.to_ascii_lowercase().find(&hash);
+    // It may stand in a comment too.
+    let lower = old.to_ascii_lowercase();
+    let found: Vec<usize> = lower.match_indices(&hash.to_string()).map(|(at, _)| at).collect();
     let spans = found.into_iter().flat_map(move |at| {
         let item = item_around(old, at);
         let flow = braces_around(old, at).into_iter().flat_map(|braces| with_comma(old, braces));

@@ -216,6 +216,10 @@ fn a_revoked_token_is_taken_out_of_every_shape_of_list() {
         ),
         (format!("tokens:\n{b}"), "tokens:\n".to_owned()),
         (format!("tokens:\n{a}{b}"), format!("tokens:\n{a}")),
+        (
+            format!("# sha256:{} was B's.\ntokens:\n{a}{b}", "b".repeat(64)),
+            format!("# sha256:{} was B's.\ntokens:\n{a}", "b".repeat(64)),
+        ),
         (format!("tokens:\n- {fa}\n- {fb} # B\n- {fc}\n"), format!("tokens:\n- {fa}\n- {fc}\n")),
         (format!("tokens: [{fa}, {fb}, {fc}]\n"), format!("tokens: [{fa}, {fc}]\n")),
         (format!("tokens: [{fa}, {fb}]\n"), format!("tokens: [{fa}]\n")),
