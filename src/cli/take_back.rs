@@ -40,7 +40,7 @@ Examples:
 Bring one collection, a deleted one too, back to what it was at a revision, by a commit of its own.")]
 pub(crate) struct Restore {
     /// The collection.
-    #[arg(value_name = "KEY", value_parser = crate::cli::past::key)]
+    #[arg(value_name = "KEY", value_parser = Key::parse)]
     key: Key,
 
     /// The state to restore: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).

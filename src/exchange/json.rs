@@ -67,12 +67,11 @@ fn import_resource(source: &mut ImportSource, resource: &ForeignNode) {
         let message = format!("{key}: its `type` is `document-collection` or `media-collection`");
         return source.faults.push(resource.at.fault(message));
     };
-    let attributes = resource.get("attributes").map_or(resource, |attributes| attributes);
-    let written = attributes
-        .entries()
-        .filter(|_| !std::ptr::eq(attributes, resource))
-        .filter_map(|(name, value)| Some((name.as_text()?.to_owned(), value.to_value())));
-    source.add_candidate(key, kind, written.collect(), resource.at, |path| attributes.locate(path));
+    let attributes = resource.get("attributes");
+    let written = attributes.into_iter().flat_map(ForeignNode::entries);
+    let written = written.filter_map(|(name, value)| Some((name.as_text()?.to_owned(), value.to_value())));
+    let locate = |path: &_| attributes.unwrap_or(resource).locate(path);
+    source.add_candidate(key, kind, written.collect(), resource.at, locate);
 }
 
 /// Returns the kind that a resource's `type` names.

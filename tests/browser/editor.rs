@@ -172,7 +172,7 @@ fn an_editor_completes_attributes_and_tells_what_is_wrong() {
             "up.yaml",
             "type: document\ndirectory: ../up\n",
             2,
-            "A directory is a relative path with `/`, such as content/posts, without `.` and `..`.",
+            "A directory is a relative path with `/`, such as content/posts, without `.` and `..`, of at most 1,024 bytes.",
         ),
         ("none.yaml", "name: Posts\n", 1, "Missing property \"type\"."),
     ] {

@@ -34,10 +34,14 @@ pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
             }
             continue;
         }
-        let Some(proof) = proof_of_death(repo, inode) else { continue };
+        if !is_dead(repo, inode) {
+            continue;
+        }
         let age = age(&lock).map(|age| format!(" and it is {} s old", age.as_secs())).unwrap_or_default();
         let is_graph = lock.file_name().is_some_and(|file| OF_GRAPH.iter().any(|name| file == *name));
-        let what = format!("{name} was left by a git that is dead: {proof}{age}");
+        let what = format!(
+            "{name} was left by a git that is dead: no process has it open, no git works in the repository{age}"
+        );
         findings.push(match is_graph {
             true => Finding::wrong(
                 CHECK,
@@ -82,37 +86,40 @@ fn collect(folder: &Path, depth: usize, locks: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the evidence that no process holds a lock; `None` if one may hold it.
-fn proof_of_death(repo: &Repo, lock: (u64, u64)) -> Option<String> {
-    let mut gits = 0;
-    let mut unseen = 0;
-    for process in fs::read_dir("/proc").ok()?.flatten() {
+/// Reports whether no process can hold a lock: none has it open, and no git works here that may have closed it or hides
+/// its files.
+fn is_dead(repo: &Repo, lock: (u64, u64)) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    for process in processes.flatten() {
         let path = process.path();
         if !process.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let is_git = fs::read_to_string(path.join("comm")).unwrap_or_default().starts_with("git");
         match fs::read_dir(path.join("fd")) {
             Ok(mut open) => {
                 if open.any(|file| file.is_ok_and(|file| inode(&file.path()) == Some(lock))) {
-                    return None;
+                    return false;
                 }
             }
             // It has ended since the listing, so it holds nothing.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(_) => unseen += usize::from(name.starts_with("git")),
+            Err(_) if is_git => return false,
+            Err(_) => {}
         }
-        let works_here = fs::read_link(path.join("cwd")).is_ok_and(|cwd| {
-            let roots = [Some(&repo.git_dir), Some(&repo.common_dir), repo.work_tree.as_ref()];
-            roots
-                .into_iter()
-                .flatten()
-                .any(|root| fs::canonicalize(root).is_ok_and(|root| cwd.starts_with(root)))
-        });
         // A `git commit` that waits for its message holds the lock but has closed the file.
-        gits += usize::from(works_here && name.starts_with("git"));
+        if is_git && works_here(repo, &path) {
+            return false;
+        }
     }
-    (gits == 0 && unseen == 0).then(|| "no process has it open, no git works in the repository".to_owned())
+    true
+}
+
+/// Reports whether a process, given by its folder in `/proc`, works in the repository.
+fn works_here(repo: &Repo, process: &Path) -> bool {
+    let Ok(cwd) = fs::read_link(process.join("cwd")) else { return false };
+    let roots = [Some(&repo.git_dir), Some(&repo.common_dir), repo.work_tree.as_ref()];
+    roots.into_iter().flatten().any(|root| fs::canonicalize(root).is_ok_and(|root| cwd.starts_with(root)))
 }
 
 fn inode(path: &Path) -> Option<(u64, u64)> {

@@ -76,19 +76,24 @@ impl Target {
     }
 
     fn operation(&self, url: &Url, command: &Command, planned_on: &Catalog) -> anyhow::Result<Value> {
-        let tag = |key: &Key| self.tag(url, planned_on.get(key.as_str()).context("BUG: planned on nothing")?);
+        let before = |key: &Key| planned_on.get(key.as_str()).context("BUG: planned on nothing");
         match command {
             Command::Create(collection) => {
                 Ok([("op", "add".into()), ("data", resource(collection, attributes(collection)))].into())
             }
             Command::Update { key, patch, .. } => {
-                let before = planned_on.get(key.as_str()).context("BUG: planned on nothing")?;
+                let before = before(key)?;
                 let data = resource(before, members(patch));
-                Ok([("op", "update".into()), ("data", data), ("meta", tag(key)?)].into())
+                Ok([("op", "update".into()), ("data", data), ("meta", self.tag(url, before)?)].into())
             }
             Command::Delete { key, .. } => {
-                let before = planned_on.get(key.as_str()).context("BUG: planned on nothing")?;
-                Ok([("op", "remove".into()), ("ref", identity(before).into()), ("meta", tag(key)?)].into())
+                let before = before(key)?;
+                Ok([
+                    ("op", "remove".into()),
+                    ("ref", identity(before).into()),
+                    ("meta", self.tag(url, before)?),
+                ]
+                .into())
             }
             Command::Restore(_) => bail!("BUG: an import restores nothing"),
         }

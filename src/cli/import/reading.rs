@@ -30,7 +30,7 @@ pub(super) struct SourceArgs {
 
     /// The key of the media collection made from Decap's `media_folder`.
     #[arg(long, env = "COLLECTORY_MEDIA_KEY", value_name = "KEY", default_value = "media",
-          value_parser = crate::cli::past::key)]
+          value_parser = Key::parse)]
     media_key: Key,
 
     /// The folder of Laika's schemas, `.contentbase/schemas`: KEY.json becomes `x-schema` of KEY.

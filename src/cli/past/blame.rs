@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use chrono::SecondsFormat;
 
-use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, key, not_there, plain, shown};
+use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, not_there, plain, shown};
 use crate::cli::{check, note};
 use crate::domain::Key;
 use crate::engine::history::HistoryError;
@@ -15,7 +15,7 @@ use crate::store::git::Access;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Blame {
     /// The collection.
-    #[arg(value_name = "KEY", value_parser = key)]
+    #[arg(value_name = "KEY", value_parser = Key::parse)]
     key: Key,
 
     #[command(flatten)]

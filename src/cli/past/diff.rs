@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cli::past::{Done, Failure, Source, Style, key, plain, shown};
+use crate::cli::past::{Done, Failure, Source, Style, plain, shown};
 use crate::domain::Key;
 use crate::engine::history::HistoryError;
 use crate::http::resources;
@@ -25,7 +25,7 @@ pub(crate) struct Diff {
     to: String,
 
     /// Only this collection.
-    #[arg(value_name = "KEY", value_parser = key)]
+    #[arg(value_name = "KEY", value_parser = Key::parse)]
     key: Option<Key>,
 
     /// Show the difference of the files as unified text.

@@ -1,7 +1,7 @@
 //! `collectory log`: shows the events, newest first.
 
 use crate::cli::note;
-use crate::cli::past::{Done, Failure, Source, key, shown};
+use crate::cli::past::{Done, Failure, Source, shown};
 use crate::domain::Key;
 use crate::engine::history::{Action, EventPageQuery, EventTable, Filter, Origin, PageStart, TimeBound};
 use crate::http::{Allowed, resources};
@@ -18,7 +18,7 @@ service or a person made it, with its author and reason.
 Reads the repository itself, with or without a service beside. -h is a summary.")]
 pub(crate) struct Log {
     /// Only the events of these collections, deleted ones too.
-    #[arg(value_name = "KEY", value_parser = key)]
+    #[arg(value_name = "KEY", value_parser = Key::parse)]
     keys: Vec<Key>,
 
     /// Include the events of a collection under the key that it had before its file was moved.

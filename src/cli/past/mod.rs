@@ -108,10 +108,6 @@ fn not_there(view: &View, key: &Key) -> anyhow::Error {
     }
 }
 
-pub(crate) fn key(text: &str) -> Result<Key, String> {
-    Key::parse(text).map_err(|error| error.to_string())
-}
-
 /// The kind of a part of a line, which determines its colour.
 #[derive(Debug, Clone, Copy)]
 enum Style {

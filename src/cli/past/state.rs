@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cli::past::{Done, Failure, HistoryArgs, Screen, Source, Style, key, not_there, plain, shown};
+use crate::cli::past::{Done, Failure, HistoryArgs, Screen, Source, Style, not_there, plain, shown};
 use crate::cli::{check, note};
 use crate::domain::file_name::{key_of, name_in};
 use crate::domain::{Catalog, Key};
@@ -25,7 +25,7 @@ pub(crate) struct List {
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Get {
     /// The collection.
-    #[arg(value_name = "KEY", value_parser = key)]
+    #[arg(value_name = "KEY", value_parser = Key::parse)]
     key: Key,
 
     #[command(flatten)]

@@ -115,23 +115,10 @@ impl Attribute {
     /// The name on the wire and in the file.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        match self {
-            Self::Extension(Extension(name)) => name,
-            Self::Name
-            | Self::Directory
-            | Self::Recursive
-            | Self::Format
-            | Self::DocumentTitleKey
-            | Self::DocumentDescriptionKey
-            | Self::DocumentStatusKey
-            | Self::UnpublishedStatuses
-            | Self::RevisionDirectory
-            | Self::Accept
-            | Self::Url
-            | Self::PathFormat => {
-                KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(_, name, ..)| name)
-            }
+        if let Self::Extension(Extension(name)) = self {
+            return name;
         }
+        KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(_, name, ..)| name)
     }
 
     /// Every attribute with a fixed name that collections of this kind have, in canonical order.

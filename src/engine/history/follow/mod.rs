@@ -39,6 +39,9 @@ const KEEP_AFTER_PART: u32 = 16;
 /// How often progress is logged.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
+/// How long a history that could not be read is not tried again: that may read all of it.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
 /// Reports the number of commits read and the number to read.
 pub type ReportProgress = Arc<dyn Fn(usize, usize) + Send + Sync>;
 
@@ -110,6 +113,8 @@ pub(crate) struct FollowState {
     cut_off: Vec<Revision>,
     /// Why the index could not be brought to that head.
     pub(crate) trouble: Option<Arc<str>>,
+    /// When that was last tried.
+    tried_at: Option<Instant>,
     done: usize,
     total: usize,
 }
@@ -174,8 +179,9 @@ impl History {
             let now = state.borrow_and_update().clone();
             let trouble = now.trouble.map(|trouble| HistoryError::Unreadable(trouble.to_string()));
             let head = *self.heads.borrow();
-            // A failure at this head is returned at once, and tried again for the next caller.
-            if trouble.is_some() && now.followed == head {
+            // A failure at this head is returned at once, and tried again for later callers.
+            let has_rested = now.tried_at.is_none_or(|at| at.elapsed() >= RETRY_WAIT);
+            if trouble.is_some() && now.followed == head && has_rested {
                 self.shared.look_again.notify_one();
             }
             let Some(index) = now.index else {
@@ -308,6 +314,7 @@ impl Follower {
                 state.index = index;
             }
             state.trouble = trouble;
+            state.tried_at = Some(Instant::now());
             state.followed = head;
             state.cut_off = cut_off.unwrap_or_default();
         });
