@@ -153,12 +153,15 @@ fn get_from_socket(path: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_service_of_this_machine_is_asked_where_it_listens() {
-        let asked = |listen: &str| match target_at(&listen.parse().unwrap(), false) {
+    fn place_of(target: ServiceTarget) -> String {
+        match target {
             ServiceTarget::Url(url) | ServiceTarget::Own(url) => url,
             ServiceTarget::Socket(path) => path.display().to_string(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_service_of_this_machine_is_asked_where_it_listens() {
         for (listen, place) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080/readyz"),
             ("0.0.0.0:80", "http://127.0.0.1:80/readyz"),
@@ -167,24 +170,20 @@ mod tests {
             ("example.org:80", "http://example.org:80/readyz"),
             ("unix:/run/collectory.sock", "/run/collectory.sock"),
         ] {
-            assert_eq!(asked(listen), place);
+            assert_eq!(place_of(target_at(&listen.parse().unwrap(), false)), place);
         }
     }
 
     #[test]
     fn an_address_is_asked_for_the_probe_that_it_names_or_whether_it_is_ready() {
-        let of = |url: &str| match ServiceTarget::of(url) {
-            ServiceTarget::Url(url) | ServiceTarget::Own(url) => url,
-            ServiceTarget::Socket(path) => path.display().to_string(),
-        };
-        for (url, asked) in [
+        for (url, place) in [
             ("http://h:1", "http://h:1/readyz"),
             ("https://h/base/", "https://h/base/readyz"),
             ("http://h/livez", "http://h/livez"),
             ("http://h/readyz/", "http://h/readyz"),
             ("unix:/run/c.sock", "/run/c.sock"),
         ] {
-            assert_eq!(of(url), asked);
+            assert_eq!(place_of(ServiceTarget::of(url)), place);
         }
     }
 }

@@ -306,6 +306,17 @@ pub(crate) fn edit(name: &str, now: &str) -> (String, String) {
     (name.to_owned(), now.to_owned())
 }
 
+/// Appends a group of one write and a group of 40; returns how often each flushed something to the disk.
+pub(crate) fn flushes_of_groups(journal: &mut GitJournal) -> [u64; 2] {
+    append(journal, &[set("first.yaml", "x\n")]);
+    [1, 40].map(|len| {
+        let before = journal.flushes();
+        let drafts: Vec<_> = (0..len).map(|i| set("a.yaml", &format!("{len} {i}\n"))).collect();
+        append(journal, &drafts);
+        journal.flushes() - before
+    })
+}
+
 /// Runs the maintenance and waits for it.
 #[track_caller]
 pub(crate) fn run_maintenance(journal: &mut GitJournal) {
