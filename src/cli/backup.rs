@@ -21,8 +21,8 @@ use crate::store::git_command::{git, git_read_only};
 /// Copy the history into one file, beside a running service
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = "\
-Copy the history into one file: a bundle of git's with the served branch and the former heads that are kept \
-of rewritten ones. A service may run and write meanwhile: every write that it had answered when the command \
+Copy the history into one file: a git bundle of the served branch and of the kept heads of rewritten \
+branches. A service may run and write meanwhile: every write that it had answered when the command \
 began is in the copy. Without --branch it is the branch that the service serves, or else the one that HEAD names.
 
 The bundle is restored into a temporary folder and checked before it takes the place of an older one, in one \

@@ -13,10 +13,11 @@ Print the collections as they are served, or as they were, on standard output: a
 API, as the settings file of a Laika content store, as the part of a Decap configuration that they know \
 (fields, editor and backend are not kept here), as one YAML document, or as a table.
 
-What `collectory import` reads of it changes nothing; of Decap's form only where it came from there.")]
+Importing what was exported as json, laika or yaml changes nothing, and as decap where the collections came from \
+there. csv is for spreadsheets and can't be imported.")]
 pub(super) struct Export {
-    /// The form.
-    #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORM", value_enum, default_value_t = Form::Json)]
+    /// The output format.
+    #[arg(long, env = "COLLECTORY_EXPORT_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Form::Json)]
     format: Form,
 
     /// The same as --format json.
@@ -83,7 +84,7 @@ fn laika(catalog: &Catalog) -> String {
 fn decap(catalog: &Catalog) -> String {
     let text = export::decap(catalog);
     for lost in export::inexpressible(&text, catalog) {
-        note(&format!("Decap's form has no place for all of it: {lost}"));
+        note(&format!("Decap's format can't express all of it: {lost}"));
     }
     text
 }

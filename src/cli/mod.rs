@@ -46,11 +46,12 @@ use crate::store::remote::without_userinfo;
 #[derive(Debug, Parser)]
 #[command(name = "collectory", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(long_about = "\
-Collectory keeps the collection settings of a content store as one YAML file a collection in a git \
+Collectory keeps the collection settings of a content store as one YAML file per collection in a git \
 repository, and serves them as JSON:API. Every change through the API is one durable commit, every edit \
 by hand is live at once, and the history is the audit log.
 
-Every flag can be set by an environment variable, which its help names.")]
+Every flag can be set by an environment variable, which its help names: to `true` or `false` for a flag \
+without a value.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

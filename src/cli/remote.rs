@@ -44,8 +44,21 @@ enum What {
     },
 }
 
+/// The flags of [`RemoteConfig`] that a decision does not depend on.
+const OF_A_SERVICE: [&str; 8] = [
+    "ahead_commits_max",
+    "follow",
+    "max_staleness_ms",
+    "peer",
+    "remote_notice_secret",
+    "remote_poll_ms",
+    "remote_push_interval_ms",
+    "work_tree",
+];
+
 /// Where to carry out the decision.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(|arg| if OF_A_SERVICE.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
 struct How {
     #[command(flatten)]
     client: Client,

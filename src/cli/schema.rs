@@ -7,7 +7,7 @@ use crate::domain;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = "\
 Print the JSON Schema (draft 2020-12) of a collection file, which a service serves at /collection.schema.json. \
-An editor with the YAML language server completes attributes with it and tells what is wrong while one types; \
+An editor with the YAML language server completes attributes with it and reports errors while you type; \
 `collectory init` writes the settings for that.")]
 pub(super) struct Schema {}
 

@@ -30,9 +30,9 @@ Serve a repository over HTTP.
 The repository is made when the folder is absent or empty. When the service is ready it prints one line \
 on standard output, `listening on http://127.0.0.1:8080/` or `listening on unix:PATH`; logs go to standard error.
 
-SIGHUP has it read the policy file, the certificate and the list of webhooks again. A socket that systemd passes on (LISTEN_FDS) takes the place of --listen, \
+On SIGHUP it reads the policy file, the certificate and the list of webhooks again. A socket that systemd passes on (LISTEN_FDS) takes the place of --listen, \
 and NOTIFY_SOCKET is told when the service is ready and what it does. SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
-half a second later or more, ends it at once; what was answered is durable all the same.
+at least half a second later, ends it at once; what was answered is durable all the same.
 
 -h shows the flags that most services need, --help all of them, and what happens beyond each limit.")]
 pub(crate) struct Serve {

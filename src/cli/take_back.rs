@@ -25,7 +25,7 @@ pub(crate) struct Undo {
 }
 
 fn event(text: &str) -> Result<Uuid, String> {
-    let message = "an event's id is such as `0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e`, as `collectory show` and `/events` show it";
+    let message = "an event's id looks like `0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e`, as `collectory show` and `/events` show it";
     text.parse().map_err(|_| message.to_owned())
 }
 
@@ -60,8 +60,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 struct How {
     /// The reason, for the commit message.
-    #[arg(short = 'm', long, env = "COLLECTORY_MESSAGE", value_name = "REASON", value_parser = crate::cli::reason)]
-    message: Option<String>,
+    #[arg(short = 'm', long, alias = "message", env = "COLLECTORY_REASON", value_name = "TEXT", value_parser = crate::cli::reason)]
+    reason: Option<String>,
 
     #[command(flatten)]
     client: Client,
@@ -82,7 +82,7 @@ impl Undo {
         let report = match how.client.url() {
             Some(url) => {
                 let url = url.join(&["events", &event.to_string(), "undo"]);
-                how.client.post(&url, None, how.message.as_deref())?
+                how.client.post(&url, None, how.reason.as_deref())?
             }
             None => how.offline(What::Event(event))?,
         };
@@ -98,7 +98,7 @@ impl Restore {
                 let body =
                     serde_json::json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
                 let url = url.join(&["collections", key.as_str(), "restore"]);
-                how.client.post(&url, Some(&body), how.message.as_deref())?
+                how.client.post(&url, Some(&body), how.reason.as_deref())?
             }
             None => how.offline(What::Since(key, revision))?,
         };
@@ -124,7 +124,7 @@ impl How {
     }
 
     async fn take_back(&self, offline: &Offline, what: What) -> Result<ChangeReport, Failure> {
-        let asked = offline.submission(Vec::new(), self.message.clone());
+        let asked = offline.submission(Vec::new(), self.reason.clone());
         let undoer = UndoRequest { template: asked, condition: Condition::default() };
         let (history, engine) = (&offline.history, offline.engine());
         let view = history.ready().await?;

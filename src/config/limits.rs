@@ -74,13 +74,14 @@ pub struct WriteLimits {
           default_value_t = WriteLimits::DEFAULT.idempotency_retention_s)]
     pub idempotency_retention_s: u64,
 
-    /// How many writes with an `Idempotency-Key` are remembered, the newest, and how many commits are searched for
+    /// How many writes with an `Idempotency-Key` are remembered (the newest ones), and how many commits are searched for
     /// them at the start.
     #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
           default_value_t = WriteLimits::DEFAULT.idempotency_len_max)]
     pub idempotency_len_max: usize,
 
-    /// How many bytes of answers are remembered for writes with an `Idempotency-Key` that changed nothing, the newest.
+    /// How many bytes of answers are remembered for writes with an `Idempotency-Key` that changed nothing (the newest
+    /// ones).
     #[arg(long, env = "COLLECTORY_IDEMPOTENCY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
           default_value_t = WriteLimits::DEFAULT.idempotency_bytes_max)]
     pub idempotency_bytes_max: usize,
@@ -133,7 +134,7 @@ pub struct RequestLimits {
           default_value_t = RequestLimits::DEFAULT.discard_bytes_max)]
     pub discard_bytes_max: usize,
 
-    /// The total size of the bodies of all requests, as far as they have arrived; more is answered 503 with
+    /// The total size of the bodies of all requests, received so far; beyond it a request is answered 503 with
     /// Retry-After. So is a caller with more than one body who would use more than is left for others. The first 16
     /// KiB of each body are not counted, and an eighth is reserved for callers who are not signed in.
     #[arg(long, env = "COLLECTORY_BODIES_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
@@ -163,7 +164,7 @@ pub struct AnswerLimits {
 
     /// The total size of all answers that are being made or sent; beyond it a request is answered 503 with
     /// Retry-After. So is a caller with more than one answer who would use more than is left for others. An answer
-    /// that many are sent is counted once, and one of up to 16 KiB not at all.
+    /// that many clients share counts once, and one of up to 16 KiB not at all.
     #[arg(long, env = "COLLECTORY_ANSWERS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
           default_value_t = AnswerLimits::DEFAULT.answers_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
     pub answers_bytes_max: usize,
@@ -185,8 +186,8 @@ pub struct AnswerLimits {
           default_value_t = AnswerLimits::DEFAULT.min_revision_wait_ms)]
     pub min_revision_wait_ms: u64,
 
-    /// How often a stream without news sends something all the same: a stream of events the head of the branch, a
-    /// stream of what is served a comment.
+    /// How often a stream without news sends a sign of life: the head of the branch in a stream of events, a comment
+    /// in a stream of what is served.
     #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
           default_value_t = AnswerLimits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
     pub heartbeat_ms: u64,

@@ -106,7 +106,7 @@ pub struct RemoteAccess {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many machines")]
 pub struct RemoteTimes {
-    /// How often the remote is polled when no notice of a change arrives, a fifth more or less; 0 is never.
+    /// How often the remote is polled when no notice of a change arrives, varied by up to a fifth; 0 is never.
     #[arg(id = "remote_poll_ms", long = "remote-poll-ms", env = "COLLECTORY_REMOTE_POLL_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Self::DEFAULT.poll_ms, requires = "remote")]
     pub poll_ms: u64,
@@ -123,7 +123,7 @@ pub struct RemoteTimes {
           hide_short_help = true, default_value_t = Self::DEFAULT.push_interval_ms, requires = "remote")]
     pub push_interval_ms: u64,
 
-    /// How long the remote may be out of contact while the service is ready; by default, reads continue forever.
+    /// How long the remote may be out of contact before `/readyz` reports not ready; by default there is no limit.
     #[arg(
         long,
         env = "COLLECTORY_MAX_STALENESS_MS",

@@ -135,9 +135,9 @@ fn step(candidate: &Candidate, there: &ExistingCollections, existing: Existing) 
         return Ok(PlanStep::Unchanged);
     }
     match existing {
-        Existing::Skip => Ok(PlanStep::Skip("it is there already".to_owned())),
+        Existing::Skip => Ok(PlanStep::Skip("it exists already".to_owned())),
         Existing::Fail => Err(format!(
-            "{key}: it is there already with another {}; --existing merge, replace or skip says what becomes of it",
+            "{key}: it exists already with another {}; choose what to do with --existing merge, replace or skip",
             names(&changed)
         )),
         Existing::Merge | Existing::Replace => {

@@ -18,8 +18,8 @@ pub(crate) fn hint(name: &str) -> Option<&'static str> {
             Some("only files in the folder itself are read, not those of a folder below")
         }
         (Some(_), _) => None,
-        (None, Some(_)) => Some("its name is to end in `.yaml`, in small letters"),
-        (None, None) => Some("its name is to end in `.yaml`"),
+        (None, Some(_)) => Some("rename it to end in `.yaml`, in lower case"),
+        (None, None) => Some("rename it to end in `.yaml`"),
     }
 }
 

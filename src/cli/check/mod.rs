@@ -29,15 +29,15 @@ use crate::telemetry::LimitCounters;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = "\
 Read everything and report each problem on standard output as path:line:column: message, with the path \
-inside the repository and the words that the service has for it. Exits with 1 if there is any.
+inside the repository, in the words of /problems. Exits with 1 if there is any.
 
 Reads the files as they are saved in the work tree; the branch when the repository is bare. Changes \
-nothing, and may run beside a service. With --format json each problem is one JSON object a line: path, line, \
+nothing, and may run beside a service. With --format json each problem is one JSON object per line: path, line, \
 column, message, collection, serving, kind. Files that look like those of collections and are not read are \
 hints on standard error.")]
 pub(crate) struct Check {
     /// The repository, or files of one to read just these [default: ./settings, else the repository around
-    /// the present folder].
+    /// the current directory].
     #[arg(value_name = "DIR|FILE")]
     arguments: Vec<PathBuf>,
 
@@ -65,7 +65,7 @@ pub(crate) struct Check {
 
 const EXAMPLES: &str = "\
 Examples:
-  collectory check                      the files in ./settings, or around the present folder
+  collectory check                      the files in ./settings, or around the current directory
   collectory check collections/a.yaml   just this one
   collectory check --rev origin/main .  what was pushed, in CI
   collectory check --staged .           what is about to be committed; `init --hook` installs it";

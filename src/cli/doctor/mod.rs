@@ -29,7 +29,7 @@ Look for what is wrong with a repository and with what serves it, beside a runni
 of dead processes, leftovers of a crash, a work tree behind the branch, indexes that don't fit, git fsck, \
 permissions, the file system, room, the clock, git, the policy.
 
-Each finding says what is the matter, why it matters and what would be done. Exit code 1 when something is wrong; \
+Each finding says what is wrong, why it matters and how it is repaired. Exit code 1 when something is wrong; \
 hints alone are fine.")]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct Doctor {
     policy: Option<PathBuf>,
 
     /// Also check the running service at this address.
-    #[arg(long, env = "COLLECTORY_ADDRESS", value_name = "URL")]
+    #[arg(long, alias = "to", env = "COLLECTORY_ADDRESS", value_name = "URL")]
     address: Option<String>,
 }
 

@@ -17,11 +17,11 @@ use crate::store::git::{GitJournal, Options, enclosing_repository};
 /// The repository and the branch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Repository {
-    /// The repository [default: ./settings, else the one around the present folder].
+    /// The repository [default: ./settings, else the one around the current directory].
     #[arg(id = "repository", long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
-    /// The branch; without it the one that HEAD names.
+    /// The branch [default: the one that a running service serves, else the one that HEAD names].
     #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
           value_parser = NonEmptyStringValueParser::new())]
     pub(crate) branch: Option<String>,

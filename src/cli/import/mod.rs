@@ -24,8 +24,8 @@ use crate::exchange::{self, Existing, ExistingCollections, ImportPlan, Parsed, P
 Take over the settings of a Laika content store (.contentbase/settings.json), the configuration of Decap, \
 Netlify, Static or Sveltia CMS (config.yml), or what `collectory export` gives, in one commit.
 
-Prints a plan on standard output, one line a key: create, update, unchanged, skip, delete; with --format json one \
-object a line: action, key, attributes, reason. What is wrong is \
+Prints a plan on standard output, one line per key: create, update, unchanged, skip, delete; with --format json one \
+object per line: action, key, attributes, reason. What is wrong is \
 reported on standard error as file:line:column: message, and nothing is written then. Importing the same again \
 changes nothing.")]
 pub(super) struct Import {
@@ -58,7 +58,7 @@ pub(super) struct Import {
 
 const EXAMPLES: &str = "\
 Examples:
-  collectory import public/admin/config.yml --dry-run          what would come of a Decap configuration
+  collectory import public/admin/config.yml --dry-run          what would be imported
   collectory import public/admin/config.yml                    take it over, in one commit
   collectory import .contentbase/settings.json --existing merge
   curl -s https://old.example.org/collections | collectory import - --prune";

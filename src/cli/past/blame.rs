@@ -25,7 +25,7 @@ pub(crate) struct Blame {
 const EXAMPLES: &str = "\
 Examples:
   collectory blame posts          each attribute, and the commit that it has its value from
-  collectory blame posts --json   for programs, one attribute a line";
+  collectory blame posts --json   for programs, one attribute per line";
 
 impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
@@ -33,7 +33,10 @@ impl Blame {
         let view = self.source.place.view()?;
         let place = &self.source.place;
         let served = check::served(place.journal(Access::Survey)?, &place.folder.path)?;
-        let is_edited = served.get(self.key.as_str()).is_some_and(|entry| entry.uncommitted);
+        let Some(entry) = served.get(self.key.as_str()) else {
+            return Err(not_there(&view, &self.key).into());
+        };
+        let is_edited = entry.uncommitted;
         if is_edited && !view.knows(&self.key) {
             let why = format!("Collection '{}' has no history yet: its file is not committed.", self.key);
             return Err(anyhow!(why).into());

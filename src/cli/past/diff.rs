@@ -16,7 +16,7 @@ const DIFFERENCE_TIME_MAX: Duration = Duration::from_secs(60);
 Show what differs between two revisions, collection by collection and attribute by attribute. \
 With --text the difference of the files, which `git apply` takes.")]
 pub(crate) struct Diff {
-    /// The older side: a revision, a tag, a branch, or an RFC 3339 time.
+    /// The older side: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
     #[arg(value_name = "FROM")]
     from: String,
 

@@ -65,8 +65,8 @@ Examples:
   collectory log posts -n 5                        the last changes of one collection
   collectory log posts --attribute directory       who changed one attribute of it
   collectory log --since 2026-03-01                since a day
-  collectory log --actor mara@example.org --json   for programs, one event a line
-  collectory log --format csv > audit.csv          for a spreadsheet, one changed attribute a line";
+  collectory log --actor mara@example.org --json   for programs, one event per line
+  collectory log --format csv > audit.csv          for a spreadsheet, one changed attribute per line";
 
 fn action(text: &str) -> Result<Action, String> {
     Action::parse(text).ok_or_else(|| "there are created, updated, deleted".to_owned())

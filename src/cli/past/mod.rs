@@ -19,7 +19,7 @@ use anyhow::anyhow;
 use chrono::SecondsFormat;
 
 use crate::cli::flags::output::Output;
-use crate::cli::flags::repository::{FolderArgs, Repository};
+use crate::cli::flags::repository::{FolderArgs, Repository, open_as_served};
 pub(crate) use crate::cli::past::blame::Blame;
 pub(crate) use crate::cli::past::diff::Diff;
 pub(crate) use crate::cli::past::log::Log;
@@ -79,7 +79,7 @@ impl HistoryArgs {
         };
         // Check first, because these errors do not depend on the repository.
         options(Path::new(".")).check()?;
-        Ok(GitJournal::open(options(&self.repository.find()?))?)
+        Ok(open_as_served(&options(&self.repository.find()?), GitJournal::open)?)
     }
 
     fn history_options(&self) -> Options {

@@ -8,7 +8,7 @@ use crate::http::{Allowed, resources};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
-    /// The commit: a revision, a tag, a branch, or an RFC 3339 time.
+    /// The commit: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
     #[arg(value_name = "R")]
     revision: String,
 

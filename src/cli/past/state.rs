@@ -53,7 +53,7 @@ struct State {
     #[command(flatten)]
     as_of: AsOfArgs,
 
-    /// The same as --format csv: a table for a spreadsheet, one collection a line.
+    /// The same as --format csv: a table for a spreadsheet, one collection per line.
     #[arg(long, env = "COLLECTORY_CSV", conflicts_with = "json")]
     csv: bool,
 

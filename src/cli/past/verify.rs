@@ -29,13 +29,13 @@ not as git writes it (git checks the whole repository for that; without git it i
 - a signature that does not hold: the commit was altered, it was signed for something else than git, or the \
 signature is damaged;
 - a signature with a key that is revoked or, when there is a file of allowed signers, is not allowed by it \
-at the time of the commit. Without such a file a signature is only checked against its own key, and said to \
-be so;
+at the time of the commit. Without such a file a signature is only checked against its own key, and the \
+output says so;
 - a commit of the service with a signature of a key that is not listed for the committer's e-mail address;
 - with --require-signature, a commit of the service without a valid signature.
 
 SSH signatures are checked here, with Ed25519, ECDSA P-256 (both also on security keys) and RSA keys; \
-nothing is executed. OpenPGP and X.509 signatures and SSH certificates are not checked, and said not to be. With --json, \
+nothing is executed. OpenPGP and X.509 signatures and SSH certificates are reported as not checked. With --json, \
 signature.state is one of unsigned, valid, unattributed (no file says whose it is), not-allowed, bad, \
 not-checked.")]
 pub(crate) struct Verify {
@@ -72,7 +72,7 @@ const EXAMPLES: &str = "\
 Examples:
   collectory verify              the whole history
   collectory verify v1.0..main   since a release
-  collectory verify --json       for programs, one commit a line
+  collectory verify --json       for programs, one commit per line
   collectory verify --allowed-signers signers --require-signature v1.0..
                                  nothing since a release that the service's key does not vouch for
 

@@ -30,6 +30,9 @@ pub enum HistoryError {
     /// The served branch does not reach such a commit.
     #[error("the served branch has no revision `{0}`")]
     UnknownRevision(String),
+    /// The branch had no commit at that time.
+    #[error("the served branch had no commit yet at `{0}`")]
+    BeforeFirst(String),
     /// The part of the history in this shallow clone has no such commit; the rest may have one.
     #[error("the served branch has no revision `{0}` here: {SHALLOW}")]
     CutOff(String),

@@ -151,6 +151,21 @@ async fn the_state_of_a_day_and_of_now_is_listed_beside_a_running_service() {
 }
 
 #[tokio::test]
+async fn beside_a_service_the_branch_that_it_serves_is_read_whatever_is_checked_out() {
+    let server = with_history().await;
+    server.repo().git(&["switch", "--quiet", "--create", "side", "HEAD~3"]);
+    let events = server.get("/events").await.is(200).data();
+    let log = lines(&run(server.repo(), &["log", "--json"]).assert_exit_code(0));
+    assert_eq!(json!(log), events);
+    for arguments in [&["list"][..], &["get", "posts"], &["blame", "posts"], &["export"]] {
+        let shown = run(server.repo(), arguments).assert_exit_code(0).stdout;
+        assert!(shown.contains("By hand"), "{arguments:?}: {shown}");
+    }
+    let named = run(server.repo(), &["list", "--branch", "side"]).assert_exit_code(0).stdout;
+    assert!(named.contains("posts") && !named.contains("By hand"), "{named}");
+}
+
+#[tokio::test]
 async fn what_became_of_a_collection_is_told_as_the_api_tells_it() {
     let server = with_history().await;
     server.delete("posts").await.is(204);

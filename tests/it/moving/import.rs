@@ -76,7 +76,7 @@ fn what_is_there_already_is_kept_merged_or_replaced_as_one_says() {
     assert_eq!(kept.stdout, "");
     assert_eq!(
         kept.stderr.lines().next().unwrap(),
-        "config.yml:7:5: pages: it is there already with another name, directory, recursive, x-mine; --existing merge, replace or skip says what becomes of it"
+        "config.yml:7:5: pages: it exists already with another name, directory, recursive, x-mine; choose what to do with --existing merge, replace or skip"
     );
     assert_eq!(repo.commit_count(), 1);
     let plan = |arguments: &[&str]| {
@@ -89,7 +89,7 @@ fn what_is_there_already_is_kept_merged_or_replaced_as_one_says() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(plan(&["--existing", "skip"]), ["skip pages: it is there already"]);
+    assert_eq!(plan(&["--existing", "skip"]), ["skip pages: it exists already"]);
     assert_eq!(plan(&["--existing", "merge"]), ["update pages: name, directory, recursive"]);
     assert_eq!(
         plan(&["--existing", "replace", "--prune"]),
@@ -263,7 +263,7 @@ async fn a_file_that_cant_be_read_is_skipped_here_and_through_a_service() {
         );
         let skipped = import("skip").assert_exit_code(0).stdout;
         assert!(skipped.contains("skip media: its file can't be read: collections/media.yaml:"), "{skipped}");
-        assert!(skipped.contains("skip posts: it is there already"), "{skipped}");
+        assert!(skipped.contains("skip posts: it exists already"), "{skipped}");
     }
     assert!([server.repo(), &repo].iter().all(|repo| repo.read("collections/media.yaml") == broken));
 }

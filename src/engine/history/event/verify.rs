@@ -43,7 +43,7 @@ pub struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Disagreement {
     /// The commit has the service's trailers, but another committer.
-    #[error("it has the service's trailers, but {} committed it", .0.email())]
+    #[error("it has the service's trailers, but {email} committed it; if that is the service, give --committer-email {email}", email = .0.email())]
     Committer(Actor),
     /// The trailers name a collection that the commit did not touch.
     #[error("its trailers name `{0}`, which it did not touch")]

@@ -21,16 +21,17 @@ impl View {
     /// # Errors
     ///
     /// [`HistoryError::BadRevision`] for a text that can't name one, [`HistoryError::UnknownRevision`] where nothing
-    /// has the name, [`HistoryError::CutOff`] where that may be because the clone is shallow, and
+    /// has the name, [`HistoryError::BeforeFirst`] for a time before the first commit, [`HistoryError::CutOff`] where that may be because the clone is shallow, and
     /// [`HistoryError::NotOnBranch`] for a commit that the served branch does not reach.
     pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
-        let unknown = || match self.shared.archive.shallow_boundary() {
-            Ok(cut) if cut.is_empty() => HistoryError::UnknownRevision(text.to_owned()),
+        let missing = |of_all: fn(String) -> HistoryError| match self.shared.archive.shallow_boundary() {
+            Ok(cut) if cut.is_empty() => of_all(text.to_owned()),
             Ok(_) => HistoryError::CutOff(text.to_owned()),
             Err(error) => error.into(),
         };
+        let unknown = || missing(HistoryError::UnknownRevision);
         if let Some(time) = time::parse(text, TimeBound::Until) {
-            return self.at_time(time).ok_or_else(unknown);
+            return self.at_time(time).ok_or_else(|| missing(HistoryError::BeforeFirst));
         }
         let (name, steps) = split(text).ok_or_else(|| HistoryError::BadRevision {
             text: text.to_owned(),

@@ -124,7 +124,7 @@ fn a_time_means_the_commit_nearest_the_head_at_or_before_it() {
     assert_eq!(at("1970-01-01T00:06:39.9Z"), made[2], "though the one before is later");
     assert_eq!(at("1970-01-01T01:03:20+01:00"), made[2]);
     assert_eq!(at("1970-01-01T00:01:40Z"), made[0]);
-    assert!(matches!(view.resolve("1970-01-01T00:01:39Z"), Err(HistoryError::UnknownRevision(_))));
+    assert!(matches!(view.resolve("1970-01-01T00:01:39Z"), Err(HistoryError::BeforeFirst(_))));
     assert!(matches!(view.resolve("1970-13-01T00:01:39Z"), Err(HistoryError::BadRevision { .. })));
 }
 
@@ -312,7 +312,9 @@ fn verification_finds_what_messages_say_wrongly() {
         [
             (service, String::new()),
             (CommitOrigin::Person, String::new()),
-            (CommitOrigin::Person, "it has the service's trailers, but mara@example.org committed it".into()),
+            (CommitOrigin::Person, "it has the service's trailers, but mara@example.org committed it; if that is the service, give \
+                 --committer-email mara@example.org"
+                    .into()),
             (service, "its trailers say `collection.created` of `posts`, which was updated".into()),
             (
                 service,

@@ -335,9 +335,10 @@ impl From<HistoryError> for ApiError {
             HistoryError::BadRevision { .. } | HistoryError::BadCursor | HistoryError::BadToken => {
                 Self::new(Code::INVALID_DATA, detail)
             }
-            HistoryError::UnknownRevision(_) | HistoryError::CutOff(_) | HistoryError::NotOnBranch(_) => {
-                Self::new(Code::NOT_FOUND, detail)
-            }
+            HistoryError::UnknownRevision(_)
+            | HistoryError::BeforeFirst(_)
+            | HistoryError::CutOff(_)
+            | HistoryError::NotOnBranch(_) => Self::new(Code::NOT_FOUND, detail),
             HistoryError::UnknownKey(key) => Self::no_such_collection(key.as_str()),
             HistoryError::UnknownEvent(id) => Self::new(Code::NOT_FOUND, format!("Event '{id}' not found.")),
             HistoryError::Gone => Self::new(Code::GONE, detail),

@@ -26,7 +26,7 @@ pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
         if !is_ours(owner, geteuid().as_raw(), sudo_user) && !is_among(&safe_directories(), named) {
             return Err(layout.unsuitable(format!(
                 "{} belongs to another user ({owner}); if you trust them, run `git config --global --add \
-                 safe.directory {}`, or serve it with --any-owner",
+                 safe.directory {}`, or start `serve` with --any-owner",
                 part.display(),
                 named.display()
             )));
