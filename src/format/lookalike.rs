@@ -53,7 +53,8 @@ pub(crate) fn missing_colon(text: &str) -> Option<(usize, String)> {
     if !is_name(name) {
         return None;
     }
-    let example = format!("`{}: {}`", excerpt(name), excerpt(behind_sign(&text[at..])));
+    let value = without_comment(behind_sign(&text[at..]));
+    let example = format!("`{}: {}`", excerpt(name), excerpt(value));
     Some(match (sign, rest.chars().next()) {
         (':', Some(c)) if is_odd_blank(c) => (at + 1, odd_blank(c)),
         (':', _) => (at, format!("write a blank after the colon: {example}")),
@@ -67,6 +68,14 @@ pub(crate) fn missing_colon(text: &str) -> Option<(usize, String)> {
 pub(crate) fn behind_sign(text: &str) -> &str {
     let text = text.strip_prefix("=>").unwrap_or(text);
     text.trim_start_matches(|c: char| SIGNS.contains(&c) || c.is_whitespace())
+}
+
+/// The value without the comment behind it; a quoted value may contain ` #`.
+pub(crate) fn without_comment(value: &str) -> &str {
+    if value.starts_with(['"', '\'']) {
+        return value;
+    }
+    value.split_once(" #").map_or(value, |(value, _)| value.trim_end())
 }
 
 /// The first line of a text that was meant as several lines: attributes, or items of a list.

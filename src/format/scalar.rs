@@ -262,11 +262,22 @@ fn looks_special(text: &str) -> bool {
         folded.as_str(),
         "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false" | "null" | "~" | "=" | "<<"
     );
-    let starts = text.trim_start_matches(['-', '+', '.']).starts_with(|c: char| c.is_ascii_digit());
-    let numeric = starts && folded.bytes().all(|b| b.is_ascii_hexdigit() || b"_.:+-tzxo ".contains(&b));
-    let dotted =
-        text.bytes().all(|b| b == b'.') || matches!(folded.trim_start_matches(['-', '+']), ".inf" | ".nan");
-    word || numeric || dotted || text.starts_with("...") || resolve(text) != Ok(Value::from(text))
+    let starts = text.trim_start_matches(['-', '+', '.', '_', ',']).starts_with(|c: char| c.is_ascii_digit());
+    let numeric = starts && folded.bytes().all(|b| b.is_ascii_hexdigit() || b"_.,:+-tzxo ".contains(&b));
+    let unsigned = folded.trim_start_matches(['-', '+']);
+    let dotted = unsigned.bytes().all(|b| b == b'.') || matches!(unsigned, ".inf" | ".nan");
+    // `E5`, `.e+1`: numbers to readers that want no digit before the exponent.
+    let exponential = unsigned.split_once('e').is_some_and(|(mantissa, exponent)| {
+        let digits = exponent.trim_start_matches(['-', '+']);
+        mantissa.bytes().all(|b| b == b'.')
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && mantissa.len() + digits.len() > 0
+    });
+    word || numeric
+        || dotted
+        || exponential
+        || text.starts_with("...")
+        || resolve(text) != Ok(Value::from(text))
 }
 
 #[cfg(test)]
@@ -366,6 +377,15 @@ mod tests {
             "12:30",
             "2024-01-01",
             "2024-01-01 a",
+            "1,000",
+            "12,5",
+            "0,.",
+            "E5",
+            "e9",
+            ".e1",
+            ".E-1",
+            "._6",
+            "+.",
             "=",
             "<<",
             "- a",
@@ -425,6 +445,10 @@ mod tests {
             "no problem",
             "a#b",
             "C:x",
+            "e",
+            "bee",
+            "E-mail",
+            "e5x",
         ] {
             assert_eq!(emit_text(text, Style::Plain, false), text);
         }

@@ -3,7 +3,7 @@
 use crate::domain::Violation;
 use crate::domain::collection::attribute::{Attribute, Shorthand};
 use crate::domain::collection::kind::Kind;
-use crate::domain::collection::statuses::missing_status_names;
+use crate::domain::collection::statuses::nameless;
 use crate::domain::collection::value::Value;
 
 /// Changes to a collection: attributes by name, `null` to remove one.
@@ -35,6 +35,8 @@ pub(super) struct AttributeInput {
     pub(super) shorthands: Vec<(Shorthand, Option<Value>)>,
     /// The rules that the attributes break.
     violations: Vec<Violation>,
+    /// The statuses without a name, which only requests have to have.
+    nameless: Vec<Violation>,
 }
 
 impl AttributeInput {
@@ -52,7 +54,8 @@ impl AttributeInput {
         written: impl IntoIterator<Item = (String, Value)>,
         may_be_null: impl Fn(&Attribute) -> bool,
     ) -> Self {
-        let mut input = Self { kind, set: Vec::new(), shorthands: Vec::new(), violations: Vec::new() };
+        let (set, shorthands, violations, nameless) = <_>::default();
+        let mut input = Self { kind, set, shorthands, violations, nameless };
         let null_shorthands = may_be_null(&Attribute::UnpublishedStatuses);
         for (name, value) in written {
             if name == "type" {
@@ -83,6 +86,9 @@ impl AttributeInput {
         if value == Value::Null && may_be_null {
             return self.set.push((attribute, value));
         }
+        if attribute == Attribute::UnpublishedStatuses {
+            self.nameless = nameless(&value);
+        }
         match attribute.check(value) {
             Ok(value) => self.set.push((attribute, value)),
             Err(found) => self.violations.extend(found),
@@ -91,7 +97,7 @@ impl AttributeInput {
 
     /// Also requires a name for each status.
     pub(super) fn require_status_names(mut self) -> Self {
-        self.violations.extend(missing_status_names(&self.set));
+        self.violations.append(&mut self.nameless);
         self
     }
 

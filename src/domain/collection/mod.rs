@@ -292,6 +292,10 @@ mod tests {
         };
         let key = Key::parse("posts").unwrap();
         assert_nameless(Collection::new(key.clone(), Kind::Document, written.clone()).unwrap_err());
+        let no_directory = Value::Map([("draft".into(), Value::Map([].into()))].into());
+        let both = [("unpublishedStatuses".to_owned(), no_directory)];
+        let both = Collection::new(key.clone(), Kind::Document, both).unwrap_err();
+        assert_eq!(both.len(), 2, "all faults at once: {both:?}");
         assert_nameless(document(&[]).patched(&Patch::new(written.clone())).unwrap_err());
         assert!(document(&[]).patched_leniently(&Patch::new(written.clone())).is_ok());
         let read = Collection::from_file(key, Kind::Document, written).unwrap();

@@ -20,14 +20,21 @@ pub(crate) enum Rule {
 impl Rule {
     /// Checks a value and returns its canonical form. The paths of violations begin below the attribute.
     pub(crate) fn check(self, value: Value) -> Result<Value, Vec<Violation>> {
-        match self {
+        let is_null = value == Value::Null;
+        let checked = match self {
             Self::Text => text(value).map_err(single),
             Self::Directory => directory(value).map_err(single),
             Self::Boolean => boolean(value).map_err(single),
             Self::Statuses => statuses(value),
             Self::Accept => accept(value),
             Self::Anything => anything(value).map_err(single),
-        }
+        };
+        checked.map_err(|mut faults| {
+            let null = faults.first_mut().filter(|_| is_null);
+            null.into_iter()
+                .for_each(|fault| fault.message.push_str("; leave the attribute out to have none"));
+            faults
+        })
     }
 }
 
@@ -68,7 +75,11 @@ fn accept(value: Value) -> Result<Value, Vec<Violation>> {
     };
     let mut faults = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let fault = string(item).and_then(MediaType::parse).err();
+        let fault = if *item == Value::Null {
+            Some("this item is empty; write a media type, or remove it".to_owned())
+        } else {
+            string(item).and_then(MediaType::parse).err()
+        };
         faults.extend(fault.map(|message| Violation { path: vec![Segment::Index(index)], message }));
     }
     if faults.is_empty() { Ok(Value::List(items)) } else { Err(faults) }
@@ -124,7 +135,6 @@ fn status_entry(entry: Value) -> Result<Value, Vec<Violation>> {
 /// Returns a message that says what was found, and how to write what was meant.
 fn expected(wanted: &str, found: &Value) -> String {
     let hint = match found {
-        Value::Null => "; leave the attribute out to have none".to_owned(),
         Value::Number(number) if wanted == "a string" => format!("; write \"{number}\" in quotes"),
         Value::Bool(value) if wanted == "a string" => format!("; write \"{value}\" in quotes"),
         Value::Text(text) if wanted.contains("true") => match text.to_ascii_lowercase().as_str() {
@@ -136,7 +146,9 @@ fn expected(wanted: &str, found: &Value) -> String {
             let items = excerpt(text).split(',').map(|item| Value::from(item.trim())).collect();
             format!("; write {}", Value::List(items))
         }
-        Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => String::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+            String::new()
+        }
     };
     let shown = match found {
         Value::Bool(_) | Value::Number(_) => format!("{} ({found})", found.describe_type()),

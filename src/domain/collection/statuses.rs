@@ -7,10 +7,14 @@ use crate::domain::collection::value_of;
 
 /// Returns a violation for each status without a name.
 pub(super) fn missing_status_names(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
-    let Some(Value::Map(statuses)) = value_of(attributes, &Attribute::UnpublishedStatuses) else {
-        return Vec::new();
-    };
-    let nameless = statuses.iter().filter(|(_, entry)| entry.get("name").is_none());
+    value_of(attributes, &Attribute::UnpublishedStatuses).map(nameless).unwrap_or_default()
+}
+
+/// Returns a violation for each status without a name in the value of `unpublishedStatuses`, which may break other rules.
+pub(super) fn nameless(statuses: &Value) -> Vec<Violation> {
+    let Value::Map(statuses) = statuses else { return Vec::new() };
+    let is_nameless = |entry: &Value| matches!(entry, Value::Map(_)) && entry.get("name").is_none();
+    let nameless = statuses.iter().filter(|(_, entry)| is_nameless(entry));
     let violation = |(status, _): &(String, Value)| {
         Violation::at(status, "a status needs a `name`").within(Attribute::UnpublishedStatuses.as_str())
     };

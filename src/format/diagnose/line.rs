@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::domain::{Value, excerpt};
 use crate::format::lookalike::{
     MERGE_KEY, SIGNS, behind_sign, closing_quote, is_name, is_odd_blank, missing_colon, odd_blank,
-    typographic,
+    typographic, without_comment,
 };
 
 /// A line and its position.
@@ -212,7 +212,7 @@ impl<'t> SourceLine<'t> {
         let at = rest.find(SIGNS);
         let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
         let name = rest[..end].trim_end();
-        let value = behind_sign(&rest[end..]);
+        let value = without_comment(behind_sign(&rest[end..]));
         if let Some((at, message)) = missing_colon(rest) {
             let instead = self.named(name, value, text);
             return Some(LineFault { at: self.start + from + at, message, instead });
@@ -222,7 +222,7 @@ impl<'t> SourceLine<'t> {
         }
         at.and_then(|_| rest.find(char::is_whitespace)).and_then(|end| {
             let (name, value) = rest.split_at(end);
-            is_name(name).then(|| self.no_colon(from + end, name, value.trim(), text))
+            is_name(name).then(|| self.no_colon(from + end, name, without_comment(value.trim()), text))
         })
     }
 

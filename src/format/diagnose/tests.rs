@@ -26,6 +26,10 @@ fn line(line: &str, expected: &str) {
 #[test]
 fn a_colon_is_told_where_it_stands_or_should() {
     line("name:Posts", "2:5: write a blank after the colon: `name: Posts`");
+    line("name:Posts # what people see", "2:5: write a blank after the colon: `name: Posts`");
+    line("name Posts # what people see", "2:5: no colon after `name`; write `name: Posts`");
+    line("name = Posts # what people see", "2:6: write a colon and a blank in place of `=`: `name: Posts`");
+    line("name:\"a # b\"", "2:5: write a blank after the colon: `name: \"a # b\"`");
     line("name Posts", "2:5: no colon after `name`; write `name: Posts`");
     line("name", "2:5: no colon after `name`; write `name: …`");
     line("name:\u{a0}Posts", "2:6: a no-break space stands here; type a blank");
@@ -125,6 +129,17 @@ fn a_text_that_is_a_comment_without_quotes_is_told_so() {
         "type: media\naccept:\n  # all of them\n  - #pdf\n",
         &[&format!("4:5: accept[0]: {}", comment_fault("#pdf"))],
     );
+    let empty = |place: &str| format!("{place}: this item is empty; write a media type, or remove it");
+    for (list, places) in [
+        ("  - .pdf\n  - # none\n  - .png\n", &["4:3: accept[1]"][..]),
+        ("  -\n  - .pdf\n", &["3:3: accept[0]"]),
+        ("  - .pdf # - a\n\n  # - b\n  -\n  -\n", &["6:3: accept[1]", "7:3: accept[2]"]),
+        ("- .pdf\n-\n", &["4:1: accept[1]"]),
+    ] {
+        let faults: Vec<String> = places.iter().map(|place| empty(place)).collect();
+        let faults: Vec<&str> = faults.iter().map(String::as_str).collect();
+        assert_diagnosed(&format!("type: media\naccept:\n{list}"), &faults);
+    }
     let null = "2:1: name: expected a string, found null; leave the attribute out to have none";
     for comment in ["name: # what people call it", "name: #", "name: ##", "name:\n  #channel", "name:"] {
         assert_diagnosed(&format!("type: document\n{comment}\n"), &[null]);

@@ -27,7 +27,11 @@ pub(crate) fn located(text: &str, root: &Node, kind: Kind, violation: &Violation
     // Too many attributes are reported at the first one beyond the limit.
     let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
     let surplus = violation.path.is_empty().then(|| attributes.nth(ATTRIBUTES_MAX)).flatten();
-    let at = surplus.map_or_else(|| entry.map_or(node.span.start, start_of), |entry| entry.key.span.start);
+    let at = match (surplus, entry) {
+        (Some(entry), _) => entry.key.span.start,
+        (None, Some(entry)) => start_of(entry),
+        (None, None) => empty_item(text, root, &violation.path).unwrap_or(node.span.start),
+    };
     let (offset, message) = suspected(node)
         .or_else(|| dashed(violation, node).map(|message| (0, message)))
         .or_else(|| glued_text(violation, node))
@@ -47,6 +51,25 @@ fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree:
         (node, entry) = next;
     }
     (node, entry)
+}
+
+/// Finds the dash of an item that has nothing after it: the place where the parser puts such an item is at the end of
+/// what comes before it.
+fn empty_item(text: &str, root: &Node, path: &[Segment]) -> Option<usize> {
+    let (Segment::Index(index), list) = path.split_last()? else { return None };
+    let (list, _) = followed(root, list);
+    let items = list.items().get(..=*index)?;
+    if !items.last()?.span.is_empty() {
+        return None;
+    }
+    let before = items.iter().rposition(|item| !item.span.is_empty());
+    let (from, skipped) = before.map_or((list.span.start, *index), |at| (items[at].span.end, index - at - 1));
+    let dashes = text[from..].split_inclusive('\n').scan(from, |at, line| {
+        let start = *at + line.len() - line.trim_start().len();
+        *at += line.len();
+        Some(line.trim_start().starts_with('-').then_some(start))
+    });
+    dashes.flatten().nth(skipped)
 }
 
 /// Finds a likely typing error in an unquoted text: its offset and the message.
