@@ -84,6 +84,12 @@ impl Mirror {
         self.watched().any(|name| belongs_to_key(name, key))
     }
 
+    /// Returns a file of this key, or of a key that differs from it in letter case only, that another program has open
+    /// and has written to.
+    pub(crate) fn open_file_of(&self, key: &Key) -> Option<&String> {
+        self.work_tree.unfinished.keys().find(|name| belongs_to_key(name, key))
+    }
+
     fn watched(&self) -> impl Iterator<Item = &String> {
         self.work_tree.suspects.keys().chain(self.work_tree.unfinished.keys())
     }

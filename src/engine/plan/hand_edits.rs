@@ -10,6 +10,7 @@ use crate::domain::file_name::{self, names_of};
 use crate::domain::{Key, Refusal};
 use crate::engine::plan::HandEdit;
 use crate::engine::plan::state::PlanState;
+use crate::engine::refuse::unavailable;
 use crate::engine::submission::error::SubmitError;
 use crate::format::message::{self, HandEditAction};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
@@ -35,7 +36,18 @@ pub(crate) struct RivalFile {
 impl PlanState<'_> {
     /// Commits what a person saved for this key, as a commit of that person before the service's own. Before that,
     /// commits the removal of files of keys in other letter case.
+    ///
+    /// # Errors
+    ///
+    /// Fails while another program is writing a file of the key: what it writes after this moment would go into a file
+    /// that this write has replaced, and be lost.
     pub(crate) fn commit_by_hand(&mut self, index: usize, key: &Key) -> Result<(), SubmitError> {
+        if let Some(name) = self.input.files.open.get(key) {
+            let path = self.input.path(name);
+            return Err(unavailable(&format!(
+                "The file {path} is open in a program that is writing it; try again when it has been closed."
+            )));
+        }
         self.commit_removed_rivals(key);
         let Some(edit) = self.input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
             return Ok(());

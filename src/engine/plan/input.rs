@@ -52,6 +52,9 @@ pub(crate) fn input<'a>(
         if !found.is_empty() {
             files.rivals.insert(key.clone(), found);
         }
+        if let Some(name) = mirror.open_file_of(key) {
+            files.open.insert(key.clone(), name.clone());
+        }
         files.names_by_key.insert(key.clone(), mirror.files_of(key));
         if mirror.is_special(key) {
             files.special.insert(key.clone());

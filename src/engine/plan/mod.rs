@@ -68,6 +68,8 @@ pub(crate) struct PlanFiles {
     pub(crate) blobs: HashMap<String, BlobId>,
     /// The hand edits that have to be committed before a key can be written.
     pub(crate) by_hand: BTreeMap<Key, HandEdit>,
+    /// A file of the key that another program has open and has written to.
+    pub(crate) open: BTreeMap<Key, String>,
     /// The keys that differ from them in letter case only, by the key concerned.
     pub(crate) rivals: HashMap<Key, Vec<Rival>>,
     /// All files of a key at the head or in the work tree, if there may be others than the served one.

@@ -28,8 +28,8 @@ use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 use crate::telemetry::Limit;
 
-/// Maximum time that a job waits for a file of its key to settle or be closed; then it is decided on what is
-/// believed.
+/// Maximum time that a job waits for a file of its key to settle or be closed. Then it is decided on what is believed;
+/// a change of a file that is still open is refused.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Wait before checking again whether the current head of the branch is served.

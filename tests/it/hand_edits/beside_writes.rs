@@ -190,6 +190,24 @@ async fn what_comes_late_into_a_file_that_is_still_open_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_file_that_stays_open_is_not_replaced_before_its_writer_has_closed_it() {
+    let server = TestServer::start("small").await;
+    let mut file = std::fs::File::create(server.repo().path().join(POSTS)).unwrap();
+    file.write_all(b"type: document\nname: Early\n").unwrap();
+    server.wait_for_attribute("posts", "name", "Early").await;
+    let refused = server.patch("posts", json!({"recursive": true})).await.is(503);
+    assert!(refused.detail().contains(POSTS) && refused.header("retry-after") == "1", "{}", refused.detail());
+    server.patch("posts", json!({"name": "Early"})).await.is(200);
+    server.delete("posts").await.is(503);
+    server.patch("pages", json!({"recursive": false})).await.is(200);
+    file.write_all(b"x-late: 1\n").unwrap();
+    drop(file);
+    let attributes = server.patch("posts", json!({"recursive": true})).await.is(200).attributes();
+    assert_eq!(attributes, json!({"type": "document", "name": "Early", "recursive": true, "x-late": 1}));
+    assert_eq!(server.repo().status(), "");
+}
+
+#[tokio::test]
 async fn what_a_filter_of_git_s_would_change_is_a_person_s_to_commit() {
     let server = TestServer::start("small").await;
     server.repo().write(".gitattributes", "collections/*.yaml filter=crypt\n");
