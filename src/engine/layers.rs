@@ -105,7 +105,8 @@ pub(crate) struct LastGood {
     pub(crate) uncommitted: bool,
 }
 
-/// Decides what is served for `key` from its two files, or `last_good` if the file that counts is broken.
+/// Decides what is served for `key` from its two files, or `last_good` if the file that counts is broken. A valid second
+/// file takes the place of a last good version where there never was one.
 pub(crate) fn resolve(
     key: &Key,
     yaml: Option<KeyFile>,
@@ -113,20 +114,21 @@ pub(crate) fn resolve(
     last_good: Option<LastGood>,
 ) -> KeyResolution {
     let mut wrong = Vec::new();
-    if let (Some(first), Some(second)) = (&yaml, &yml) {
+    let (file, second) = if yaml.is_some() { (yaml, yml) } else { (yml, None) };
+    let Some(file) = file else {
+        return KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong };
+    };
+    if let Some(second) = &second {
         wrong.push(BrokenFile {
             name: second.name.clone(),
             faults: vec![Fault::at_start(format!(
-                "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
-                first.name
+                "`{}` exists too and takes precedence; remove one of the two files of `{key}`",
+                file.name
             ))],
             // The presence of two files is committed only if both files are.
-            uncommitted: first.uncommitted || second.uncommitted,
+            uncommitted: file.uncommitted || second.uncommitted,
         });
     }
-    let Some(file) = yaml.or(yml) else {
-        return KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong };
-    };
     let faults = match file.content {
         Ok(good) => {
             if !good.missing_status_names.is_empty() {
@@ -140,11 +142,25 @@ pub(crate) fn resolve(
         Err(faults) => faults,
     };
     wrong.insert(0, BrokenFile { name: file.name, faults, uncommitted: file.uncommitted });
-    match last_good {
+    match last_good_of(last_good, second) {
         Some(LastGood { name, good, uncommitted }) => {
             KeyResolution { served: Some((name, good)), uncommitted, stale: true, broken: wrong }
         }
         None => KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong },
+    }
+}
+
+/// Returns the last good version, or the valid second file: where there never was a good version, or where that is one
+/// of the second file, which may have changed since.
+fn last_good_of(last_good: Option<LastGood>, second: Option<KeyFile>) -> Option<LastGood> {
+    let second = second.and_then(|KeyFile { name, content, uncommitted }| {
+        content.ok().map(|good| LastGood { name, good, uncommitted })
+    });
+    match (last_good, second) {
+        (Some(last), Some(second)) if last.name == second.name => {
+            Some(LastGood { uncommitted: last.uncommitted || second.uncommitted, ..second })
+        }
+        (last, second) => last.or(second),
     }
 }
 
@@ -248,6 +264,22 @@ mod tests {
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
         assert!(resolved.uncommitted && resolved.stale);
         assert_eq!((resolved.broken[0].faults[0].line, resolved.broken[0].faults[0].column), (2, 3));
+    }
+
+    #[test]
+    fn a_valid_second_file_is_served_while_the_first_never_was_good() {
+        let [yaml, yml] = [("posts.yaml", broken()), ("posts.yml", Ok(good("b")))];
+        let second = |uncommitted| file(yml.0, yml.1.clone(), uncommitted);
+        let first = || file(yaml.0, yaml.1.clone(), true);
+        let resolved = resolve(&key(), first(), second(false), None);
+        assert_eq!(resolved.served, Some(("posts.yml".into(), good("b"))));
+        assert!(resolved.stale && !resolved.uncommitted);
+        let served = LastGood { name: "posts.yml".into(), good: good("a"), uncommitted: true };
+        let resolved = resolve(&key(), first(), second(true), Some(served));
+        assert_eq!(resolved.served, Some(("posts.yml".into(), good("b"))), "it has changed since");
+        let last = LastGood { name: "posts.yaml".into(), good: good("old"), uncommitted: false };
+        let resolved = resolve(&key(), first(), second(true), Some(last));
+        assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
     }
 
     #[test]

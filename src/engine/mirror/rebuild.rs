@@ -75,7 +75,14 @@ impl Mirror {
         let [yaml, yml] = self.files(key, &work.step)?;
         let main = yaml.as_ref().or(yml.as_ref());
         let last_good = match main {
-            Some(KeyFile { content: Err(_), .. }) => self.last_good(key, &work.step)?,
+            Some(KeyFile { content: Err(_), .. }) => {
+                let are_committed = [&yaml, &yml].into_iter().flatten().all(|file| !file.uncommitted);
+                // Of two files that are committed both, nothing remains that only a person has saved.
+                match yaml.is_some() && yml.is_some() && are_committed {
+                    true => self.last_committed(key, &work.step)?,
+                    false => self.last_good(key, &work.step)?,
+                }
+            }
             Some(KeyFile { content: Ok(_), .. }) | None => None,
         };
         let resolved = resolve(key, yaml, yml, last_good);

@@ -17,6 +17,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::file_name::{self, FileExtension};
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
+use crate::engine::history::index::row::Version;
 use crate::engine::history::past::as_of::AsOf;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{GoodVersion, HistoryError, MissingContent, PastReading, View};
@@ -142,16 +143,22 @@ impl View {
         };
         let committed = |name, content| KeyFile { name, content, uncommitted: false };
         let file = committed(version.name(key), content);
-        let beside = twin.map(|_| {
-            // It is not read, because it is not effective.
-            committed(FileExtension::Yml.file_of(key), Err(Vec::new()))
+        let second = twin.map(|entry| Version { ending: FileExtension::Yml, entry });
+        let beside = second.map(|second| {
+            // Only beside a broken file may its content matter.
+            let reading = file.content.is_err().then(|| self.shared.read(key, second)).transpose()?;
+            let content = match reading {
+                Some(PastReading::Good(good)) => Ok(good),
+                Some(PastReading::Broken(_) | PastReading::Lost(_)) | None => Err(Vec::new()),
+            };
+            Ok::<_, HistoryError>(committed(second.name(key), content))
         });
         let last_good = last_good.map(|GoodVersion { version, good }| LastGood {
             name: version.name(key),
             good,
             uncommitted: false,
         });
-        let resolved = resolve(key, Some(file), beside, last_good);
+        let resolved = resolve(key, Some(file), beside.transpose()?, last_good);
         let serving = resolved.broken.first().map(|wrong| resolved.serving(wrong));
         let faults: Vec<PastFault> = resolved
             .broken

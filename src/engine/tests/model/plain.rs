@@ -54,9 +54,22 @@ pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> 
             continue;
         }
         reading.problems.insert(file.clone(), is_committed(file));
-        let shown = before.served.get(key).filter(|served| served.uncommitted).cloned();
-        let good = shown.or_else(|| last_good(journal, key)).map(|it| Served { stale: true, ..it });
-        reading.served.extend(good.map(|good| (key.to_owned(), good)));
+        let are_committed =
+            present.len() == 2 && present.iter().all(|name| folder.get(name) == head.get(name));
+        let is_kept = |served: &&Served| served.uncommitted && !are_committed;
+        let shown = before.served.get(key).filter(is_kept).cloned();
+        let last = shown.or_else(|| last_good(journal, key));
+        let second = present.get(1).and_then(|file| {
+            let uncommitted = folder.get(file) != head.get(file);
+            Some(Served { file: file.clone(), name: name_in(&folder[file])?, uncommitted, stale: false })
+        });
+        let good = match (last, second) {
+            (Some(last), Some(second)) if last.file == second.file => {
+                Some(Served { uncommitted: last.uncommitted || second.uncommitted, ..second })
+            }
+            (last, second) => last.or(second),
+        };
+        reading.served.extend(good.map(|it| (key.to_owned(), Served { stale: true, ..it })));
     }
     reading.uncommitted = count(&head, &folder, &reading.served);
     reading
