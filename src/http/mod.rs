@@ -157,6 +157,12 @@ impl Routes {
         Self { shared: Arc::new(Shared { context, common, budgets, ui }) }
     }
 
+    /// Returns what the routes may access.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.shared.context
+    }
+
     /// Answers one request that came over this connection.
     ///
     /// The head is moved out of the request first, because warp would only hand out copies of its fields. The filter

@@ -21,6 +21,7 @@ const SIGNATURES: [&str; 4] =
 const STANDARD_PREFIX: &str = "whsec_";
 
 /// A secret shared with the senders of change notices.
+#[derive(Clone)]
 pub struct NoticeSecret {
     text: String,
     /// The Standard Webhooks signing key: the decoded text after `whsec_`, or else the secret as it is.

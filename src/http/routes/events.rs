@@ -46,7 +46,7 @@ pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, Ap
 }
 
 async fn answer(call: &Call<'_>, wanted: EventSelection) -> Result<Reply, ApiError> {
-    let collection = !matches!(wanted, EventSelection::Following(_));
+    let collection = !wanted.follows();
     if stream::is_wanted(call) {
         let scope = EventScope { collection, pages: false, cursor_profile: false };
         return stream::events(call, wanted, scope).await;
@@ -102,6 +102,11 @@ impl EventSelection {
         }
     }
 
+    /// Whether the events from before a file was moved here belong to the collection.
+    pub(crate) const fn follows(&self) -> bool {
+        matches!(self, Self::Following(_))
+    }
+
     /// Refuses keys that the caller may not see.
     ///
     /// # Errors
@@ -145,7 +150,7 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     fetch_queried_revisions(call).await;
     let view = call.history_view().await?;
-    let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, EventSelection::Following(_)));
+    let (collections, follow) = (wanted.known(call, &view)?, wanted.follows());
     let query = call.query()?;
     call.count_page(&query);
     let asked = query::events(&query, scope)?;

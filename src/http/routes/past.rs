@@ -124,7 +124,11 @@ pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     if !view.knows(&key) {
         return Err(call.no_history_of(&key));
     }
-    let is_edited = call.snapshot()?.get(key.as_str()).is_some_and(|entry| entry.uncommitted);
+    let Some(entry) = call.snapshot()?.get(key.as_str()).cloned() else {
+        // Nothing gave it a present value, also if only a person has deleted the file, without a commit.
+        return Err(call.missing_collection_error(&key).await);
+    };
+    let is_edited = entry.uncommitted;
     let links = self_link(&call.link());
     let query = call.query();
     call.reply_from_history(move || {

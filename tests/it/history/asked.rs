@@ -143,6 +143,11 @@ async fn what_is_blamed_is_committed_and_an_edit_beside_it_is_told() {
     server.wait_for_attribute("posts", "name", "Not yet").await;
     let blame = server.get("/collections/posts/blame").await.is(200).json();
     assert_eq!(blame["meta"]["uncommitted"], true);
+    server.repo().remove("collections/posts.yaml");
+    server.wait_until_not_found("posts").await;
+    server.get("/collections/posts/blame").await.is(404);
+    let finished = run_to_end(collectory_command(server.repo().path()).args(["blame", "posts"]));
+    finished.assert_exit_code(1);
     server.repo().write_by_rename("collections/posts.yaml", &committed);
 }
 

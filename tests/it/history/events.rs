@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{each, first_parents, with_history};
-use crate::support::{TestServer, document, restore_document};
+use super::{each, first_parents, in_order, with_history};
+use crate::support::{EventStream, TestServer, document, restore_document};
 
 #[tokio::test]
 async fn every_commit_is_told_newest_first_with_its_changes() {
@@ -89,6 +89,13 @@ async fn a_file_that_a_commit_renames_keeps_its_story() {
     assert_eq!(each(&list, "movedTo"), ["null", "articles"]);
     let story = server.get("/collections/articles/events").await.is(200).json();
     assert_eq!(each(&story, "collection"), ["articles", "posts", "posts", "posts", "posts"]);
+    let path = "/collections/articles/events?filter[since]=2000-01-01T00:00:00Z";
+    let mut stream = EventStream::open_path(server.address(), path, "");
+    for event in in_order(story["data"].as_array().unwrap()) {
+        assert_eq!(&stream.next_event().data["id"], &event["id"]);
+    }
+    server.patch("articles", json!({"name": "Articles"})).await.is(200);
+    assert_eq!(stream.next_event().data["attributes"]["collection"], "articles");
     let blame = server.get("/collections/articles/blame").await.is(200).json();
     assert!(blame["data"][0]["attributes"]["event"]["attributes"]["collection"] == "posts", "{blame}");
 }

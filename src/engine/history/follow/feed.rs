@@ -255,7 +255,10 @@ fn cached_batch(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Fi
     }
     let from = view.events_len_until(position).ok().flatten()?;
     let end = view.index.events_len();
-    if (end - from) as usize >= BATCH_LEN || is_too_far(view, from, had_its_chance) {
+    if (end - from) as usize >= BATCH_LEN
+        || is_too_far(view, from, had_its_chance)
+        || filter.spans_moves(view)
+    {
         return None;
     }
     let mut events = Vec::new();

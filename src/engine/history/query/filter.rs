@@ -53,6 +53,12 @@ impl Filter {
         }
     }
 
+    /// Reports whether a file was moved from another key to one of the collections, whose events are wanted too then.
+    pub(crate) fn spans_moves(&self, view: &View) -> bool {
+        let number_of = |key: &Key| view.index.find_key(key.as_str());
+        self.follow && self.collections.iter().filter_map(number_of).any(|key| view.was_moved_here(key))
+    }
+
     /// Reports whether an event matches, from memory alone; `None` where that needs the disk.
     pub(crate) fn matches_in_memory(&self, view: &View, event: u32) -> Option<bool> {
         if view.index.is_suppressed(event) {
@@ -320,7 +326,7 @@ impl Candidates {
         let keys: Vec<u32> = filter.collections.iter().map(number_of).collect::<Result<_, _>>()?;
         match keys[..] {
             [] => Ok(Self::All),
-            [key] if !filter.follow || !view.was_moved_here(key) => Ok(Self::Of(key)),
+            [key] if !filter.spans_moves(view) => Ok(Self::Of(key)),
             _ => {
                 let mut events = BTreeSet::new();
                 keys.into_iter().for_each(|key| view.collect(key, filter.follow, &mut events));

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::domain::Revision;
-use crate::engine::history::{EventRecord, Followed, KeyVisibility, Position, Subscription};
+use crate::engine::history::{EventRecord, Filter, Followed, KeyVisibility, Position, Subscription};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::history;
 use crate::http::jsonapi::document::history::EVENT;
@@ -51,8 +51,12 @@ pub(crate) async fn events(
     let collections = wanted.known(call, &view)?;
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();
-    let (filter, fields) =
-        call.query_history(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
+    let follow = wanted.follows();
+    let filter = move || {
+        let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
+        Ok((filter, asked.fields))
+    };
+    let (filter, fields) = call.query_history(filter).await?;
     let subscription = match (resumed, &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
         (None, Some(_)) => history.subscribe_from_start(filter),
