@@ -1,6 +1,5 @@
 //! Assembles a service, and starts it.
 
-use std::future::ready;
 use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use crate::service::options::{
 use crate::service::running::Running;
 use crate::service::{Service, StartError, metrics, remote, webhooks};
 use crate::shutdown::Shutdown;
-use crate::store::git::GitJournal;
+use crate::store::git::{GitJournal, Options as JournalOptions};
 use crate::store::remote::{Link, Poller, RemoteJournal, RemoteUrl};
 use crate::store::{Archive, Journal};
 use crate::telemetry::{AccessLog, LimitCounters};
@@ -172,12 +171,14 @@ impl ServiceBuilder<Guarded> {
         let Self { config, socket, access_log, give_back, guard: Guarded(guard) } = self;
         // First, so that neither a typing error nor an address in use creates a repository.
         let url = remote::url(&config.remote)?;
-        journal_options(&config)?.check()?;
+        let notice_secret = remote::notice_secret(&config.remote)?;
+        let options = journal_options(&config)?;
+        options.check()?;
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
         let is_inherited = socket.is_some();
         let (server, admin) = listen(&config.listen, socket, tls.clone()).await?;
-        let journal = open(&config, url.as_ref())?;
+        let journal = open(&config, options, url.as_ref())?;
         let bound = server.bound().clone();
         warn_if_exposed(&guard, &bound);
         let settings = answer_options(&config, journal.branch());
@@ -191,8 +192,8 @@ impl ServiceBuilder<Guarded> {
             ..engine_options(&config, journal.branch(), &reached)
         };
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
-        let link = url.map(|url| remote::link(&config, &journal, url)).transpose()?;
-        let remote = link.clone().map(|link| remote::shared(&config, link)).transpose()?;
+        let link = url.map(|url| remote::link(&config, &journal, url, notice_secret.clone())).transpose()?;
+        let remote = link.clone().map(|link| remote::shared(&config.remote, link, notice_secret));
         let running = start_threads(&config, journal, link.clone(), Arc::clone(&archive), options, &reached)
             .map_err(StartError::Thread)?;
         let Running { engine, history, .. } = &running;
@@ -231,11 +232,11 @@ impl ServiceBuilder<Guarded> {
                 webhooks: webhooks.clone(),
                 link,
             });
-            answer(admin, ready(()), Admin::new(&routes, exposition), &config.limits, &reached, &shutdown);
+            answer(admin, None, Admin::new(&routes, exposition), routes.context());
         }
         // Connections wait in a socket that stays open over a restart, so clients need not notice the restart.
-        let projection = is_inherited.then(|| engine.projection.clone());
-        answer(server, wait_until_read(projection), routes, &config.limits, &reached, &shutdown);
+        let unread = is_inherited.then(|| engine.projection.clone());
+        answer(server, unread, routes.clone(), routes.context());
         Ok(Service {
             bound,
             shutdown_grace: Duration::from_millis(config.limits.shutdown_grace_ms),
@@ -294,29 +295,19 @@ async fn listen(
     Ok((server.with_tls(tls), admin))
 }
 
-/// Lets a server answer, once `begin` is done, until the shutdown begins.
-fn answer(
-    server: Server,
-    begin: impl Future<Output = ()> + Send + 'static,
-    answers: impl Answers,
-    limits: &Limits,
-    reached: &LimitCounters,
-    shutdown: &Shutdown,
-) {
-    let (limits, reached, stop) = (limits.clone(), reached.clone(), shutdown.clone());
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = stop.begun() => return,
-            () = begin => {}
+/// Lets a server answer until the shutdown begins; if `unread` is given, once the repository has been read.
+fn answer(server: Server, unread: Option<Projection>, answers: impl Answers, context: &Context) {
+    let (limits, reached) = (context.settings.limits.clone(), context.telemetry.reached.clone());
+    let stop = context.shutdown.clone();
+    context.shutdown.spawn(async move {
+        if let Some(projection) = unread {
+            tokio::select! {
+                () = stop.begun() => return,
+                () = projection.wait_until_read() => {}
+            }
         }
         server.serve(answers, &limits, &reached, &stop).await;
     });
-}
-
-async fn wait_until_read(projection: Option<Projection>) {
-    if let Some(projection) = projection {
-        projection.wait_until_read().await;
-    }
 }
 
 /// Starts to poll the remote, and notifies the writer of changes there.
@@ -327,10 +318,8 @@ fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poller> {
 }
 
 fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
-    let Some((certificate, key)) = config.listen.tls_cert.as_ref().zip(config.listen.tls_key.as_ref()) else {
-        return Ok(None);
-    };
-    Ok(Some(Arc::new(Tls::open(certificate, key)?)))
+    let files = config.listen.tls_cert.as_ref().zip(config.listen.tls_key.as_ref());
+    Ok(files.map(|(certificate, key)| Tls::open(certificate, key).map(Arc::new)).transpose()?)
 }
 
 /// Warns if more people than intended may be able to use the service or to intercept its traffic.
@@ -362,8 +351,11 @@ fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     }
 }
 
-fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, StartError> {
-    let options = journal_options(config)?;
+fn open(
+    config: &ServeConfig,
+    options: JournalOptions,
+    remote: Option<&RemoteUrl>,
+) -> Result<GitJournal, StartError> {
     let signing_key = options.signing_key.clone();
     let is_new = match remote {
         Some(url) => remote::init(config, url)?,
@@ -377,6 +369,9 @@ fn open(config: &ServeConfig, remote: Option<&RemoteUrl>) -> Result<GitJournal, 
     } else {
         GitJournal::open(options)
     }?;
+    if is_new {
+        journal.make_folder()?;
+    }
     tracing::info!(
         path = %config.repository.dir.display(),
         branch = journal.branch(),

@@ -27,7 +27,7 @@ const BRANCH_WAIT_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 ///
-/// Fails if it is no remote, or one that the flags do not allow ([`StoreError::Misnamed`]).
+/// Fails if it names no remote, or one that the flags do not allow ([`StoreError::Misnamed`]).
 pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError> {
     let Some(text) = &config.url else { return Ok(None) };
     let url: RemoteUrl = text.parse().map_err(|why| StoreError::Misnamed(format!("--remote: {why}")))?;
@@ -40,13 +40,13 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
     if let Some(branch) = config.branch.as_ref().filter(|branch| !is_branch_name(branch)) {
         return Err(StoreError::Misnamed(format!("--remote-branch: git makes no branch `{branch}`")));
     }
-    check_senseless(config, &url).map_err(StoreError::Misnamed)?;
-    notice_secret(config)?;
+    check_flags(config, &url).map_err(StoreError::Misnamed)?;
     Ok(Some(url))
 }
 
-/// Refuses flags that have no effect beside others: an operator who gives them expects one.
-fn check_senseless(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String> {
+/// Refuses flags that have no effect beside others, as an operator who gives them expects one, and files that can't be
+/// read.
+fn check_flags(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String> {
     let is_local = config.ack == RemoteAck::Local;
     if config.follow && is_local {
         return Err("--follow takes no writes, so there are none for --remote-ack local".to_owned());
@@ -109,6 +109,7 @@ pub(crate) fn link(
     config: &ServeConfig,
     journal: &GitJournal,
     url: RemoteUrl,
+    secret: Option<NoticeSecret>,
 ) -> Result<Arc<Link>, StartError> {
     let remote = &config.remote;
     let branch = match remote.branch.as_ref().or(config.repository.branch.as_ref()) {
@@ -130,7 +131,7 @@ pub(crate) fn link(
         follow_rewrites: remote.rewrite == Rewrite::Follow,
         committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
         is_follower: remote.follow,
-        siblings: peers::start(&remote.siblings.peers, notice_secret(remote)?).map_err(StartError::Thread)?,
+        siblings: peers::start(&remote.siblings.peers, secret).map_err(StartError::Thread)?,
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch = git.branch(), "sharing the branch with a remote");
@@ -138,7 +139,11 @@ pub(crate) fn link(
 }
 
 /// Reads the secret that notices are signed with.
-fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreError> {
+///
+/// # Errors
+///
+/// Fails if the file can't be read, or is no secret ([`StoreError::Misnamed`]).
+pub(crate) fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreError> {
     let Some(path) = &remote.siblings.notice_secret else { return Ok(None) };
     let wrong = |why: &str| StoreError::Misnamed(format!("--remote-notice-secret: {} {why}", path.display()));
     let text = read_named(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
@@ -147,13 +152,17 @@ fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreErr
 }
 
 /// Returns what requests need to know about the link.
-pub(crate) fn shared(config: &ServeConfig, link: Arc<Link>) -> Result<SharedBranch, StartError> {
-    Ok(SharedBranch {
+pub(crate) fn shared(
+    config: &RemoteConfig,
+    link: Arc<Link>,
+    notice_secret: Option<NoticeSecret>,
+) -> SharedBranch {
+    SharedBranch {
         remote: Remote::new(link),
-        notice_secret: notice_secret(&config.remote)?,
-        is_follower: config.remote.follow,
-        max_staleness: config.remote.times.max_staleness_ms.map(Duration::from_millis),
-    })
+        notice_secret,
+        is_follower: config.follow,
+        max_staleness: config.times.max_staleness_ms.map(Duration::from_millis),
+    }
 }
 
 /// Carries out an operator's decision in the repository itself; returns the branch's head.
@@ -164,7 +173,8 @@ pub(crate) fn shared(config: &ServeConfig, link: Arc<Link>) -> Result<SharedBran
 pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revision, StartError> {
     let journal = GitJournal::open(crate::service::options::journal_options(config)?)?;
     let none = || StoreError::Misnamed("name the remote with --remote".to_owned());
-    let link = link(config, &journal, url(&config.remote)?.ok_or_else(none)?)?;
+    let url = url(&config.remote)?.ok_or_else(none)?;
+    let link = link(config, &journal, url, notice_secret(&config.remote)?)?;
     Ok(RemoteJournal::new(journal, link, config.limits.writes.races_max).decide(decision)?)
 }
 

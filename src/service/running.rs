@@ -83,8 +83,12 @@ impl Running {
         let waited = if is_read { left.max(THREADS_WAIT_MIN) } else { left.min(UNREAD_WAIT_MAX) };
         let until = Instant::now() + left.saturating_sub(exchanges_end_before(left));
         if tokio::time::timeout(waited, self.end()).await.is_ok() {
-            self.poll.iter().for_each(|poll| poll.finish(until));
-            return self.join();
+            // Off the async threads, where a second signal has to be noticed: the last push may take until then.
+            let finish = move || {
+                self.poll.iter().for_each(|poll| poll.finish(until));
+                self.join()
+            };
+            return tokio::task::spawn_blocking(finish).await.expect("BUG: ending the threads has panicked");
         }
         if is_read {
             return Err(StopError::Stuck { waited });

@@ -10,10 +10,15 @@ use crate::support::{Repo, TestServer, collectory_command, document, eventually,
 async fn an_absent_folder_becomes_a_repository() {
     let mut server = TestServer::setup("").without_repository().start().await;
     assert_eq!(server.list().await.is(200).data(), json!([]));
+    // Whoever begins by hand finds the folder.
+    fs::write(server.repo().path().join("collections/pages.yaml"), "type: document\n").unwrap();
+    eventually("the file is served", async || (server.read("pages").await.status() == 200).then_some(()))
+        .await;
+    server.patch("pages", json!({"name": "Pages"})).await.is(200);
     server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
     assert!(server.repo().has("collections/posts.yaml"));
     server.restart().await;
-    assert_eq!(server.list().await.is(200).ids(), ["posts"]);
+    assert_eq!(server.list().await.is(200).ids(), ["pages", "posts"]);
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ mod two_phase;
 pub(crate) mod written;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,8 @@ use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{
-    Commits, Committed, Draft, GitLocks, Journal, KeptHead, Metrics, Paths, SHALLOW, StoreError, WorkTree,
+    AtPath as _, Commits, Committed, Draft, GitLocks, Journal, KeptHead, Metrics, Paths, SHALLOW, StoreError,
+    WorkTree,
 };
 
 /// A git repository, as the engine uses it.
@@ -104,10 +106,19 @@ impl GitJournal {
     /// Returns the collections folder of the work tree; `None` when the repository is bare.
     #[must_use]
     pub fn folder(&self) -> Option<PathBuf> {
-        self.layout
-            .work_tree
-            .as_ref()
-            .map(|root| self.layout.folder.iter().fold(root.clone(), |at, part| at.join(part)))
+        let mut folder = self.layout.work_tree.clone()?;
+        folder.extend(&self.layout.folder);
+        Some(folder)
+    }
+
+    /// Makes the collections folder in the work tree of a new repository. Git keeps no empty folder, and a person
+    /// should not have to make it before saving the first file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it can't be made.
+    pub fn make_folder(&self) -> Result<(), StoreError> {
+        self.folder().map_or(Ok(()), |folder| fs::create_dir_all(&folder).at("make", &folder))
     }
 
     /// Returns the folder of `HEAD` and the index: `.git`, or that of a linked work tree.
