@@ -37,7 +37,7 @@ use warp::http::header::WWW_AUTHENTICATE;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::domain::{Actor, Grant, Key};
-use crate::engine::{Problem, VisibleKeys};
+use crate::engine::VisibleKeys;
 pub use crate::http::authorize::action::Action;
 pub(crate) use crate::http::authorize::action::{ACTIONS, Actions};
 use crate::telemetry::Limit;
@@ -200,9 +200,10 @@ impl Allowed {
         }
     }
 
-    /// Reports whether a problem is shown. That of a file without a key is shown only to callers who see every key.
-    pub(crate) fn sees_problem(&self, problem: &Problem) -> bool {
-        problem.collection.as_ref().map_or(self.sees_all(), |key| self.sees(key))
+    /// Reports whether what is wrong with a file is shown. That of a file without a key is shown only to callers who see
+    /// every key.
+    pub(crate) fn sees_file(&self, key: Option<&Key>) -> bool {
+        key.map_or(self.sees_all(), |key| self.sees(key))
     }
 
     /// Reports whether lists show this key.

@@ -215,7 +215,7 @@ fn each_grant_has_keys_of_its_own() {
     let restore = |text: &str| given.status("mara", Action::Restore { key: &key(text) });
     assert_eq!((restore("blog-a"), restore("pages")), (403, 200));
     let list = given.asks(&["Bearer mara"], Action::List).unwrap();
-    assert!(list.visibility.is_none(), "nothing is hidden");
+    assert!(list.sees_all(), "nothing is hidden");
     let events = given.asks(&["Bearer mara"], Action::ListEvents { key: None }).unwrap();
     assert!(events.sees(&key("pages")) && !events.sees(&key("blog-a")));
 }

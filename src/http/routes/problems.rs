@@ -32,12 +32,16 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 /// The document of everything that the caller may see.
 fn all(snapshot: &Snapshot, allowed: &Allowed, fields: &Fields, link: &str) -> Bytes {
-    let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| allowed.sees_problem(problem));
+    let seen = snapshot
+        .problems
+        .values()
+        .map(AsRef::as_ref)
+        .filter(|problem| allowed.sees_file(problem.collection.as_ref()));
     // These reveal past states of all collections.
-    let rewritten: &[BranchRewrite] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
+    let rewritten: &[BranchRewrite] = if allowed.sees_all() { &snapshot.rewritten } else { &[] };
     let is_seen = |conflicted: &&MergeConflict| match &conflicted.conflict {
         Conflict::Attribute { key, .. } => allowed.sees(key),
-        Conflict::File(_) => allowed.visibility.is_none(),
+        Conflict::File(_) => allowed.sees_all(),
     };
     let conflicts = snapshot.conflicts.iter().filter(is_seen);
     document::problems(seen, rewritten, conflicts, fields, link)

@@ -1,10 +1,11 @@
 //! `/webhooks`: the progress of each webhook receiver.
 
 use bytes::Bytes;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use warp::http::StatusCode;
 
+use crate::domain::to_the_second;
 use crate::http::authorize::Action;
 use crate::http::context::webhooks::Webhook;
 use crate::http::jsonapi::document::{history, self_link};
@@ -47,5 +48,5 @@ fn resource(receiver: &Webhook, fields: &Fields) -> Bytes {
 }
 
 fn failure((at, why): &(DateTime<Utc>, String)) -> Value {
-    json!({"at": at.to_rfc3339_opts(SecondsFormat::Secs, true), "message": why})
+    json!({"at": to_the_second(*at), "message": why})
 }

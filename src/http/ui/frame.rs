@@ -4,6 +4,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::domain::{Key, Revision};
 use crate::engine::VisibleState;
+use crate::engine::history::View;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{AS_OF, Query, as_part};
@@ -55,22 +56,24 @@ impl<'a> Visit<'a> {
     ///
     /// Those of a revision that does not exist, or that the visitor may not see.
     pub(crate) async fn begin(ui: &'a Ui, call: &'a Call<'a>) -> Result<Self, ApiError> {
-        let query = call.query()?;
-        let as_of = match query.first(AS_OF).map(str::trim).filter(|text| !text.is_empty()) {
-            None => None,
-            Some(text) => {
-                call.authorize(Action::ListPast).await?;
-                let as_of = resolved(call, text.to_owned()).await?;
-                call.record_page_revision(Some(as_of.revision));
-                Some(as_of)
-            }
-        };
-        Ok(Self { ui, call, query, as_of })
+        let mut visit = Self { ui, call, query: call.query()?, as_of: None };
+        if let Some(text) = visit.asked(AS_OF) {
+            call.authorize(Action::ListPast).await?;
+            let as_of = resolved(call, text.to_owned()).await?;
+            call.record_page_revision(Some(as_of.revision));
+            visit.as_of = Some(as_of);
+        }
+        Ok(visit)
     }
 
     /// Returns a parameter, unless it is blank.
     pub(crate) fn asked(&self, name: &str) -> Option<&str> {
         self.query.first(name).map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the history for what a page can do without; `None` at once while it is read for the first time.
+    pub(crate) async fn history_at_hand(&self) -> Option<View> {
+        self.call.context.history.as_ref()?.view().await.ok()
     }
 
     pub(crate) async fn frame(&self, title: impl Into<String>, nav: Nav) -> Frame {
@@ -238,11 +241,6 @@ impl Frame {
     pub(crate) fn icon(&self) -> String {
         self.asset(&ICON.name)
     }
-
-    /// Reports whether this is the current entry of the navigation.
-    pub(crate) fn current(&self, nav: Nav) -> bool {
-        self.nav == nav
-    }
 }
 
 /// The number of files with a problem that the visitor may see.
@@ -250,7 +248,7 @@ async fn problems(call: &Call<'_>) -> usize {
     let (Ok(allowed), Ok(snapshot)) = (call.authorize(Action::ReadProblems).await, call.snapshot()) else {
         return 0;
     };
-    snapshot.problems.values().filter(|problem| allowed.sees_problem(problem)).count()
+    snapshot.problems.values().filter(|problem| allowed.sees_file(problem.collection.as_ref())).count()
 }
 
 /// Adds a query to a path, with those parameters that have a value.

@@ -81,9 +81,9 @@ impl Sessions {
         let session = Session { authorization, identity, form_token: random_token(), ends };
         self.with(|open| {
             open.retain(|_, session| *session.ends > now);
-            let own = open.values().filter(|other| other.authorization == session.authorization).count();
+            let is_own = |other: &Session| other.authorization == session.authorization;
+            let own = open.values().filter(|other| is_own(other)).count();
             if own >= SESSIONS_PER_TOKEN_MAX || open.len() >= SESSIONS_LEN_MAX {
-                let is_own = |other: &Session| other.authorization == session.authorization;
                 let can_go = |other: &Session| own < SESSIONS_PER_TOKEN_MAX || is_own(other);
                 let first =
                     open.iter().filter(|(_, other)| can_go(other)).min_by_key(|(_, other)| *other.ends);

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use similar::{ChangeTag, TextDiff};
 
-use crate::domain::Value;
+use crate::domain::{Value, to_the_second};
 
 /// How long a page may search for differences in its texts. After that, the rest is shown unmarked.
 const DIFFERENCES_WAIT_MAX: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ impl ShownTime {
     }
 
     pub(crate) fn iso(&self) -> String {
-        self.0.to_rfc3339_opts(SecondsFormat::Secs, true)
+        to_the_second(self.0)
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -192,7 +192,7 @@ pub(crate) struct DiffLine {
 /// Splits a unified diff into lines with their kinds.
 pub(crate) fn diff_lines(text: &str) -> Vec<DiffLine> {
     let kind = |line: &str| match line.as_bytes() {
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => "file",
+        [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'd', b'i', b'f', b'f', ..] => "file",
         [b'@', b'@', ..] => "hunk",
         [b'+', ..] => "add",
         [b'-', ..] => "del",

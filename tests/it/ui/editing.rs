@@ -155,7 +155,7 @@ async fn a_value_that_is_no_json_hides_no_other_error() {
     );
     server.delete("posts").await.is(204);
     let gone = checked(send(&server, "/collections/posts", filled(&form, &unreadable)).await, 404);
-    gone.has("makes the collection anew").has("be read as JSON");
+    gone.has("creates the collection again").has("be read as JSON");
     sent(&server, "/new", filled(&gone, &[("j.x-a", "1")])).await;
     let attributes = server.read("posts").await.is(200).attributes();
     assert_eq!(attributes, json!({"type": "document", "name": "Posts", "x-a": 1}), "nothing typed is lost");
@@ -203,7 +203,9 @@ async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
     let form = get_page(&server, "/collections/posts", 200).await;
     server.delete("posts").await.is(204);
     let page = checked(send(&server, "/collections/posts", filled(&form, &[("a.name", "Mine")])).await, 404);
-    page.has("Collection &#39;posts&#39; not found.").has("value=\"Mine\"").has("makes the collection anew");
+    page.has("Collection &#39;posts&#39; not found.")
+        .has("value=\"Mine\"")
+        .has("creates the collection again");
 }
 
 #[tokio::test]

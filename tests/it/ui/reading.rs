@@ -129,8 +129,8 @@ async fn the_list_is_searched_filtered_sorted_and_paged() {
     assert_eq!(keys(&get_page(&server, "/?sort=-change", 200).await)[..2], ["k050", "pictures"]);
     assert_eq!(keys(&get_page(&server, "/?sort=change&page=2", 200).await), ["pictures", "k050"]);
     assert_eq!(keys(&get_page(&server, "/?sort=-change&q=k0", 200).await)[0], "k050");
-    get_page(&server, "/?q=zzz", 200).await.has("Nothing of 102 collections fits");
-    get_page(&server, "/?mark=uncommitted", 200).await.has("Nothing of 102");
+    get_page(&server, "/?q=zzz", 200).await.has("None of 102 collections match");
+    get_page(&server, "/?mark=uncommitted", 200).await.has("None of 102");
     for beyond in ["/?page=3", "/?page=18446744073709551615"] {
         let last = get_page(&server, beyond, 200).await;
         assert!(last.html.contains("101 to 102 of 102"), "{}", last.html);

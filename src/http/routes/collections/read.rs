@@ -41,7 +41,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let (snapshot, _place) = shown(call, as_of).await?;
     let condition = etag::condition(call.headers())?;
     let query = call.query()?;
-    if query.is_empty() && allowed.visibility.is_none() {
+    if query.is_empty() && allowed.sees_all() {
         let ready = whole_list(call, &snapshot).await?;
         if call.context.settings.compress
             && ready.body().len() >= compress::BYTES_MIN
@@ -162,7 +162,7 @@ impl ListRequest {
         let Self { snapshot, as_of, allowed, query, asked, base, path, link } = self;
         let wanted =
             |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
-        let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
+        let all_wanted = asked.filter.is_empty() && allowed.sees_all();
         let listing = Listing::new(snapshot.catalog(), &asked.sort, &wanted, all_wanted);
         let mut list = List::new(Vec::new());
         // A caller who sees only a part of the list must not learn how many edits the rest has.

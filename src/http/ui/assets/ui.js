@@ -138,10 +138,16 @@
   let last = body.dataset.token, reading = null, wait = 1000;
   let due = null;
   const form = document.querySelector("form[data-tag]");
+  let asked = 0, shown = 0;
   async function refresh() {
     due = null;
+    const mine = ++asked, address = location.href;
     try {
-      const { html, status } = await page(location.href);
+      const { html, status } = await page(address);
+      // The search may have gone on to another list, and a newer answer may have come first.
+      if (location.href !== address) return changed();
+      if (mine < shown) return;
+      shown = mine;
       if (form) {
         const now = html.querySelector("form[data-tag]");
         if (status === 404) announce("Somebody has deleted this collection.");

@@ -64,7 +64,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
         facts.push(("Files with problems", snapshot.problems.len().to_string()));
     }
     let audits_all = call.authorize(Action::ListEvents { key: None }).await.is_ok_and(|it| it.sees_all());
-    if audits_all && let Ok(view) = visit.call.history_view().await {
+    if audits_all && let Some(view) = visit.history_at_hand().await {
         facts.push(("Commits", view.commits_len().to_string()));
         facts.push(("Events", view.events_len().to_string()));
     }

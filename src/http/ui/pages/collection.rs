@@ -63,7 +63,7 @@ impl Head {
     pub(crate) async fn of(visit: &Visit<'_>, key: &Key, entry: Option<&Entry>, tab: &'static str) -> Self {
         let action = Action::ListEvents { key: Some(key) };
         let can_audit = visit.call.authorize(action).await.is_ok();
-        let view = if can_audit { visit.call.history_view().await.ok() } else { None };
+        let view = if can_audit { visit.history_at_hand().await } else { None };
         let until = visit.as_of.as_ref().map(|it| it.revision);
         let last = view.and_then(|view| view.last_change(key, until));
         let served = visit.call.snapshot().ok().filter(|_| visit.as_of.is_none());

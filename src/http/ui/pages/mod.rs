@@ -76,7 +76,7 @@ async fn show_page(visit: &Visit<'_>, steps: &[&str]) -> Result<Reply, ApiError>
 
 async fn act(visit: &Visit<'_>, steps: &[&str], body: &mut Body) -> Result<Reply, ApiError> {
     if visit.as_of.is_some() && has_form(steps) {
-        return Err(ApiError::new(Code::BAD_REQUEST, "What was can't be changed; go back to the present."));
+        return Err(ApiError::new(Code::BAD_REQUEST, "The past can't be changed; go back to the present."));
     }
     match steps {
         ["sign-in"] => sign_in::sign_in(visit, body).await,

@@ -7,7 +7,7 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::domain::file_name::key_of;
-use crate::domain::{Key, Value};
+use crate::domain::{Revision, Value};
 use crate::engine::history::{PastFault, View};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
@@ -119,14 +119,13 @@ impl Problem {
 }
 
 pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
-    let page = match &visit.as_of {
-        None => present(visit).await?,
-        Some(_) => past(visit).await?,
-    };
-    Ok(ui::page(StatusCode::OK, &page))
+    match &visit.as_of {
+        None => present(visit).await,
+        Some(as_of) => past(visit, as_of.revision).await,
+    }
 }
 
-async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
+async fn present(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let document = api::get(visit.call, "/problems").await?;
     let frame = visit.live_frame("Problems", Nav::Problems, None).await;
     let saved = Arc::clone(&visit.call.snapshot()?.hand_edits.saved);
@@ -141,7 +140,7 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
                     problem.show(&content);
                 }
             }
-            Ok(Page { frame, problems })
+            Ok(ui::page(StatusCode::OK, &Page { frame, problems }))
         })
         .await
 }
@@ -168,22 +167,19 @@ impl Files {
     }
 }
 
-async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
+async fn past(visit: &Visit<'_>, revision: Revision) -> Result<Reply, ApiError> {
     let allowed = visit.call.authorize(Action::ListPast).await?;
     let frame = visit.frame("Problems", Nav::Problems).await;
     let view = visit.call.history_view().await?;
-    let revision = visit.as_of.as_ref().map(|it| it.revision);
     visit
         .call
         .query_history(move || {
-            let Some(revision) = revision else { return Err(ApiError::internal()) };
             let past = view.as_of(revision)?;
-            let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));
             let mut problems = Vec::new();
             for (path, PastFault { fault, .. }) in &past.problems {
                 let name = view.name_of(path);
                 let key = key_of(name);
-                if !sees(key.as_ref()) {
+                if !allowed.sees_file(key.as_ref()) {
                     continue;
                 }
                 let entry = key.as_ref().and_then(|key| past.entries.get(key));
@@ -200,12 +196,14 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
                     events: Vec::new(),
                 };
                 // A damaged file has no lines to show.
-                if let Ok(Some(content)) = view.file(revision, name) {
+                if problems.len() < SHOWN_WITH_LINES_MAX
+                    && let Ok(Some(content)) = view.file(revision, name)
+                {
                     problem.show(&content);
                 }
                 problems.push(problem);
             }
-            Ok(Page { frame, problems })
+            Ok(ui::page(StatusCode::OK, &Page { frame, problems }))
         })
         .await
 }

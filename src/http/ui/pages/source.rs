@@ -57,7 +57,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let view = visit.call.history_view().await?;
     let saved = visit.call.snapshot()?.hand_edits.saved.clone();
     let (key, as_of) = (key.clone(), visit.as_of.as_ref().map(|it| it.revision));
-    let page = visit
+    visit
         .call
         .query_history(move || {
             let name = entry.as_ref().map_or_else(|| default_name(&key), |entry| entry.file());
@@ -69,7 +69,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
             };
             let blames = blamed(&view, as_of, &key, blaming.as_ref());
             let unblamed = match (&blaming, by_hand) {
-                (None, _) => Some("Who gave each value is for those who may look at the past."),
+                (None, _) => Some("Who set each value is shown only to people who may see the past."),
                 (_, Some(_)) => Some(
                     "The saved file is not committed; the names beside it are of what was committed last.",
                 ),
@@ -81,10 +81,9 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
                     line.faults.push(ShownFault::of(&line.text, fault.column, fault.message.clone()));
                 }
             }
-            Ok(Page { frame, head, path, lines, unblamed })
+            Ok(ui::page(StatusCode::OK, &Page { frame, head, path, lines, unblamed }))
         })
-        .await?;
-    Ok(ui::page(StatusCode::OK, &page))
+        .await
 }
 
 impl ShownFault {

@@ -185,13 +185,13 @@ async fn refused(
         form.tag = current.tag();
         form.settings = form.settings.rebase(&current.collection, changes, &clashes);
         form.notes.push(
-            "Somebody else has saved meanwhile. Everything that you did not touch is as it is by now; what both of you changed is shown side by side."
+            "Somebody else has saved meanwhile. Everything that you did not touch is up to date; what both of you changed is shown side by side."
                 .to_owned(),
         );
         return show(visit, status, Some(&current), form).await;
     }
     if status == StatusCode::NOT_FOUND {
-        form.notes.push("What you typed is still here: saving it makes the collection anew.".to_owned());
+        form.notes.push("What you typed is still here: saving it creates the collection again.".to_owned());
         form.settings.was.clear();
         return show(visit, status, None, form).await;
     }

@@ -72,7 +72,7 @@ impl Filters {
         with_query("/events", &values)
     }
 
-    /// The filters as parameters of the API. At a past revision, later events are left out.
+    /// The filters as parameters of the API. At a past revision they end there, unless another end is given.
     fn to_api(&self, visit: &Visit<'_>) -> Vec<(&'static str, String)> {
         let mut asked: Vec<_> = FILTERS
             .iter()

@@ -98,22 +98,17 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let can_create = visit.as_of.is_none() && call.authorize(create).await.is_ok();
     let done = visit.asked("done").and_then(notice);
     let audit = call.authorize(Action::ListEvents { key: None }).await.ok();
-    let view = match (&audit, &call.context.history) {
-        (Some(_), Some(history)) => history.view().await.ok(),
-        _ => None,
-    };
-    let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
-    let (as_of, mut asked) = (visit.as_of.clone(), ListSelection::of(visit));
-    let past = if as_of.is_some() { Some(visit.call.history_view().await?) } else { None };
-    let page = visit
+    let view = if audit.is_some() { visit.history_at_hand().await } else { None };
+    let until = visit.as_of.as_ref().map(|it| it.revision);
+    let past = if until.is_some() { Some(call.history_view().await?) } else { None };
+    let (now, mut asked) = (call.snapshot()?, ListSelection::of(visit));
+    visit
         .call
         .query_history(move || {
-            let snapshot = match (now, past, &as_of) {
-                (Some(now), ..) => now,
-                (None, Some(view), Some(as_of)) => view.snapshot_as_of(as_of.revision)?,
-                (None, ..) => return Err(ApiError::internal()),
+            let snapshot = match past.zip(until) {
+                Some((view, revision)) => view.snapshot_as_of(revision)?,
+                None => now,
             };
-            let until = as_of.as_ref().map(|it| it.revision);
             let changes = view.as_ref().zip(audit.as_ref());
             let changes = changes.map(|(view, audit)| Changes { view, audit, until });
             let chosen = asked.select(&snapshot, &allowed, changes);
@@ -125,10 +120,10 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
                 false => snapshot.hand_edits.keys.iter().filter(|key| allowed.sees(key)).count(),
             };
             let knows_changes = changes.is_some();
-            Ok(Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes })
+            let page = Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes };
+            Ok(ui::page(StatusCode::OK, &page))
         })
-        .await?;
-    Ok(ui::page(StatusCode::OK, &page))
+        .await
 }
 
 fn shown(row: &Row<'_>, changes: Option<Changes<'_>>) -> Shown {

@@ -147,16 +147,14 @@ impl ListSelection {
                         Some(Mark::Uncommitted) => entry.uncommitted || is_edited(),
                         Some(Mark::Broken) => entry.problem.is_some(),
                     }
-                    && (text.is_empty()
-                        || contains_ignoring_case(collection.key().as_str(), text)
-                        || contains_ignoring_case(
-                            text_of(collection, &Attribute::Name).unwrap_or_default(),
-                            text,
-                        )
-                        || contains_ignoring_case(
-                            text_of(collection, &Attribute::Directory).unwrap_or_default(),
-                            text,
-                        ))
+                    && [
+                        Some(collection.key().as_str()),
+                        text_of(collection, &Attribute::Name),
+                        text_of(collection, &Attribute::Directory),
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .any(|it| contains_ignoring_case(it, text))
             }
             Row::Broken(key) => {
                 self.kind.is_none()
