@@ -34,7 +34,7 @@ pub use crate::http::{
 };
 pub use crate::service::{Guarded, Service, ServiceBuilder, StartError, StopError, Unguarded};
 pub use crate::store::StoreError;
-pub use crate::store::signature::SigningKeyError;
+pub use crate::store::signature::{SigningKeyError, UnfitKey};
 
 /// The parts of the binary.
 #[doc(hidden)]

@@ -122,7 +122,7 @@ fn packed(repository: &Path, commits: &str, file: File) -> anyhow::Result<()> {
 
 /// Runs git and returns its standard output.
 fn git_output(mut git: Command, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = git.args(arguments).stdin(Stdio::null()).output().context(NO_GIT)?;
+    let output = git.args(arguments).output().context(NO_GIT)?;
     finished(arguments[0], &output)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -226,12 +226,6 @@ impl SiblingConfig {
     pub const DEFAULT: Self = Self { notice_secret: None, peers: Vec::new() };
 }
 
-impl Default for RemoteConfig {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
 fn peer(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     let host = rest.split('/').next().unwrap_or_default();

@@ -217,40 +217,36 @@ pub(crate) fn listen_default() -> ListenAddress {
 }
 
 /// How hand edits are noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Watching {
     /// Notifications of the system, and the tick for what they miss.
-    #[default]
     System,
     /// Only the tick.
     None,
 }
 
 /// Whether the web pages are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum WebPages {
     /// Below `/ui/`.
-    #[default]
     On,
     /// Nowhere: every path is one of the API.
     Off,
 }
 
 /// Whether the repository is maintained in the background.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Maintenance {
     /// Merge small packs, pack loose objects, and keep the commit-graph up to date.
-    #[default]
     On,
     /// Leave packs, loose objects and the commit-graph as they are.
     Off,
 }
 
 /// What to do with saved files that are not committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Uncommitted {
     /// Serve them immediately, in place of the committed version, and mark them.
-    #[default]
     Serve,
     /// Serve only what is committed.
     Ignore,

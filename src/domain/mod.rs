@@ -31,6 +31,8 @@ pub mod file_name;
 mod key;
 mod revision;
 
+use chrono::{DateTime, SecondsFormat, Utc};
+
 pub(crate) use crate::domain::access::parse_date;
 pub use crate::domain::access::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
 pub use crate::domain::change::{
@@ -45,3 +47,8 @@ pub use crate::domain::collection::{
 pub use crate::domain::key::{Key, KeyError};
 pub use crate::domain::revision::Revision;
 pub(crate) use crate::domain::revision::{hex, object_id, unhex};
+
+/// Formats a time as everyone is shown it: RFC 3339, in UTC, without fractions of a second.
+pub(crate) fn to_the_second(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}

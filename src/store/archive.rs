@@ -44,7 +44,7 @@ pub struct CommitChanges {
 /// The signature of a commit as stored, unchecked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawSignature {
-    /// The armoured signature (header `gpgsig`), by any signer and in any format.
+    /// The armored signature (header `gpgsig`), by any signer and in any format.
     pub signature: Vec<u8>,
     /// The signed bytes: the commit object without the signature.
     pub signed: Vec<u8>,

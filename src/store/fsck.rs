@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use crate::domain::Revision;
 use crate::store::git_command::git_read_only;
@@ -39,16 +39,8 @@ pub(crate) fn fsck(git_dir: &Path) -> io::Result<Vec<Fault>> {
     let mut found: Option<Vec<Fault>> = None;
     for _ in 0..RUNS_MAX {
         let mut command = git_read_only(git_dir);
-        command.args([
-            "-c",
-            "safe.directory=*",
-            "fsck",
-            "--full",
-            "--strict",
-            "--no-dangling",
-            "--no-progress",
-        ]);
-        let output = command.stdin(Stdio::null()).output()?;
+        let output =
+            command.args(["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]).output()?;
         let mut now = if output.status.success() { Vec::new() } else { faults(&output) };
         now.retain(|fault| found.as_ref().is_none_or(|before| before.contains(fault)));
         if now.is_empty() {
@@ -75,17 +67,17 @@ pub(crate) fn attribute_to_commits(
     let Some(last) = line.last() else { return Ok(placed) };
     let mut command = git_read_only(git_dir);
     // Fsck checks the objects themselves, not their replacements.
-    command.env("GIT_NO_REPLACE_OBJECTS", "1").args(["-c", "safe.directory=*", "rev-list", "--topo-order"]);
-    command.args(["--reverse", "--objects", "--in-commit-order", "--missing=print"]);
+    command.env("GIT_NO_REPLACE_OBJECTS", "1").args(["rev-list", "--topo-order", "--reverse", "--objects"]);
+    command.args(["--in-commit-order", "--missing=print"]);
     command.arg(last.to_string()).args(after.map(|after| format!("^{after}")));
-    let output = command.stdin(Stdio::null()).output()?;
+    let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let brought = brought(&said, line);
     for Fault { text, object } in faults {
-        match object.as_deref().map(|object| brought.get(object)) {
-            Some(Some(Some(commit))) => placed.by_commit.entry(*commit).or_default().push(text),
-            Some(None) if output.status.success() => {}
-            Some(_) | None => placed.unattributed.push(text),
+        match object.as_deref().and_then(|object| brought.get(object)) {
+            Some(Some(commit)) => placed.by_commit.entry(*commit).or_default().push(text),
+            None if object.is_some() && output.status.success() => {}
+            Some(None) | None => placed.unattributed.push(text),
         }
     }
     Ok(placed)

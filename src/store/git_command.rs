@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -61,15 +61,10 @@ pub(crate) fn git_read_only(git_dir: &Path) -> Command {
     command
 }
 
-/// Parses the output of `git --version`.
-pub(crate) fn version(said: &str) -> Option<(u32, u32)> {
-    let mut numbers = said.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
-    Some((numbers.next()?, numbers.next().unwrap_or(0)))
-}
-
-/// Reports whether `git --version` names a version that can be used.
+/// Reports whether the output of `git --version` names a version that can be used.
 pub(crate) fn is_recent(said: &str) -> bool {
-    version(said).is_some_and(|version| version >= VERSION_MIN)
+    let mut numbers = said.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    numbers.next().is_some_and(|major| (major, numbers.next().unwrap_or(0)) >= VERSION_MIN)
 }
 
 /// Quotes a text as one word for the shell.
@@ -85,7 +80,7 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn rev_parse(git_dir: &Path, name: &str) -> io::Result<Option<Revision>> {
     let mut command = git_read_only(git_dir);
     command.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]);
-    let output = command.stdin(Stdio::null()).output()?;
+    let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     Ok(said.trim_end().parse().ok().filter(|_| output.status.success()))
 }

@@ -2,8 +2,8 @@
 //!
 //! The store knows the files of one folder and the commits of one branch, as bytes and names.
 //! [`format`](crate::format) knows what a file means, [`domain`](crate::domain) what may happen to it. [`Journal`] is
-//! the write side, owned by the engine's writer thread. [`git`] implements it, [`remote`] wraps it for a shared branch, and tests have one in memory, in
-//! memory, with injected faults.
+//! the write side, owned by the engine's writer thread. [`git`] implements it, [`remote`] wraps it for a shared
+//! branch, and tests have one in memory, with injected faults.
 //!
 //! A file is identified by its name inside the collections folder (`posts.yaml`), never by a path.
 
@@ -321,9 +321,7 @@ pub trait Commits {
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
 
     /// Returns the id of the object at a path in a revision, if any.
-    fn object_at(&mut self, _revision: Revision, _path: &str) -> Result<Option<BlobId>, StoreError> {
-        Ok(None)
-    }
+    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError>;
 }
 
 /// The write side of a repository, owned by one thread.

@@ -120,15 +120,11 @@ impl Shared {
     fn write(&self) {
         let mut written = Vec::new();
         loop {
-            let mut lines = self.lines();
-            while lines.bytes.is_empty() && !lines.is_over {
-                lines = self.news.wait(lines).unwrap_or_else(PoisonError::into_inner);
-            }
-            if !lines.is_over && lines.bytes.len() < BYTES_MAX {
-                let gathers = |lines: &mut Lines| !lines.is_over && lines.bytes.len() < BYTES_MAX;
-                let waited = self.news.wait_timeout_while(lines, GATHER, gathers);
-                lines = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
+            let is_idle = |lines: &mut Lines| lines.bytes.is_empty() && !lines.is_over;
+            let lines = self.news.wait_while(self.lines(), is_idle).unwrap_or_else(PoisonError::into_inner);
+            let gathers = |lines: &mut Lines| !lines.is_over && lines.bytes.len() < BYTES_MAX;
+            let waited = self.news.wait_timeout_while(lines, GATHER, gathers);
+            let mut lines = waited.unwrap_or_else(PoisonError::into_inner).0;
             std::mem::swap(&mut written, &mut lines.bytes);
             let (is_over, lost) = (lines.is_over, std::mem::take(&mut lines.lost));
             drop(lines);

@@ -43,10 +43,9 @@ pub struct LogConfig {
 }
 
 /// Whether and in which format requests are logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum AccessLogging {
     /// No access log.
-    #[default]
     #[value(alias = "false", alias = "0")]
     Off,
     /// In the format of the other lines.
@@ -59,10 +58,9 @@ pub enum AccessLogging {
 }
 
 /// The format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// A line of text; colours only in a terminal.
-    #[default]
     Text,
     /// A JSON object with the event's fields at the top level.
     Json,
@@ -126,7 +124,7 @@ fn filter(text: &str) -> Result<Targets, LogError> {
     let wrong = || LogError::Filter(text.to_owned());
     // A single word would be a target at all levels and silence everything else; it is usually a mistyped level.
     let is_known = |it: &str| it.contains('=') || it.parse::<LevelFilter>().is_ok();
-    if !text.split(',').all(is_known) {
+    if text.is_empty() || !text.split(',').all(is_known) {
         return Err(wrong());
     }
     let is_level = text.parse::<LevelFilter>().is_ok();
@@ -136,11 +134,7 @@ fn filter(text: &str) -> Result<Targets, LogError> {
 }
 
 fn directives(text: &str) -> Result<String, String> {
-    match filter(text) {
-        Ok(_) if !text.is_empty() => Ok(text.to_owned()),
-        Ok(_) => Err(FILTERS.to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
+    filter(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Formats an error with all its causes on one line, for the log.

@@ -42,10 +42,8 @@ impl Debouncer {
 
     /// Takes the files that are worth reading now.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<String> {
-        let mut due: Vec<String> =
-            self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        let mut due: Vec<String> = self.due.extract_if(|_, at| *at <= now).map(|(name, _)| name).collect();
         due.sort();
-        self.due.retain(|_, at| *at > now);
         due
     }
 }

@@ -4,9 +4,9 @@
 //! notifications) costs at most one slow tick, at which the engine compares everything.
 //!
 //! ```text
-//! notify ──▶ meaning ──▶ settle ──▶ Signal::Changed(Files | Branch | Everything)
-//!    ▲           │                          ▲
-//!    └─ re-arm ──┘          slow tick ──────┘
+//! notify ──▶ event_classifier ──▶ debounce ──▶ Signal::Changed(Files | Branch | Everything)
+//!    ▲               │                                ▲
+//!    └─── re-arm ────┘                slow tick ──────┘
 //! ```
 //!
 //! Folders are watched one by one and not recursively: a recursive watch loses files that are written right after

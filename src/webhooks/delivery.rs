@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::DefaultConnector;
 
 use crate::format::webhooks::Receiver;
@@ -53,7 +52,7 @@ impl Sender {
             .user_agent(concat!("collectory/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = if options.allow_private {
-            Agent::with_parts(config, DefaultConnector::default(), DefaultResolver::default())
+            config.new_agent()
         } else {
             Agent::with_parts(config, DefaultConnector::default(), PublicOnly::default())
         };

@@ -1,9 +1,9 @@
 //! The messages to receivers.
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde_json::json;
 
-use crate::domain::Revision;
+use crate::domain::{Revision, to_the_second};
 use crate::engine::history::EventRecord;
 use crate::http::{Allowed, resources};
 
@@ -19,7 +19,7 @@ impl Message {
     /// Creates the message of an event, limited to the keys that the receiver may see.
     pub(crate) fn event(event: &EventRecord, allowed: &Allowed) -> Self {
         let resource = resources::event(event, allowed);
-        let (action, at) = (event.action.as_str(), written(event.commit.at));
+        let (action, at) = (event.action.as_str(), to_the_second(event.commit.at));
         let data = String::from_utf8_lossy(&resource);
         let body = format!(r#"{{"type":"collection.{action}","timestamp":"{at}","data":{data}}}"#);
         Self { id: event.id.to_string(), body }
@@ -30,14 +30,9 @@ impl Message {
     pub(crate) fn reset(from: &str, to: Option<Revision>, now: DateTime<Utc>) -> Self {
         let to = to.map(|revision| revision.to_string());
         let id = format!("{from}-{}", to.as_deref().unwrap_or_default());
-        let body =
-            json!({"type": "history.reset", "timestamp": written(now), "data": {"from": from, "to": to}});
+        let body = json!({"type": "history.reset", "timestamp": to_the_second(now), "data": {"from": from, "to": to}});
         Self { id, body: body.to_string() }
     }
-}
-
-fn written(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ impl DeliveryTask {
         let position = match (self.noted().await?, &self.receiver.since) {
             (Some(noted), _) if noted == BEGINNING => None,
             (Some(noted), _) => {
-                Some(noted.parse().map_err(|_| format!("{noted:?} is noted, which is no place"))?)
+                Some(noted.parse().map_err(|_| format!("{noted:?} is recorded, which is not a position"))?)
             }
             (None, Some(since)) => {
                 let since = since.clone();

@@ -1,7 +1,5 @@
 //! What git reports about the repository, and git's version.
 
-use std::process::Stdio;
-
 use anyhow::{Context as _, bail};
 
 use crate::cli::doctor::{Finding, Repo};
@@ -50,9 +48,8 @@ pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
 
 /// Returns git's output for the repository, regardless of its owner: git executes nothing that the repository names.
 pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = git_read_only(&repo.git_dir);
-    command.args(["-c", "safe.directory=*"]);
-    let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot run git")?;
+    // With `GIT_DIR` set, git does not ask whose the repository is.
+    let output = git_read_only(&repo.git_dir).args(arguments).output().context("cannot run git")?;
     if !output.status.success() {
         let all = [output.stdout, output.stderr].concat();
         let all = String::from_utf8_lossy(&all);

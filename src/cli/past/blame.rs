@@ -1,11 +1,10 @@
 //! `collectory blame`: shows which events gave a collection its values.
 
 use anyhow::anyhow;
-use chrono::SecondsFormat;
 
 use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, not_there, plain, shown};
 use crate::cli::{check, note};
-use crate::domain::Key;
+use crate::domain::{Key, to_the_second};
 use crate::engine::history::HistoryError;
 use crate::http::resources;
 use crate::store::git::Access;
@@ -60,7 +59,7 @@ impl Blame {
                     continue;
                 }
                 let revision = screen.ink(Style::Name, &blame.event.commit.revision.to_string()[..SHORT_LEN]);
-                let at = blame.event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+                let at = to_the_second(blame.event.commit.at);
                 let (who, attribute) = (plain(blame.event.commit.actor.name()), plain(&blame.attribute));
                 let value = screen.ink(Style::Good, &blame.value.to_string());
                 screen.line(&format!("{revision} {at} {who}: {attribute}: {value}"))?;

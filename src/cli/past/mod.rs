@@ -16,7 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use chrono::SecondsFormat;
 
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository, open_as_served};
@@ -27,7 +26,7 @@ pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOfArgs, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::{Done, Failure, json_line, plain};
-use crate::domain::{Change, Key, Reversal};
+use crate::domain::{Change, Key, Reversal, to_the_second};
 use crate::engine::history::{Action, Effect, EventRecord, History, HistoryError, Options, View};
 use crate::service::committers;
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
@@ -171,7 +170,7 @@ impl Screen {
     /// Prints one event: a line that identifies it, and its effect below.
     fn event(&mut self, event: &EventRecord) -> io::Result<()> {
         let revision = self.ink(Style::Name, &event.commit.revision.to_string()[..SHORT_LEN]);
-        let at = event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let at = to_the_second(event.commit.at);
         let what = self.ink(Style::Good, &format!("{} {}", event.action.as_str(), event.key));
         let who = plain(event.commit.actor.name());
         let origin = self.ink(Style::Faint, event.commit.origin.as_str());

@@ -1,8 +1,9 @@
 //! Expiry dates and times.
+use crate::domain::to_the_second;
 
 use std::fmt;
 
-use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 /// When something expires: at the end of a day, or at a time; UTC.
 ///
@@ -54,7 +55,7 @@ impl fmt::Display for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Day(day) => write!(f, "{day}"),
-            Self::Time(time) => f.write_str(&time.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            Self::Time(time) => f.write_str(&to_the_second(*time)),
         }
     }
 }

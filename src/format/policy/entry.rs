@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
-use crate::domain::{Actor, Expiry, Grant, SecretHash, Token};
+use crate::domain::{Actor, Expiry, Grant, SecretHash, Token, to_the_second};
 
 /// A token to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl NewToken {
         let mut members = vec![("name", scalar(&self.name))];
         members.extend(self.email.as_deref().map(|email| ("email", scalar(email))));
         members.push(("hash", self.secret_hash.to_string()));
-        members.extend(self.created.map(|time| ("created", time.to_rfc3339_opts(SecondsFormat::Secs, true))));
+        members.extend(self.created.map(|time| ("created", to_the_second(time))));
         members.extend(self.expires.map(|expiry| ("expires", expiry.to_string())));
         members.extend(
             self.grants.first().into_iter().flat_map(|own| [("may", rights(own)), ("keys", keys(own))]),

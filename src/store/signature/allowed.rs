@@ -168,7 +168,7 @@ impl Options {
 
 fn once<T>(slot: &mut Option<T>, name: &str, value: T) -> Result<(), String> {
     match slot.replace(value) {
-        Some(_) => Err(format!("`{name}` stands twice")),
+        Some(_) => Err(format!("`{name}` appears twice")),
         None => Ok(()),
     }
 }
@@ -282,7 +282,7 @@ mod tests {
             (format!("a namespaces=\"git {KEY}"), "no value in quotes"),
             (format!("a namespaces=\"git\"x {KEY}"), "something behind the value"),
             (format!("a namespaces=\"git\", {KEY}"), "end with a comma"),
-            (format!("a namespaces=\"a\",namespaces=\"b\" {KEY}"), "stands twice"),
+            (format!("a namespaces=\"a\",namespaces=\"b\" {KEY}"), "appears twice"),
             (format!("a valid-after=\"2026\" {KEY}"), "is no time"),
             (format!("a valid-after=\"20261301Z\" {KEY}"), "is no time"),
             (format!("a valid-after=\"20260102Z\",valid-before=\"20260101Z\" {KEY}"), "not later"),

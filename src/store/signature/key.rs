@@ -60,7 +60,7 @@ pub enum UnfitKey {
     #[error("it can't be read")]
     Unreadable(#[source] io::Error),
     /// It is a folder, a pipe or the like, or longer than any key.
-    #[error("it is no file that holds a key")]
+    #[error("it is not a key file")]
     NoFile,
     /// Others may read it.
     #[error("others may read it (mode {mode:04o}); take that away with `chmod go= FILE`")]

@@ -28,11 +28,9 @@ use std::fmt;
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};
 
-use super::{Commit, RawSignature};
+use crate::store::{Commit, RawSignature};
 pub use allowed::AllowedSigners;
-#[cfg(test)]
-pub(crate) use key::UnfitKey;
-pub use key::{SigningKey, SigningKeyError};
+pub use key::{SigningKey, SigningKeyError, UnfitKey};
 
 /// The purpose of a signature, so that one made for another purpose is rejected (PROTOCOL.sshsig).
 pub(super) const NAMESPACE: &str = "git";

@@ -199,7 +199,7 @@ fn a_key_that_can_not_be_used_stops_the_start_with_a_sentence() {
     };
     for (file, why) in [
         (folder.path().join("absent"), "can't be read"),
-        (folder.path().to_owned(), "no file that holds a key"),
+        (folder.path().to_owned(), "not a key file"),
         (copy("p256", 0o644), "others may read it (mode 0644)"),
         (copy("rsa.pub", 0o644), "public key"),
         (copy("protected", 0o600), "passphrase"),

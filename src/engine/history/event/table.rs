@@ -1,7 +1,6 @@
 //! Events as a table, for an auditor's spreadsheet.
 
-use chrono::SecondsFormat;
-
+use crate::domain::to_the_second;
 use crate::engine::history::event::{Effect, EventRecord};
 use crate::format::csv::{cell, text};
 
@@ -51,7 +50,7 @@ impl EventTable {
         reason: &str,
     ) -> csv::Result<()> {
         self.table.write_record([
-            event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true),
+            to_the_second(event.commit.at),
             text(event.commit.actor.name()),
             text(event.commit.actor.email()),
             event.action.as_str().to_owned(),

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
-use crate::domain::{Key, Revision};
+use crate::domain::{Key, Revision, to_the_second};
 use crate::engine::history::event::{Action, EventRecord, Origin};
 use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::time;
@@ -256,7 +256,7 @@ impl View {
         let last = found.first().filter(|event| event.action == Action::Deleted);
         Ok(last.map(|event| {
             let commit = &event.commit;
-            let at = commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+            let at = to_the_second(commit.at);
             format!("It was deleted by {} at {at}, by the commit {}.", commit.actor.name(), commit.revision)
         }))
     }

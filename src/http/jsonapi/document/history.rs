@@ -11,10 +11,9 @@
 //! An event never changes, so its resource is written once and stored with it.
 
 use bytes::Bytes;
-use chrono::SecondsFormat;
 use serde_json::json;
 
-use crate::domain::{Actor, Change, Key, Reversal};
+use crate::domain::{Actor, Change, Key, Reversal, to_the_second};
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, PastFault};
 use crate::engine::{self, Fault};
 use crate::http::authorize::Allowed;
@@ -81,7 +80,7 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Fieldset>) -> 
         attributes.text("action", record.action.as_str());
         attributes.text("collection", record.key.as_str());
         attributes.text("revision", &record.commit.revision.to_string());
-        attributes.text("at", &record.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true));
+        attributes.text("at", &to_the_second(record.commit.at));
         attributes.member("actor", |out| write_actor(&record.commit.actor, out));
         attributes.text("origin", record.commit.origin.as_str());
         if seen.message {

@@ -1,9 +1,9 @@
 //! The problems of the repository as resources.
 
 use bytes::Bytes;
-use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::json;
 
+use crate::domain::to_the_second;
 use crate::engine::{BranchRewrite, Conflict, MergeConflict, Problem, RemovedEvent};
 use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
@@ -77,8 +77,4 @@ fn conflicted(conflicted: &MergeConflict, wanted: Option<&Fieldset>) -> Bytes {
         attributes.text("since", &to_the_second(conflicted.since));
         attributes.text("revision", &conflicted.revision.to_string());
     })
-}
-
-fn to_the_second(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
