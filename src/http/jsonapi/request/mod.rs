@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::domain::{Attribute, Collection, Key, Kind, Patch, Refusal, Value};
+use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
 use crate::http::jsonapi::document::{kind_of, resource_type};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorExtras, ErrorObject};
 use crate::http::jsonapi::json;
@@ -164,20 +164,8 @@ impl Resource {
 
     fn read_attributes(&mut self, value: Value) {
         match value {
-            Value::Map(attributes) => {
-                self.attributes = own_members(attributes);
-                // The only attribute whose value consists of objects defined by this API.
-                let is_statuses = |name: &str| name == Attribute::UnpublishedStatuses.as_str();
-                let statuses = self.attributes.iter_mut().find(|(name, _)| is_statuses(name));
-                if let Some((_, Value::Map(statuses))) = statuses {
-                    let own =
-                        own_members(std::mem::take(statuses)).into_iter().map(|(key, status)| match status {
-                            Value::Map(status) => (key, Value::Map(own_members(status).into())),
-                            other => (key, other),
-                        });
-                    *statuses = own.collect();
-                }
-            }
+            // What is inside a value, such as the name of a status, is data and may begin with `@`.
+            Value::Map(attributes) => self.attributes = own_members(attributes),
             other => self.fault(
                 "/data/attributes",
                 format!("expected an object, found {}", type_with_article(&other)),

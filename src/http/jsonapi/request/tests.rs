@@ -152,11 +152,21 @@ fn members_without_a_meaning_are_ignored() {
         "meta":{"uncommitted":true},"foo":7,"attributes":{"@type":"x","type":"media","name":"A"}}}"#;
     let collection = resource(body).into_new().collection.unwrap();
     assert_eq!(collection.attributes().len(), 1);
+}
+
+#[test]
+fn names_inside_a_value_are_data() {
     let body = r#"{"data":{"type":"document-collection","id":"a","attributes":
-        {"unpublishedStatuses":{"@a":1,"draft":{"directory":"d","name":"D","@b":{}}},"x-free":{"@id":1}}}}"#;
+        {"unpublishedStatuses":{"@a":{"directory":"d","name":"D"}},"x-free":{"@id":1}}}}"#;
     let collection = resource(body).into_new().collection.unwrap();
     let told: Vec<String> = collection.attributes().iter().map(|(_, value)| value.to_string()).collect();
-    assert_eq!(told, [r#"{"draft": {"directory": "d", "name": "D"}}"#, r#"{"@id": 1}"#]);
+    assert_eq!(told, [r#"{"@a": {"directory": "d", "name": "D"}}"#, r#"{"@id": 1}"#]);
+    let body = r#"{"data":{"type":"document-collection","id":"a","attributes":
+        {"unpublishedStatuses":{"draft":{"directory":"d","name":"D","@b":{}}}}}}"#;
+    assert_eq!(
+        shown(&resource(body).into_new().faults),
+        "/data/attributes/unpublishedStatuses/draft/@b: A status has only `directory` and `name`."
+    );
 }
 
 #[test]
