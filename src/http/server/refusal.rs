@@ -1,5 +1,6 @@
 //! Answers that the server gives itself, before or in place of the routes.
 
+use chrono::Utc;
 use warp::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY};
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 use warp::reply::Response;
@@ -104,13 +105,24 @@ impl Refusal {
 
     /// The answer as raw bytes, for writing without hyper.
     pub(crate) fn to_bytes(self, id: Option<HeaderValue>) -> Vec<u8> {
-        let body = self.body();
-        let mut head = format!("HTTP/1.1 {}\r\ncontent-length: {}\r\n", self.status, body.len());
+        [self.head_bytes(id), self.body().into_bytes()].concat()
+    }
+
+    /// The head of the answer as raw bytes, which is the whole answer to a `HEAD`.
+    pub(crate) fn head_bytes(self, id: Option<HeaderValue>) -> Vec<u8> {
+        let (length, date) = (self.body().len(), date());
+        let mut head = format!("HTTP/1.1 {}\r\ncontent-length: {length}\r\ndate: {date}\r\n", self.status);
         for (name, value) in self.headers(id) {
             head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
         }
-        format!("{head}\r\n{body}").into_bytes()
+        format!("{head}\r\n").into_bytes()
     }
+}
+
+/// Returns the time as `Date` has it (RFC 9110 section 5.6.7).
+#[expect(clippy::disallowed_methods, reason = "hyper gives all other answers the system's time too")]
+fn date() -> impl std::fmt::Display {
+    Utc::now().format("%a, %d %b %Y %H:%M:%S GMT")
 }
 
 #[cfg(test)]

@@ -95,7 +95,9 @@ async fn until(stream: &mut TcpStream, text: &str) -> String {
 fn is_refusal(answer: &str, status: u16, code: &str) {
     let (head, body) = answer.split_once("\r\n\r\n").expect(answer);
     assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-    for field in ["cache-control: no-store", "vary: Accept", "content-type: application/vnd.api+json"] {
+    for field in
+        ["cache-control: no-store", "vary: Accept", "content-type: application/vnd.api+json", "date: "]
+    {
         assert!(head.contains(field), "{field} in {answer}");
     }
     let body: serde_json::Value = serde_json::from_str(body).expect(answer);
@@ -141,6 +143,7 @@ async fn a_broken_head_is_answered_with_a_json_api_error() {
         b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x y\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: me@x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ] {
         let answer = server.exchange(request).await;
         is_refusal(&answer, 400, "bad_request");
@@ -184,6 +187,24 @@ async fn header_fields_above_their_limit_are_431() {
         let answer = server.exchange(get(&fields).as_bytes()).await;
         is_refusal(&answer, 431, "header_fields_too_large");
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_to_head_has_no_body() {
+    let server = start_with(|_| ()).await;
+    let many = "a: b\r\n".repeat(100);
+    for (request, status) in [
+        (format!("HEAD / HTTP/1.1\r\nHost: x\r\n{many}\r\n"), 431),
+        ("\r\nHEAD /<> HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 400),
+        ("HEAD / HTTP/1.1\r\n\r\n".to_owned(), 400),
+    ] {
+        let answer = server.exchange(request.as_bytes()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    }
+    let both = server.exchange(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET /<> HTTP/1.1\r\n\r\n").await;
+    let refused = both.split_once("\r\n\r\n").unwrap().1;
+    is_refusal(refused, 400, "bad_request");
 }
 
 #[tokio::test]

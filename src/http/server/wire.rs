@@ -27,6 +27,12 @@ const BARE_BYTES_MAX: usize = 256;
 /// Answers up to this size are written from one buffer: copying the parts costs less than passing each to the system.
 const WHOLE_BYTES_MAX: usize = 1_024;
 
+/// The beginning of a request whose answer has no body.
+const HEAD: &[u8] = b"HEAD ";
+
+/// The first part of what a connection in HTTP/2 begins with: a head, though not one of HTTP/1.1 (RFC 9113 section 3.4).
+const HTTP_2_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
+
 /// The transport of a connection: TCP, TLS or a Unix socket.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
@@ -42,8 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 pub(crate) struct Wire<S> {
     stream: S,
     shutdown: Shutdown,
-    /// Whether a complete line of the current request has arrived: distinguishes a long URI from large header fields.
-    line_seen: bool,
+    request: RequestStart,
     /// Whether the client has sent its last byte.
     at_end: bool,
     /// The answer being written in place of hyper's bytes.
@@ -54,6 +59,15 @@ pub(crate) struct Wire<S> {
     ahead: Vec<u8>,
     connection: Arc<ClientConnection>,
     counts: Counts,
+}
+
+/// What a refusal by hyper has to know of the current request.
+#[derive(Debug, Default)]
+struct RequestStart {
+    /// Its first bytes, as many as [`HEAD`] has. They are unknown if they arrived together with another request.
+    bytes: Vec<u8>,
+    /// Whether a complete line has arrived: distinguishes a long URI from large header fields.
+    line_seen: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +89,23 @@ struct Linger {
     bytes: usize,
 }
 
+impl RequestStart {
+    fn note(&mut self, read: &[u8]) {
+        // Empty lines before a request are not part of it (RFC 9112 section 2.2).
+        let start = if self.bytes.is_empty() { read.trim_ascii_start() } else { read };
+        self.bytes.extend(start.iter().take(HEAD.len() - self.bytes.len()));
+        if !self.line_seen {
+            // Usually a whole head has arrived, which ends with a newline.
+            self.line_seen = read.ends_with(b"\n") || read.contains(&b'\n');
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.line_seen = false;
+    }
+}
+
 impl<S: Stream> Wire<S> {
     pub(crate) fn new(
         stream: S,
@@ -86,7 +117,7 @@ impl<S: Stream> Wire<S> {
         Self {
             stream,
             shutdown,
-            line_seen: false,
+            request: RequestStart::default(),
             at_end: false,
             substitute: None,
             pace,
@@ -134,7 +165,7 @@ impl<S: Stream> Wire<S> {
         bytes: usize,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.line_seen = false;
+            self.request.clear();
         }
         self.pace.watch(cx, written, bytes, &self.counts)
     }
@@ -187,18 +218,21 @@ impl<S: Stream> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         if !self.ahead.is_empty() {
             let taken = self.ahead.len().min(buffer.remaining());
-            buffer.put_slice(&self.ahead[..taken]);
-            self.ahead.drain(..taken);
-            self.line_seen = true;
+            let this = &mut *self;
+            buffer.put_slice(&this.ahead[..taken]);
+            this.request.note(&this.ahead[..taken]);
+            this.ahead.drain(..taken);
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = &buffer.filled()[before..];
         self.at_end |= read.is_empty();
-        if !self.line_seen {
-            // Usually a whole head has arrived, which ends with a newline.
-            self.line_seen = read.ends_with(b"\n") || read.contains(&b'\n');
+        self.request.note(read);
+        if let Some(rest) = read.strip_prefix(HTTP_2_HEAD) {
+            // Hyper refuses this head like any other, but ends the connection unanswered if it sees what follows too.
+            self.ahead.extend_from_slice(rest);
+            buffer.set_filled(before + HTTP_2_HEAD.len());
         }
         Poll::Ready(Ok(()))
     }
@@ -208,10 +242,13 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let (this, replaced_len) = (&mut *self, bytes.len());
         if this.substitute.is_none()
-            && let Some((start, refusal)) = refusal_by_hyper(bytes, this.line_seen)
+            && let Some((start, refusal)) = refusal_by_hyper(bytes, this.request.line_seen)
         {
             let id = this.counts.refused(None, &refusal);
-            let bytes = [&bytes[..start], &refusal.to_bytes(id)].concat();
+            // Behind another answer, it is to another request than the one that was noted.
+            let is_to_head = start == 0 && this.request.bytes == HEAD;
+            let answer = if is_to_head { refusal.head_bytes(id) } else { refusal.to_bytes(id) };
+            let bytes = [&bytes[..start], &answer].concat();
             this.substitute = Some(Substitute { bytes, written: 0, replaced_len });
         }
         let written = match this.poll_substitute(cx) {
@@ -315,6 +352,20 @@ mod tests {
             bare_answer(after.as_bytes()),
             Some((after.len() - bare.len(), Refusal::HEADERS_TOO_LARGE))
         );
+    }
+
+    #[test]
+    fn a_request_is_recognized_by_its_first_bytes_in_however_many_pieces() {
+        for (pieces, is_head) in [
+            (&["HEAD / HTTP/1.1\r\n"][..], true),
+            (&["\r\n", "HE", "AD", " /"], true),
+            (&["GET /HEAD /"], false),
+            (&["G", "HEAD /"], false),
+        ] {
+            let mut request = RequestStart::default();
+            pieces.iter().for_each(|piece| request.note(piece.as_bytes()));
+            assert_eq!(request.bytes == HEAD, is_head, "{pieces:?}");
+        }
     }
 
     #[test]
