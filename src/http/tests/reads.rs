@@ -73,7 +73,7 @@ async fn a_list_can_be_filtered_sorted_cut_and_thinned() {
     assert_eq!(thin.json()["data"][0]["attributes"], json!({"name": "Notes"}));
     assert_eq!(
         thin.json()["links"]["self"],
-        "/collections?fields[document-collection]=name&filter[type]=document"
+        "/collections?fields%5Bdocument-collection%5D=name&filter%5Btype%5D=document"
     );
     let bare = served.get("/collections/posts?fields%5Bdocument-collection%5D=").await.is(200);
     assert_eq!(bare.json()["data"]["attributes"], json!({}));
@@ -244,7 +244,10 @@ async fn all_paths_lie_below_the_base_path() {
         served.get(path).await.is(404);
     }
     let thin = served.get("/api/v1/collections/posts?fields[document-collection]=name").await.is(200);
-    assert_eq!(thin.json()["links"]["self"], "/api/v1/collections/posts?fields[document-collection]=name");
+    assert_eq!(
+        thin.json()["links"]["self"],
+        "/api/v1/collections/posts?fields%5Bdocument-collection%5D=name"
+    );
 }
 
 #[tokio::test]

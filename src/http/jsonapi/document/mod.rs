@@ -34,7 +34,7 @@ pub(crate) use crate::http::jsonapi::document::problems::problems;
 pub(crate) use crate::http::jsonapi::document::resource::push_resource;
 pub(crate) use crate::http::jsonapi::document::tagged::TaggedDocument;
 use crate::http::jsonapi::json;
-use crate::http::jsonapi::query::Fields;
+use crate::http::jsonapi::query::{Fields, in_uri};
 
 /// The beginning of every document with data.
 const DATA_PREFIX: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
@@ -63,6 +63,7 @@ pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
 }
 
 /// Returns the document of a collection, as it was at a revision if one is given, with the requested attributes only.
+/// `query` is the one that asked for it, as it was sent.
 pub(crate) fn one(
     entry: &Entry,
     base: &BasePath,
@@ -72,7 +73,7 @@ pub(crate) fn one(
 ) -> Bytes {
     let mut resource = Vec::new();
     push_resource(entry, base, as_of, Some(fields), &mut resource);
-    history::one(&resource, &self_link(&format!("{}?{query}", path_of(entry, base))))
+    history::one(&resource, &self_link(&format!("{}?{}", path_of(entry, base), in_uri(query))))
 }
 
 /// Returns the links of a document that has only a link to itself.

@@ -18,7 +18,7 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use percent_encoding::percent_decode;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
 
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::page;
@@ -27,6 +27,22 @@ pub(crate) use crate::http::jsonapi::query::fields::{
     COLLECTION_TYPES, Fields, Fieldset, fields, fields_and_others, force, none,
 };
 pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list, text_of};
+
+/// The ASCII characters that a URI's query holds only in encoded form, except `%` (RFC 3986 section 3.4).
+const ENCODED_IN_QUERIES: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// The decoded query of a request: names and values, in order.
 #[derive(Debug, Default)]
@@ -80,6 +96,20 @@ impl Query {
     fn has_pages(&self) -> bool {
         self.pairs.iter().any(|(name, _)| name.starts_with("page["))
     }
+}
+
+/// Returns a query as it was sent, except that what can't stand in a URI is encoded. Clients send that too, and it means
+/// the same either way.
+pub(crate) fn in_uri(raw: &str) -> String {
+    let mut parts = raw.split('%');
+    let encoded = |part| utf8_percent_encode(part, ENCODED_IN_QUERIES);
+    let mut query: String = parts.next().into_iter().flat_map(encoded).collect();
+    for part in parts {
+        let is_byte = matches!(part.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
+        query.push_str(if is_byte { "%" } else { "%25" });
+        query.extend(encoded(part));
+    }
+    query
 }
 
 fn decoded(text: &str) -> Result<String, ApiError> {

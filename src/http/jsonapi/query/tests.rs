@@ -43,6 +43,23 @@ fn the_parameters_of_the_list_are_understood() {
 }
 
 #[test]
+fn a_query_is_a_link_as_it_is_but_for_what_no_uri_can_hold() {
+    for (sent, linked) in [
+        ("", ""),
+        ("fields%5bx%5D=a,b&sort=-name+x&a='(1)*;:@/?$!~", "fields%5bx%5D=a,b&sort=-name+x&a='(1)*;:@/?$!~"),
+        ("fields[x]={a}|b\\c^d`e\"f g<h>", "fields%5Bx%5D=%7Ba%7D%7Cb%5Cc%5Ed%60e%22f%20g%3Ch%3E"),
+        ("filter[name]=\u{e4}", "filter%5Bname%5D=%C3%A4"),
+        ("100%", "100%25"),
+        ("%", "%25"),
+        ("%4&%zz%%41", "%254&%25zz%25%41"),
+    ] {
+        assert_eq!(in_uri(sent), linked, "{sent}");
+        let pairs = |raw: &str| Query::parse(raw).unwrap().pairs;
+        assert_eq!(pairs(linked), pairs(sent), "{sent}");
+    }
+}
+
+#[test]
 fn a_backslash_before_a_comma_makes_it_part_of_a_name() {
     let scope = EventScope { collection: true, pages: true, cursor_profile: false };
     for (raw, actors) in [

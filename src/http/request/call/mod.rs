@@ -22,7 +22,7 @@ use crate::http::budgets::answers::{self, AnswerReservation};
 use crate::http::context::Context;
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::{self, Accepted, Dialect};
-use crate::http::jsonapi::query::{AS_OF, Query};
+use crate::http::jsonapi::query::{self, AS_OF, Query};
 use crate::http::jsonapi::request;
 use crate::http::metrics::RequestSeries;
 use crate::http::reply::{Common, Reply};
@@ -252,11 +252,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns path and query as they were sent.
+    /// Returns path and query as they were sent, in the form of a URI.
     pub(crate) fn link(&self) -> String {
         match self.raw_query() {
             "" => self.path().to_owned(),
-            query => format!("{}?{query}", self.path()),
+            query => format!("{}?{}", self.path(), query::in_uri(query)),
         }
     }
 }
