@@ -171,7 +171,7 @@ async fn page(
         let found = view.events_and_total(&filter, &page_query(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
         let resources = events.events.iter().map(|event| history::event(event, &asked.fields, &allowed));
-        let links = links(&events, total, &asked).json(&path, &query);
+        let links = links(&events, total, &asked).json(&path, &query, &query);
         let body = history::list(resources, &links, Some(&json!({"page": {"total": total}})));
         Ok(Reply::typed(StatusCode::OK, media_type, body).of_revision(head))
     })

@@ -37,6 +37,23 @@ async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
 }
 
 #[tokio::test]
+async fn the_pages_of_a_past_stay_of_that_past_while_its_name_moves_on() {
+    let server = with_history().await;
+    let head = server.repo().head();
+    for name in ["HEAD", "main", "2999-01-01T00:00:00Z"] {
+        let at = server.repo().head();
+        let first = server.get(&format!("/collections?asOf={name}&page[size]=1")).await.is(200).json();
+        assert!(!first["links"]["self"].as_str().unwrap().contains(&at), "it is as it was asked");
+        server.patch("posts", json!({"name": format!("Beyond {name}")})).await.is(200);
+        for link in ["first", "next", "last"] {
+            let other = server.get(first["links"][link].as_str().unwrap()).await.is(200);
+            assert_eq!(other.header("collectory-revision"), at, "{link} of {name}");
+        }
+    }
+    assert_ne!(server.repo().head(), head);
+}
+
+#[tokio::test]
 async fn the_link_of_a_past_collection_leads_to_its_past() {
     let server = with_history().await;
     let revisions = first_parents(&server);

@@ -51,18 +51,19 @@ impl Links {
         }
     }
 
-    /// Renders the links as a JSON object; they keep the other query parameters.
-    pub(crate) fn json(&self, path: &str, query: &Query) -> Vec<u8> {
+    /// Renders the links as a JSON object. They keep the other query parameters: `self` those of `query`, the links to
+    /// other pages those of `onward`.
+    pub(crate) fn json(&self, path: &str, query: &Query, onward: &Query) -> Vec<u8> {
         let named = [
-            ("self", Some(&self.this)),
-            ("first", Some(&self.first)),
-            ("prev", self.prev.as_ref()),
-            ("next", self.next.as_ref()),
-            ("last", Some(&self.last)),
+            ("self", Some(&self.this), query),
+            ("first", Some(&self.first), onward),
+            ("prev", self.prev.as_ref(), onward),
+            ("next", self.next.as_ref(), onward),
+            ("last", Some(&self.last), onward),
         ];
         let mut out = Vec::new();
         json::write_object(&mut out, None, |links| {
-            for (name, page) in named {
+            for (name, page, query) in named {
                 match page {
                     Some(page) => links.text(name, &format!("{path}?{}", query.with_page(page))),
                     None if self.null_at_the_ends => links.json(name, serde_json::Value::Null),

@@ -174,7 +174,7 @@ mod tests {
         let listing = Listing::new(catalog, &list.sort, &wanted, list.filter.is_empty());
         let cut = listing.select_page(&list.page.unwrap());
         let keys = cut.items.iter().map(|entry| entry.collection.key().to_string()).collect();
-        (keys, cut.total, serde_json::from_slice(&cut.links.json("/c", &query)).unwrap())
+        (keys, cut.total, serde_json::from_slice(&cut.links.json("/c", &query, &query)).unwrap())
     }
 
     /// Follows one link from page to page until it ends.

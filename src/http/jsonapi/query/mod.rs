@@ -20,6 +20,7 @@ use std::collections::HashMap;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
 
+use crate::domain::Revision;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::page;
 pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, as_part, events, listed};
@@ -81,6 +82,15 @@ impl Query {
     pub(crate) fn with_page(&self, page: &[(&str, String)]) -> String {
         let kept = self.pairs.iter().filter(|(name, _)| !name.starts_with("page["));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()
+    }
+
+    /// Returns the query with a revision in place of the name that `asOf` gives.
+    pub(crate) fn at_revision(&self, revision: Revision) -> Self {
+        let pairs = self.pairs.iter().map(|(name, value)| {
+            let value = if name == AS_OF { revision.to_string() } else { value.clone() };
+            (name.clone(), value)
+        });
+        Self { pairs: pairs.collect() }
     }
 
     /// Returns names and values, in order.

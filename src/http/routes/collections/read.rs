@@ -180,7 +180,10 @@ impl ListRequest {
         };
         let cut = listing.select_page(page);
         cut.items.iter().try_for_each(|entry| push(entry))?;
-        Ok(list.finish(&cut.links.json(path, query), uncommitted, Some(cut.total)))
+        // Where a name such as `HEAD` comes to mean another revision, the other pages stay of this one.
+        let pinned = as_of.map(|revision| query.at_revision(revision));
+        let links = cut.links.json(path, query, pinned.as_ref().unwrap_or(query));
+        Ok(list.finish(&links, uncommitted, Some(cut.total)))
     }
 }
 
