@@ -24,9 +24,10 @@ pub(crate) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     Ok(Condition { if_match, if_none_match, merge_attributes: false })
 }
 
-/// Parses the value of `If-Match` when it is given in a document; `None` if it is malformed.
+/// Parses the value of `If-Match` when it is given in a document; `None` if it is malformed, or names nothing at all.
 pub(crate) fn if_match(text: &str) -> Option<Tags> {
-    parsed(text, Weak::NamesNothing)
+    let names_any = !text.trim_matches([' ', '\t', ',']).is_empty();
+    parsed(text, Weak::NamesNothing).filter(|_| names_any)
 }
 
 /// Returns the name of the header whose precondition fails.
@@ -77,17 +78,17 @@ fn tags(
     Ok(listed)
 }
 
+/// Parses `*` or a list of tags, which may be empty; `None` if it is malformed.
 fn parsed(text: &str, weak: Weak) -> Option<Tags> {
     let mut rest = text.trim_matches([' ', '\t']);
     if rest == "*" {
         return Some(Tags::Any);
     }
     let mut tags = Vec::new();
-    let mut seen = false;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         if rest.is_empty() {
-            return seen.then_some(Tags::OneOf(tags));
+            return Some(Tags::OneOf(tags));
         }
         let is_weak = rest.starts_with("W/");
         let opened = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"')?;
@@ -96,7 +97,6 @@ fn parsed(text: &str, weak: Weak) -> Option<Tags> {
         if !(rest.is_empty() || rest.starts_with(',')) {
             return None;
         }
-        seen = true;
         if !is_weak || weak == Weak::NamesTheStrong {
             tags.push(tag.to_owned());
         }
@@ -139,10 +139,20 @@ mod tests {
             (&["\"a\" \"b\""], None),
             (&["w/\"a\""], None),
             (&["*, \"a\""], None),
-            (&[""], None),
-            (&[","], None),
+            (&[""], one_of(&[])),
+            (&[" ,"], one_of(&[])),
+            (&["", "\"a\""], one_of(&["a"])),
         ] {
             assert_eq!(read(IF_MATCH, values), tags, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_document_says_what_it_builds_on() {
+        assert_eq!(if_match("\"a\""), one_of(&["a"]).flatten());
+        assert_eq!(if_match("W/\"a\""), one_of(&[]).flatten());
+        for nothing in ["", " , "] {
+            assert_eq!(if_match(nothing), None, "{nothing:?}");
         }
     }
 
