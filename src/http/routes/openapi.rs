@@ -2,13 +2,14 @@
 //!
 //! `servers` contains the absolute address that the request used, so that a page which shows the document can try
 //! it out: scheme and host as a proxy forwarded them (`X-Forwarded-Proto`, `X-Forwarded-Host`), else the service's
-//! own scheme and the `Host` header. These come from the caller and are returned only to the caller (`no-store`),
-//! so they need not be trusted. Without any host only the base path is given, which OpenAPI reads as relative.
+//! own scheme and the host that the request is for. These come from the caller and are returned only to the caller
+//! (`no-store`), so they need not be trusted. Without any host only the base path is given, which OpenAPI reads as
+//! relative.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use warp::http::header::{HOST, HeaderName};
+use warp::http::header::HeaderName;
 use warp::http::{HeaderMap, StatusCode};
 
 use crate::config::BasePath;
@@ -47,21 +48,23 @@ async fn read(
     negotiate::content_type_without_body(call.headers())?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
-    let address = address(call.headers(), call.context.access.secured, &call.context.settings.base_path);
+    let (secured, base) = (call.context.access.secured, &call.context.settings.base_path);
+    let address = address(call.headers(), call.head.host(), secured, base);
     Ok(Reply::typed(StatusCode::OK, media_type, document.at(&address)))
 }
 
-/// Returns the absolute address that the request used, without a trailing `/`.
-fn address(headers: &HeaderMap, is_secured: bool, base: &BasePath) -> String {
+/// Returns the absolute address that the request used, without a trailing `/`. `host` is the one that it is for.
+fn address(headers: &HeaderMap, host: Option<&[u8]>, is_secured: bool, base: &BasePath) -> String {
     let text = |name: &HeaderName| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.and_then(|value| value.split(',').next()).map(str::trim)
     };
-    let authority = |name| text(name).filter(|host| is_host(host));
+    let asked = host.and_then(|host| std::str::from_utf8(host).ok());
     let own_scheme = if is_secured { "https" } else { "http" };
     let scheme =
         text(&X_FORWARDED_PROTO).filter(|scheme| matches!(*scheme, "http" | "https")).unwrap_or(own_scheme);
-    match authority(&X_FORWARDED_HOST).or_else(|| authority(&HOST)) {
+    let is_named = |host: &&str| is_host(host);
+    match text(&X_FORWARDED_HOST).filter(is_named).or(asked.filter(is_named)) {
         Some(host) => format!("{scheme}://{host}{}", base.as_str()),
         None if base.as_str().is_empty() => "/".to_owned(),
         None => base.as_str().to_owned(),
@@ -113,24 +116,26 @@ mod tests {
 
     #[test]
     fn the_address_is_the_one_that_the_request_used() {
-        for (sent, address_shown) in [
-            (&[("host", "localhost:8080")][..], "http://localhost:8080/api"),
-            (&[("host", "a"), ("x-forwarded-proto", "https")], "https://a/api"),
+        for (host, sent, address_shown) in [
+            ("localhost:8080", &[][..], "http://localhost:8080/api"),
+            ("a", &[("x-forwarded-proto", "https")], "https://a/api"),
             (
-                &[("host", "a"), ("x-forwarded-host", "b.org, c"), ("x-forwarded-proto", "https, http")],
+                "a",
+                &[("x-forwarded-host", "b.org, c"), ("x-forwarded-proto", "https, http")],
                 "https://b.org/api",
             ),
-            (&[("host", "a"), ("x-forwarded-proto", "javascript")], "http://a/api"),
-            (&[("host", "[::1]:80")], "http://[::1]:80/api"),
-            (&[("host", "a\"b")], "/api"),
-            (&[("host", "user@a")], "/api"),
-            (&[], "/api"),
+            ("a", &[("x-forwarded-proto", "javascript")], "http://a/api"),
+            ("[::1]:80", &[], "http://[::1]:80/api"),
+            ("a\"b", &[], "/api"),
+            ("user@a", &[], "/api"),
+            ("", &[], "/api"),
         ] {
             let headers = sent
                 .iter()
                 .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value)));
             let base = "/api".parse::<BasePath>().unwrap();
-            assert_eq!(address(&headers.collect(), false, &base), address_shown, "{sent:?}");
+            let shown = address(&headers.collect(), Some(host.as_bytes()), false, &base);
+            assert_eq!(shown, address_shown, "{host} {sent:?}");
         }
     }
 

@@ -257,6 +257,8 @@ async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
     let json = served.ask("GET", "/openapi.json", &headers, "").await.is(200);
     assert_eq!(json.header("content-type"), "application/json");
     assert_eq!(json.json()["servers"], json!([{"url": "http://example.org"}]));
+    let absolute = served.ask("GET", "http://localhost:77/openapi.json", &headers, "").await.is(200);
+    assert_eq!(absolute.json()["servers"], json!([{"url": "http://localhost:77"}]), "not the field `Host`");
     let yaml = served.ask("GET", "/openapi.yaml", &headers, "").await.is(200);
     assert_eq!(yaml.header("content-type"), "application/yaml");
     let denied = TestService::behind(|_, action| match action {
