@@ -5,9 +5,9 @@
 //!
 //! A file that is still being written must not be taken for a complete one. A changed file is therefore read after
 //! it has been left alone for [`policy_quiet_ms`], and a file that was renamed into place (its inode differs) at
-//! the next check. It must be whole, that is, end with a newline, and valid. Otherwise the fault is reported, in
-//! the log and by `/readyz`, and the last good policy stays in use. A file that is cut off exactly at the end of a
-//! line can only lose rights, which the format of the file ensures.
+//! the next check. It must be valid, and one that was written in place must end with a newline. Otherwise the fault
+//! is reported, in the log and by `/readyz`, and the last good policy stays in use. A file that is cut off exactly at
+//! the end of a line can only lose rights, which the format of the file ensures.
 //!
 //! [`policy_age_ms_max`]: crate::config::PolicyLimits::policy_age_ms_max
 //! [`policy_quiet_ms`]: crate::config::PolicyLimits::policy_quiet_ms
@@ -26,7 +26,7 @@ use crate::domain::Token;
 use crate::http::context::Clock;
 use crate::http::policy::ReadPolicy;
 
-/// Maximum bytes read of a policy file. A larger one is broken.
+/// Maximum size of a policy file. A larger one can't be used.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// How long after a change the metadata of a file is not trusted: a second write within the clock's granularity
@@ -97,7 +97,7 @@ impl PolicyFile {
             Ok(contents) => contents,
             Err(source) => return Err(PolicyError::Read { path, source }),
         };
-        let tokens = match whole(&bytes).and_then(|()| read(&bytes)) {
+        let tokens = match read(&bytes) {
             Ok(tokens) => tokens,
             Err(fault) => return Err(PolicyError::Broken { path, fault }),
         };
@@ -135,13 +135,16 @@ impl PolicyFile {
 
     /// Reports whether the writer of the file seems to have finished.
     fn is_quiet(&self) -> bool {
-        let inode = |stamp: Option<Stamp>| stamp.map(|stamp| stamp.inode);
-        let is_renamed = self.stamp.is_some() && inode(self.stamp) != inode(self.judged);
-        let enough = if is_renamed { self.age_max.min(self.quiet) } else { self.quiet };
+        let enough = if self.is_other_file(self.stamp) { self.age_max.min(self.quiet) } else { self.quiet };
         // The change may be older than this check, because an idle service does not check. Where the clocks
         // differ, the time since the change was first seen counts.
         let age = self.stamp.map(|stamp| age(&stamp, self.clock.now())).unwrap_or_default();
         age.max(self.since.elapsed()) >= enough
+    }
+
+    /// Reports whether this is not the file that was read last: another one was renamed into its place.
+    fn is_other_file(&self, stamp: Option<Stamp>) -> bool {
+        stamp.is_some_and(|stamp| self.judged.is_none_or(|judged| judged.inode != stamp.inode))
     }
 
     /// Reads the file. Returns `None` if its content has not changed, or if it changes during the reading.
@@ -152,13 +155,19 @@ impl PolicyFile {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return None,
             Err(error) => Err(error.kind()),
         };
-        self.judged = read.as_ref().ok().map(|(_, metadata)| Stamp::of(metadata));
-        if content == self.content {
+        let stamp = read.as_ref().ok().map(|(_, metadata)| Stamp::of(metadata));
+        let is_renamed = self.is_other_file(stamp);
+        let is_cut = read.as_ref().is_ok_and(|(bytes, _)| !bytes.ends_with(b"\n"));
+        self.judged = stamp;
+        // The same bytes may have been refused in place, where they seemed cut short.
+        if content == self.content && !(is_renamed && is_cut) {
             return None;
         }
         self.content = content;
         let judged = read.map_err(|error| error.to_string()).and_then(|(bytes, metadata)| {
-            whole(&bytes)?;
+            if !is_renamed {
+                whole(&bytes)?;
+            }
             Ok(((self.read)(&bytes)?, metadata))
         });
         Some(match judged {
@@ -207,7 +216,10 @@ fn whole(bytes: &[u8]) -> Result<(), String> {
 fn contents(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     let (mut file, before) = open_named(path)?;
     let mut bytes = Vec::new();
-    (&mut file).take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
+    (&mut file).take(READ_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > READ_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    }
     let after = file.metadata()?;
     if Stamp::of(&before) != Stamp::of(&after) {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it changed while it was read"));

@@ -72,6 +72,13 @@ impl Given {
         std::fs::write(&self.file, text).unwrap();
     }
 
+    /// Renames another file into its place.
+    fn replace(&self, text: &str) {
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &self.file).unwrap();
+    }
+
     fn asks(&self, authorization: &[&str], action: Action<'_>) -> Result<Allowed, Denied> {
         with_head(authorization, |head| self.policy.decide(head, action))
     }
@@ -337,10 +344,36 @@ fn a_file_that_is_being_written_in_place_is_not_believed() {
 #[test]
 fn a_file_that_was_renamed_into_place_is_believed_at_once() {
     let given = followed("mara read:a", &NEVER_QUIET);
-    let new = given.file.with_extension("new");
-    std::fs::write(&new, "mara read:*\n").unwrap();
-    std::fs::rename(&new, &given.file).unwrap();
+    given.replace("mara read:*\n");
     assert_eq!(given.status("mara", Action::Read { key: &key("b") }), 200);
+}
+
+/// Whoever renames a file into place has written it to its end.
+#[test]
+fn the_last_line_may_lack_its_end_unless_the_file_is_written_in_place() {
+    let given = policy("mara read:*");
+    given.replace("anna read:*");
+    assert_eq!((given.status("anna", Action::List), given.policy.rules_error()), (200, None));
+    given.write("ben read:*");
+    assert_eq!(given.status("ben", Action::List), 401);
+    assert!(given.policy.rules_error().is_some());
+    given.replace("ben read:*");
+    assert_eq!((given.status("ben", Action::List), given.policy.rules_error()), (200, None));
+    Policy::open(&given.file, read, &AT_ONCE).unwrap();
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused_and_not_cut() {
+    let given = policy("mara read:*");
+    let line = "anna read:*\n";
+    let large = line.repeat((16 << 20) / line.len() + 1);
+    given.replace(&large);
+    assert_eq!(given.status("anna", Action::List), 401);
+    assert!(given.policy.rules_error().is_some());
+    let PolicyError::Read { source, .. } = Policy::open(&given.file, read, &AT_ONCE).unwrap_err() else {
+        panic!("it is read")
+    };
+    assert_eq!(source.to_string(), "it is larger than 16 MiB");
 }
 
 /// A service that was idle for an hour must not accept a revoked token once more.
@@ -370,7 +403,7 @@ fn a_start_on_a_broken_or_missing_file_fails_with_a_sentence() {
     let missing = Policy::open(&file, read, &AT_ONCE).unwrap_err();
     assert_eq!(missing.to_string(), format!("cannot read the policy file {}", file.display()));
     for (text, fault) in
-        [("mara read:*\nmara raed:*\n", "2:1: broken"), ("mara read:*\nanna rea", "2:1: the last line")]
+        [("mara read:*\nmara raed:*\n", "2:1: broken"), ("mara read:*\nanna rea", "2:1: broken")]
     {
         std::fs::write(&file, text).unwrap();
         let broken = Policy::open(&file, read, &AT_ONCE).unwrap_err().to_string();
