@@ -1,6 +1,31 @@
 //! Media types in headers (RFC 9110 section 8.3.1).
 
-use crate::http::jsonapi::negotiate::{Dialect, JSON_API};
+use crate::http::jsonapi::negotiate::{ANYTHING, Dialect, JSON_API};
+
+/// The names of JSON:API in `Accept`, the most exact one last. Plain JSON is answered in JSON:API.
+const NAMES_OF_JSON_API: [&str; 4] = [ANYTHING, "application/*", "application/json", JSON_API];
+
+/// The weight of JSON:API in `Accept`, by the most exact of its names there (RFC 9110 section 12.5.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+pub(crate) struct JsonApiWeight {
+    /// How exact the name is; zero if there is none.
+    exactness: usize,
+    pub(crate) weight: f32,
+}
+
+impl JsonApiWeight {
+    pub(crate) fn of_name(name: &str, weight: f32) -> Self {
+        let found = NAMES_OF_JSON_API.iter().position(|known| known.eq_ignore_ascii_case(name));
+        found.map_or(Self::default(), |at| Self { exactness: at + 1, weight })
+    }
+
+    /// Takes another name into account.
+    pub(crate) fn note(&mut self, other: Self) {
+        if other > *self {
+            *self = other;
+        }
+    }
+}
 
 /// A media type with its parameters.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +86,12 @@ impl<'a> MediaType<'a> {
     pub(crate) fn weight(&self) -> f32 {
         let weight = self.parameters.iter().find(|(name, _)| name == "q");
         weight.map_or(1.0, |(_, weight)| weight.parse().unwrap_or(0.0))
+    }
+
+    /// Returns the weight that this gives to JSON:API, which is zero for one of its unsupported forms.
+    pub(crate) fn weight_of_json_api(&self) -> JsonApiWeight {
+        let is_unsupported = self.is(JSON_API) && !self.is_supported(Dialect::Plain);
+        JsonApiWeight::of_name(self.essence, if is_unsupported { 0.0 } else { self.weight() })
     }
 
     pub(crate) fn is_plain_json(&self) -> bool {

@@ -12,9 +12,12 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::header::fields;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
-use crate::http::jsonapi::negotiate::media_type::MediaType;
+use crate::http::jsonapi::negotiate::media_type::{JsonApiWeight, MediaType};
 
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
+
+/// The range of all media types.
+const ANYTHING: &str = "*/*";
 
 /// The media type of an answer with the results of a batch.
 pub(crate) const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
@@ -65,7 +68,7 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
     let mut good = false;
     let mut accepted = Accepted::default();
     for value in fields(headers, &ACCEPT) {
-        if value == "*/*" || value == JSON_API {
+        if value == ANYTHING || value == JSON_API {
             good |= value == JSON_API;
             continue;
         }
@@ -94,22 +97,23 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
 /// Whether a media type other than JSON:API is requested by name, with at least the weight of JSON:API.
 pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
     let mut wanted = 0.0;
-    let mut json_api = 0.0;
+    let mut json_api = JsonApiWeight::default();
     for value in fields(headers, &ACCEPT) {
         // Most requests have one of these values, which need no parsing.
-        if value == "*/*" || value == JSON_API {
-            json_api = if value == JSON_API { 1.0 } else { json_api };
+        if value == ANYTHING || value == JSON_API {
+            let name = if value == JSON_API { JSON_API } else { ANYTHING };
+            json_api.note(JsonApiWeight::of_name(name, 1.0));
             continue;
         }
         for media_type in value.to_str().ok().and_then(MediaType::list).unwrap_or_default() {
             if media_type.is(essence) {
                 wanted = media_type.weight().max(wanted);
-            } else if media_type.is_supported(Dialect::Plain) {
-                json_api = media_type.weight().max(json_api);
+            } else {
+                json_api.note(media_type.weight_of_json_api());
             }
         }
     }
-    wanted > 0.0 && wanted >= json_api
+    wanted > 0.0 && wanted >= json_api.weight
 }
 
 /// Checks the media type of a body before the body is read.

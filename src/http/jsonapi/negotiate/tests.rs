@@ -58,13 +58,25 @@ fn another_media_type_has_to_be_named() {
         ("application/vnd.api+json;q=0.5, text/event-stream;q=0.5", true),
         ("text/event-stream;q=0.4, application/vnd.api+json;q=0.5", false),
         ("application/vnd.api+json;charset=x, text/event-stream;q=0.1", true),
+        ("application/json, text/event-stream;q=0.5", false),
+        ("application/json;q=0.5, text/event-stream", true),
+        ("text/event-stream;q=0.1, */*;q=1", false),
+        ("text/event-stream;q=0.3,*/*;q=0.5", false),
+        ("text/event-stream, */*", true),
+        ("text/event-stream;q=0.5, application/*;q=0.4, */*;q=0.8", true),
+        ("text/event-stream;q=0.5, application/vnd.api+json;q=0.4, */*", true),
+        ("application/vnd.api+json;charset=x, text/event-stream;q=0.1, */*", true),
+        ("text/html, text/event-stream;q=0.5", true),
         ("text/event-stream;q=0", false),
         ("text/event-stream;q=x", false),
         ("text/*", false),
         ("*/*", false),
         ("", false),
     ] {
-        assert_eq!(prefers(&headers(ACCEPT, &[accept]), "text/event-stream"), preferred, "{accept}");
+        let of_one = prefers(&headers(ACCEPT, &[accept]), "text/event-stream");
+        let of_several: Vec<_> = accept.split(", ").collect();
+        let of_several = prefers(&headers(ACCEPT, &of_several), "text/event-stream");
+        assert_eq!((of_one, of_several), (preferred, preferred), "{accept}");
     }
 }
 
