@@ -167,6 +167,9 @@ fn revision(document: Value) -> Result<String, ApiError> {
         Some(_) => return wrong("/data/type", format!("expected \"{RESTORE}\"")),
         None => return wrong("/data", format!("the type is missing; it is \"{RESTORE}\"")),
     }
+    if let Some(id) = request::find(&data, "id").filter(|id| id.as_text().is_none()) {
+        return wrong("/data/id", format!("expected a string, found {}", request::type_with_article(id)));
+    }
     match request::take(data, "attributes") {
         Some(Value::Map(attributes)) => only_revision(attributes),
         Some(_) => wrong("/data/attributes", "expected an object".to_owned()),

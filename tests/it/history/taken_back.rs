@@ -126,6 +126,9 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     ] {
         server.request("POST", "/collections/posts/restore").document(&document).send().await.is(400);
     }
+    let named = json!({"data": {"type": "restore", "id": 7, "attributes": {"revision": first}}});
+    let refused = server.request("POST", "/collections/posts/restore").document(&named).send().await.is(400);
+    assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": "/data/id"})));
     server
         .request("POST", "/collections/never/restore")
         .document(&restore_document(&first))
