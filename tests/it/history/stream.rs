@@ -65,16 +65,30 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
 #[tokio::test]
 async fn a_place_that_is_no_more_or_never_was_is_told_to_reset() {
     let server = with_history().await;
-    let gone = server.repo().head();
+    server.repo().write("collections/a.yaml", "type: media\n");
+    server.repo().write("collections/b.yaml", "type: media\n");
+    let two = server.commit_by_hand("Two at once").await;
+    let one = server.patch("posts", json!({"name": "Alone"})).await.is(200).header("collectory-revision");
+    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
     let mut open = EventStream::open(server.address(), "", None);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
     let head = server.repo().head();
+    assert_eq!(head, one);
     server.wait_for_revision(&head).await;
     let reset =
         || StreamMessage { id: Some(head.clone()), event: "reset".into(), data: json!({"revision": head}) };
     assert_eq!(open.next_event(), reset());
-    for last in [gone.as_str(), "0123456789012345678901234567890123456789", "nonsense"] {
+    let never = [format!("{two}/3"), format!("{two}/0"), format!("{one}/2"), format!("{gone}/1")];
+    let never = never.iter().map(String::as_str);
+    for last in never.chain([gone.as_str(), "0123456789012345678901234567890123456789", "nonsense"]) {
         assert_eq!(EventStream::open(server.address(), "", Some(last)).next_event(), reset(), "{last}");
+    }
+    for (last, next) in [(format!("{two}/1"), format!("{two}/2")), (format!("{two}/2"), one.clone())] {
+        assert_eq!(
+            EventStream::open(server.address(), "", Some(&last)).next_event().id,
+            Some(next),
+            "{last}"
+        );
     }
     server.patch("posts", json!({"name": "On"})).await.is(200);
     assert_eq!(open.next_event().event, "updated", "it goes on from the named revision");

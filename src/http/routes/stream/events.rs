@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::domain::Revision;
-use crate::engine::history::{EventRecord, Filter, Followed, KeyVisibility, Position, Subscription};
+use crate::engine::history::{EventRecord, Filter, Followed, KeyVisibility, Position, Subscription, View};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::history;
 use crate::http::jsonapi::document::history::EVENT;
@@ -52,11 +52,13 @@ pub(crate) async fn events(
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();
     let follow = wanted.follows();
-    let filter = move || {
-        let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
-        Ok((filter, asked.fields))
-    };
-    let (filter, fields) = call.query_history(filter).await?;
+    let (filter, fields, resumed) = call
+        .query_history(move || {
+            let resumed = resumed.map(|position| known_or_nowhere(&view, position));
+            let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
+            Ok((filter, asked.fields, resumed))
+        })
+        .await?;
     let subscription = match (resumed, &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
         (None, Some(_)) => history.subscribe_from_start(filter),
@@ -69,7 +71,22 @@ pub(crate) async fn events(
 /// Parses the position that the client has reached. A text that is not a position was never sent to any client, so
 /// it is treated like an unknown position and leads to `reset`.
 fn position(text: &str) -> Position {
-    text.parse().unwrap_or_else(|_| Position::from(Revision::new([0; 20])))
+    text.parse().unwrap_or_else(|_| nowhere())
+}
+
+/// A position that no history has.
+fn nowhere() -> Position {
+    Position::from(Revision::new([0; 20]))
+}
+
+/// Returns the position, or [`nowhere`] if its commit has fewer events than it says: it was never sent either.
+fn known_or_nowhere(view: &View, position: Position) -> Position {
+    let Some(seen) = position.seen else { return position };
+    let events_after = |seen| {
+        let place = Position { seen: Some(seen), ..position };
+        view.events_after(Some(place), &Filter::default())
+    };
+    if events_after(seen.saturating_sub(1)) > events_after(seen) { position } else { nowhere() }
 }
 
 struct EventSource {
