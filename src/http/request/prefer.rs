@@ -24,7 +24,7 @@ impl Preferences {
     ///
     /// # Errors
     ///
-    /// 400 for a `dry-run` with a value: a client that sends `dry-run=true` must not cause a real change.
+    /// 400 for a `dry-run` with anything behind it: a client that sends `dry-run=true` must not cause a real change.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ErrorObject> {
         let mut preferences = Self::default();
         let mut merge = None;
@@ -33,8 +33,8 @@ impl Preferences {
             for (name, value) in split(&text, ',').into_iter().map(name_and_value) {
                 match name.as_str() {
                     "dry-run" if value.is_empty() => preferences.dry_run = true,
-                    "dry-run" => {
-                        let detail = "the preference `dry-run` takes no value";
+                    name if name.split_ascii_whitespace().any(|word| word == "dry-run") => {
+                        let detail = "the preference `dry-run` stands alone and takes no value";
                         return Err(ErrorObject::new(Code::BAD_REQUEST, detail).at_header("Prefer"));
                     }
                     "merge" => merge = merge.or(Some(value)),
@@ -113,7 +113,9 @@ mod tests {
 
     #[test]
     fn a_dry_run_that_may_be_meant_otherwise_is_refused() {
-        for value in ["dry-run=true", "dry-run=false", "dry-run=\"1\""] {
+        for value in
+            ["dry-run=true", "dry-run=false", "dry-run=\"1\"", "dry-run dry-run", "dry-run merge=lines"]
+        {
             assert_eq!(read(&[value]), Err(()), "{value}");
         }
     }
