@@ -1,6 +1,6 @@
 //! The OpenAPI document: served, complete, and correct for every route.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Auth, RawRequest, TestServer, openapi};
 
@@ -108,6 +108,10 @@ fn an_answer_of_any_status_lists_the_headers_that_one_of_them_may_have() {
         headers.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>()
     };
     assert!(headers("OtherError").contains(&"Retry-After"), "429");
+    assert!(headers("OtherError").contains(&"Allow"), "405");
+    for stream in ["CollectionList", "Collection", "EventList"] {
+        assert!(headers(stream).contains(&"X-Accel-Buffering"), "{stream}");
+    }
     for name in ["ETag", "Retry-After"] {
         assert!(headers("HeadError").contains(&name), "{name}");
     }
@@ -155,6 +159,28 @@ fn every_schema_compiles_and_fits_its_examples() {
             let faults: Vec<_> = validator.iter_errors(example).map(|error| error.to_string()).collect();
             assert!(faults.is_empty(), "{name}: {faults:#?}\n{example}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_the_document_refuses_of_an_operation_is_refused() {
+    let mut whole = openapi().clone();
+    whole["$ref"] = Value::from("#/components/schemas/OperationsDocument");
+    let validator = jsonschema::draft202012::new(&whole).unwrap();
+    let server = TestServer::start("small").await;
+    let tag = server.read("posts").await.is(200).header("etag");
+    let of = |key: &str| json!({"type": "document-collection", "id": key});
+    for (operation, status) in [
+        (json!({"op": "add", "data": of("a")}), 200),
+        (json!({"op": "add", "data": of("b"), "ref": of("b")}), 400),
+        (json!({"op": "add", "data": of("b"), "meta": {"ifMatch": "bare"}}), 400),
+        (json!({"op": "add", "data": of("b"), "meta": {"ifMatch": ""}}), 400),
+        (json!({"op": "add", "data": of("b"), "meta": "x"}), 400),
+        (json!({"op": "update", "data": of("posts"), "meta": {"ifMatch": tag}}), 200),
+    ] {
+        let batch = json!({"atomic:operations": [operation]});
+        assert_eq!(validator.is_valid(&batch), status == 200, "{operation}");
+        server.operations(json!([operation])).await.is(status);
     }
 }
 

@@ -10,7 +10,12 @@ async fn what_happens_is_told_as_it_happens_and_the_head_meanwhile() {
     let server = TestServer::setup("small").flag(&["--heartbeat-ms", "50"]).start().await;
     let mut stream = EventStream::open(server.address(), "", None);
     assert!(stream.head.starts_with("http/1.1 200"), "{}", stream.head);
-    for line in ["content-type: text/event-stream", "cache-control: no-store", "vary: accept"] {
+    for line in [
+        "content-type: text/event-stream",
+        "cache-control: no-store",
+        "vary: accept",
+        "x-accel-buffering: no",
+    ] {
         assert!(stream.head.contains(line), "{}", stream.head);
     }
     let head = stream.next_message().unwrap();
