@@ -10,7 +10,6 @@ use crate::domain::file_name::{self, names_of};
 use crate::domain::{Key, Refusal};
 use crate::engine::plan::HandEdit;
 use crate::engine::plan::state::PlanState;
-use crate::engine::refuse::unavailable;
 use crate::engine::submission::error::SubmitError;
 use crate::format::message::{self, HandEditAction};
 use crate::store::{BlobId, Draft, FILE_BYTES_READ_MAX};
@@ -43,10 +42,7 @@ impl PlanState<'_> {
     /// that this write has replaced, and be lost.
     pub(crate) fn commit_by_hand(&mut self, index: usize, key: &Key) -> Result<(), SubmitError> {
         if let Some(name) = self.input.files.open.get(key) {
-            let path = self.input.path(name);
-            return Err(unavailable(&format!(
-                "The file {path} is open in a program that is writing it; try again when it has been closed."
-            )));
+            return Err(SubmitError::BeingWritten { index, path: self.input.path(name) });
         }
         self.commit_removed_rivals(key);
         let Some(edit) = self.input.files.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {

@@ -80,6 +80,14 @@ pub enum SubmitError {
         /// Maximum number of bytes that are read of a file.
         bytes_max: usize,
     },
+    /// Another program has the file open and is writing it.
+    #[error("change {index}: {path} is being written")]
+    BeingWritten {
+        /// Index of the change in the submission, from 0.
+        index: usize,
+        /// The path of the file inside the repository.
+        path: String,
+    },
     /// The files that the changes build on are too large for one submission.
     #[error("change {index}: the files that are changed together have more than {bytes_max} bytes")]
     FilesTooLarge {

@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
-use crate::http::jsonapi::{document, etag};
+use crate::http::jsonapi::{document, preconditions};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::request::prefer::{PREFERENCE_APPLIED, Preferences};
@@ -99,6 +99,7 @@ pub(crate) async fn redacted(call: &Call<'_>, mut error: SubmitError) -> SubmitE
         | SubmitError::EditedByHand { .. }
         | SubmitError::Filtered { .. }
         | SubmitError::UnreadableEdit { .. }
+        | SubmitError::BeingWritten { .. }
         | SubmitError::FilesTooLarge { .. }
         | SubmitError::KeyReused
         | SubmitError::Busy
@@ -197,7 +198,7 @@ pub(crate) async fn with_preferences(
 /// Converts a refusal of the writer, naming the header whose condition no longer holds.
 pub(crate) fn refused(error: SubmitError, condition: &Condition) -> ApiError {
     if let SubmitError::ConditionFailed { current, .. } = error {
-        return ApiError::precondition(etag::failed(condition, current.as_deref()), current);
+        return ApiError::precondition(preconditions::failed(condition, current.as_deref()), current);
     }
     error.into()
 }

@@ -281,6 +281,9 @@ impl From<SubmitError> for ApiError {
                 "The file {path} was edited by hand and can't be committed as it is: it has more than {bytes_max} \
                  bytes, or was saved again just now; commit or undo the edit first, or try again"
             )),
+            SubmitError::BeingWritten { path, .. } => Self::unavailable(format!(
+                "The file {path} is open in a program that is writing it; try again when it has been closed."
+            )),
             SubmitError::FilesTooLarge { bytes_max, .. } => Self::new(
                 Code::PAYLOAD_TOO_LARGE,
                 format!(
@@ -383,6 +386,7 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::EditedByHand { index, .. }
         | SubmitError::Filtered { index, .. }
         | SubmitError::UnreadableEdit { index, .. }
+        | SubmitError::BeingWritten { index, .. }
         | SubmitError::FilesTooLarge { index, .. } => Some(*index),
         SubmitError::KeyReused
         | SubmitError::Busy
