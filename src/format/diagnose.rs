@@ -13,8 +13,8 @@ use std::ops::Range;
 
 use crate::domain::VALUE_DEPTH_MAX;
 use crate::format::diagnose::line::{LineFault, SourceLine};
+use crate::format::line_column::to_fault;
 use crate::format::lookalike::{SIGNS, closing_quote, surrogate_pair};
-use crate::format::place::to_fault;
 use crate::format::scalar::Style;
 use crate::format::tree::{Failure, FaultAt, Node, Parsed};
 use crate::format::{Fault, PROBLEMS_PER_FILE_MAX, scalar, tree};

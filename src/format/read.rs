@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, excerpt};
 use crate::format::diagnose::Diagnosis;
-use crate::format::place::{to_fault, to_faults};
+use crate::format::line_column::{to_fault, to_faults};
 use crate::format::read::locate::{commented, located, start_of, suspected};
 use crate::format::scalar::Style;
 use crate::format::tree::{FaultAt, Layout, MapEntry, Node, NodeContent, Parsed};

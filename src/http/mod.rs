@@ -39,6 +39,7 @@ mod reply;
 mod request;
 mod routes;
 pub mod server;
+pub(crate) mod standard_webhooks;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -84,7 +85,6 @@ pub use crate::http::context::{
 };
 pub use crate::http::metrics::{Metrics, RequestDurations};
 pub use crate::http::notice_secret::NoticeSecret;
-pub(crate) use crate::http::notice_secret::standard_signature;
 
 /// API resources for the command line.
 pub(crate) mod resources {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use chrono::{DateTime, Utc};
-use hmac::{Hmac, Mac as _};
+use hmac::Mac as _;
 use sha2::{Digest as _, Sha256};
 use warp::http::HeaderMap;
 
 use crate::domain::unhex;
+use crate::http::standard_webhooks::{self, hmac_sha256};
 
 /// How far a sibling's timestamp may be from the current time (Standard Webhooks, `webhook-timestamp`).
 const AGE_S_MAX: i64 = 300;
@@ -16,9 +16,6 @@ const AGE_S_MAX: i64 = 300;
 /// The signature headers of GitHub, Gitea, GitLab (which sends the secret itself) and a sibling.
 const SIGNATURES: [&str; 4] =
     ["x-hub-signature-256", "x-gitea-signature", "x-gitlab-token", "webhook-signature"];
-
-/// The prefix of a Standard Webhooks secret.
-const STANDARD_PREFIX: &str = "whsec_";
 
 /// A secret shared with the senders of change notices.
 #[derive(Clone)]
@@ -45,18 +42,14 @@ impl NoticeSecret {
         if text.is_empty() {
             return Err("is empty");
         }
-        let key = match text.strip_prefix(STANDARD_PREFIX) {
-            Some(encoded) => decoded(encoded).ok_or("begins with whsec_ and does not go on in base64")?,
-            None => text.as_bytes().to_vec(),
-        };
-        Ok(Self { text: text.to_owned(), key })
+        Ok(Self { text: text.to_owned(), key: standard_webhooks::key(text)? })
     }
 
     /// Signs a notice as Standard Webhooks does and returns the headers to send with it.
     #[must_use]
     pub fn sign(&self, id: &str, at: DateTime<Utc>, body: &[u8]) -> [(&'static str, String); 3] {
         let seconds = at.timestamp().to_string();
-        let signature = standard_signature(&self.key, id, &seconds, body);
+        let signature = standard_webhooks::signature(&self.key, id, &seconds, body);
         [("webhook-id", id.to_owned()), ("webhook-timestamp", seconds), ("webhook-signature", signature)]
     }
 
@@ -70,7 +63,7 @@ impl NoticeSecret {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let is_digest = |given: &str| {
             let given = unhex::<32>(given);
-            given.is_some_and(|given| mac(self.text.as_bytes(), &[body]).verify_slice(&given).is_ok())
+            given.is_some_and(|given| hmac_sha256(self.text.as_bytes(), &[body]).verify_slice(&given).is_ok())
         };
         let [of_github, of_gitea, of_gitlab, of_a_sibling] = SIGNATURES;
         if let Some(given) = text(of_github).and_then(|given| given.strip_prefix("sha256=")) {
@@ -90,35 +83,8 @@ impl NoticeSecret {
         };
         let is_recent =
             seconds.parse::<i64>().is_ok_and(|at| at.abs_diff(now.timestamp()) <= AGE_S_MAX.unsigned_abs());
-        let is_ours = |given: &str| {
-            let given = Base64::decode_vec(given).unwrap_or_default();
-            standard(&self.key, id, seconds, body).verify_slice(&given).is_ok()
-        };
-        is_recent && given.split(' ').filter_map(|each| each.strip_prefix("v1,")).any(is_ours)
+        is_recent && standard_webhooks::is_signed(&self.key, id, seconds, body, given)
     }
-}
-
-/// Returns the value of `webhook-signature` (Standard Webhooks).
-pub(crate) fn standard_signature(key: &[u8], id: &str, seconds: &str, body: &[u8]) -> String {
-    let signature = standard(key, id, seconds, body).finalize();
-    format!("v1,{}", Base64::encode_string(&signature.into_bytes()))
-}
-
-fn standard(key: &[u8], id: &str, seconds: &str, body: &[u8]) -> Hmac<Sha256> {
-    mac(key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body])
-}
-
-/// Decodes base64 as Standard Webhooks writes it; padding is optional.
-fn decoded(encoded: &str) -> Option<Vec<u8>> {
-    let decoded = Base64::decode_vec(encoded).or_else(|_| Base64Unpadded::decode_vec(encoded));
-    decoded.ok().filter(|key| !key.is_empty())
-}
-
-/// HMAC-SHA256 (RFC 2104).
-fn mac(key: &[u8], message: &[&[u8]]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
-    message.iter().for_each(|part| mac.update(part));
-    mac
 }
 
 #[cfg(test)]

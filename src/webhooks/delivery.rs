@@ -7,7 +7,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
 use crate::format::webhooks::Receiver;
-use crate::http::{Clock, standard_signature};
+use crate::http::{Clock, standard_webhooks};
 use crate::webhooks::Options;
 use crate::webhooks::message::Message;
 use crate::webhooks::public::PublicOnly;
@@ -62,7 +62,8 @@ impl Sender {
     /// Sends once, and waits for the answer.
     pub(crate) fn post(&self, receiver: &Receiver, message: &Message) -> Outcome {
         let now = Clock::system().now().timestamp().to_string();
-        let signature = standard_signature(&receiver.secret.0, &message.id, &now, message.body.as_bytes());
+        let signature =
+            standard_webhooks::signature(&receiver.secret.0, &message.id, &now, message.body.as_bytes());
         let request = self
             .agent
             .post(&receiver.url)

@@ -14,9 +14,9 @@
 
 pub(crate) mod document;
 pub(crate) mod error;
-pub(crate) mod etag;
 pub(crate) mod json;
 pub(crate) mod negotiate;
 pub(crate) mod page;
+pub(crate) mod preconditions;
 pub(crate) mod query;
 pub(crate) mod request;

@@ -17,7 +17,7 @@ use crate::http::jsonapi::document::{COLLECTIONS, kind_of};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::request::{ObjectMembers, Resource, find, type_with_article};
-use crate::http::jsonapi::{document, etag, negotiate, query, request};
+use crate::http::jsonapi::{document, negotiate, preconditions, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -400,7 +400,7 @@ fn condition_of(meta: Option<Value>) -> Result<Condition, Faults> {
         None => Ok(Condition::default()),
         Some(meta @ Value::Map(_)) => match meta.get("ifMatch") {
             None => Ok(Condition::default()),
-            Some(tags) => match tags.as_text().and_then(etag::if_match) {
+            Some(tags) => match tags.as_text().and_then(preconditions::if_match) {
                 Some(tags) => Ok(Condition { if_match: Some(tags), ..Condition::default() }),
                 None => invalid(IF_MATCH_POINTER, "expected `*` or a list of entity tags in double quotes"),
             },

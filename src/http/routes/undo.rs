@@ -12,7 +12,7 @@ use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::request::ObjectMembers;
-use crate::http::jsonapi::{etag, request};
+use crate::http::jsonapi::{preconditions, request};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -110,7 +110,7 @@ impl<'a> Request<'a> {
             Ok(condition) => condition,
             // A recorded request gets its first answer, whatever has become of the collection since.
             Err(_) if faults.is_empty() && terms.is_recorded(call, &allowed.actor) => {
-                etag::condition(call.headers())?
+                preconditions::condition(call.headers())?
             }
             Err(error) => return Err(error),
         };

@@ -19,7 +19,7 @@ use crate::http::jsonapi::negotiate::Accepted;
 use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::listing::Listing;
 use crate::http::jsonapi::query::{ListQuery, Query};
-use crate::http::jsonapi::{document, etag, negotiate, query};
+use crate::http::jsonapi::{document, negotiate, preconditions, query};
 use crate::http::reply::{Reply, compress};
 use crate::http::request::call::Call;
 use crate::http::routes::collections::{fields, one};
@@ -39,7 +39,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(action).await?;
     let is_past = as_of.is_some();
     let (snapshot, _place) = shown(call, as_of).await?;
-    let condition = etag::condition(call.headers())?;
+    let condition = preconditions::condition(call.headers())?;
     let query = call.query()?;
     if query.is_empty() && allowed.sees_all() {
         let ready = whole_list(call, &snapshot).await?;
@@ -207,7 +207,7 @@ pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> 
     call.authorize(Action::Read { key }).await?;
     let snapshot = call.snapshot()?;
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
-    let condition = etag::condition(call.headers())?;
+    let condition = preconditions::condition(call.headers())?;
     let fields = fields(call, &[query::AS_OF])?;
     let ready = TaggedDocument::one(entry, &call.context.settings.base_path);
     let reply = Reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
@@ -218,7 +218,7 @@ pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> 
 async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiError> {
     call.authorize(Action::ReadPast { key }).await?;
     let (entry, revision) = past::one_as_of(call, key, text).await?;
-    let condition = etag::condition(call.headers())?;
+    let condition = preconditions::condition(call.headers())?;
     let fields = fields(call, &[query::AS_OF])?;
     let body =
         document::one(&entry, &call.context.settings.base_path, Some(revision), &fields, call.raw_query());
@@ -236,7 +236,7 @@ fn conditional(
 ) -> Result<Reply, ApiError> {
     let names = |tags: &Tags| {
         let tag = etag.to_str().expect("a tag is visible ASCII");
-        etag::lists(tags, tag.trim_matches('"'))
+        preconditions::lists(tags, tag.trim_matches('"'))
     };
     if condition.if_match.as_ref().is_some_and(|tags| !names(tags)) {
         return Err(ApiError::precondition("If-Match", entry.cloned()).with_header(ETAG, etag.clone()));

@@ -14,7 +14,7 @@ use crate::http::jsonapi::error::{ApiError, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::request::{Resource, UpdateRequest};
-use crate::http::jsonapi::{document, etag, query, request};
+use crate::http::jsonapi::{document, preconditions, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -34,7 +34,7 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     };
     let allowed = call.authorize(action).await?;
     let snapshot = call.snapshot()?;
-    let condition = etag::condition(call.headers())?;
+    let condition = preconditions::condition(call.headers())?;
     let mut faults = Vec::new();
     let (fields, mut terms) = terms_of(call, &sent, &mut faults);
     let mut new = new?;
@@ -61,7 +61,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let mut faults = Vec::new();
     let (fields, mut terms) = terms_of(call, &sent, &mut faults);
-    let condition = etag::condition(call.headers())
+    let condition = preconditions::condition(call.headers())
         .map(|it| Condition { merge_attributes: terms.preferences.merge_attributes, ..it });
     if let Err(error) = examined(call, &key, &change, &faults, &condition) {
         // A recorded request gets its first answer, whatever has become of the collection since.
@@ -104,7 +104,7 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let mut faults = Vec::new();
     let mut terms = WriteTerms::of(call, &sent, &mut faults);
     terms.preferences.merge_attributes = false;
-    let condition = etag::condition(call.headers());
+    let condition = preconditions::condition(call.headers());
     if let Err(error) = checked_entry(call, &key, &condition)
         && !terms.needs_writer(call, &allowed.actor, &error)
     {
@@ -172,14 +172,14 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
     if condition.holds(entry.map(AsRef::as_ref)) {
         return Ok(());
     }
-    Err(ApiError::precondition(etag::failed(condition, entry.map(AsRef::as_ref)), entry.cloned()))
+    Err(ApiError::precondition(preconditions::failed(condition, entry.map(AsRef::as_ref)), entry.cloned()))
 }
 
 /// Checks the preconditions of a write to a collection that need not exist.
 pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
     let snapshot = call.snapshot()?;
     let found = snapshot.get(key.as_str());
-    let condition = etag::condition(call.headers())?;
+    let condition = preconditions::condition(call.headers())?;
     if let Some(entry) = found {
         require_if_match(call, &condition, entry)?;
     }
