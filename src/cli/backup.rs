@@ -64,7 +64,8 @@ impl Backup {
             anyhow::Ok(refs)
         };
         let refs = match (copied(), journal.incomplete_reason()?) {
-            (Err(error), Some(incomplete)) => return Err(error.context(incomplete).into()),
+            // What git says of the missing commits tells nobody more.
+            (Err(_), Some(incomplete)) => return Err(anyhow!(incomplete).into()),
             (copied, _) => copied?,
         };
         put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;

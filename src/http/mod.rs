@@ -79,7 +79,7 @@ pub use crate::http::authorize::{
     RequestHead,
 };
 pub use crate::http::browser::sites::Hosts;
-pub use crate::http::context::webhooks::{Webhook, Webhooks};
+pub use crate::http::context::webhooks::{ReceiverStatus, ReceiverStatuses};
 pub use crate::http::context::{
     AccessRules, AnswerOptions, Clock, Context, Guard, ServedFrom, SharedBranch, Telemetry,
 };
@@ -262,7 +262,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         let counted = call.counted();
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
-        let reply = answered.and_then(|reply| call.with_room(reply)).unwrap_or_else(|mut error| {
+        let reply = answered.and_then(|reply| call.with_reservation(reply)).unwrap_or_else(|mut error| {
             error.log();
             call.count_limit(&mut error);
             Reply::failure(&error, &context.settings.base_path).of_revision(call.refused_at(error.status()))

@@ -16,7 +16,7 @@ use crate::engine::{
 use crate::http::browser::cors::Cors;
 use crate::http::{
     AccessRules, Action, AllowAll, Allowed, AnswerOptions, Authorizer, Authorizing, Clock, Context, Denied,
-    Guard, Hosts, RequestHead, Routes, ServedFrom, Telemetry, Webhooks,
+    Guard, Hosts, ReceiverStatuses, RequestHead, Routes, ServedFrom, Telemetry,
 };
 use crate::shutdown::Shutdown;
 
@@ -99,7 +99,7 @@ fn open(handle: Handle, projection: Projection) -> Context {
         handle,
         projection,
         history: None,
-        webhooks: Webhooks::default(),
+        webhooks: ReceiverStatuses::default(),
         remote: None,
         shutdown: Shutdown::default(),
         clock: Clock::system(),
@@ -107,7 +107,7 @@ fn open(handle: Handle, projection: Projection) -> Context {
             guard: Guard::with(AllowAll),
             cors: Cors::default(),
             hosts: Hosts::default(),
-            secured: false,
+            speaks_tls: false,
         },
         settings: AnswerOptions {
             limits: Limits::default(),

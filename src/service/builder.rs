@@ -334,9 +334,9 @@ fn warn_if_exposed(guard: &Guard, bound: &Bound) {
     }
 }
 
-fn access_rules(guard: Guard, config: &ServeConfig, bound: &Bound, secured: bool) -> AccessRules {
+fn access_rules(guard: Guard, config: &ServeConfig, bound: &Bound, speaks_tls: bool) -> AccessRules {
     let cors = config.http.cors_origins.iter().cloned().collect();
-    AccessRules { guard, cors, hosts: hosts(config, bound), secured }
+    AccessRules { guard, cors, hosts: hosts(config, bound), speaks_tls }
 }
 
 /// Returns the names by which browsers may reach the service: one that only this machine can reach is meant for pages

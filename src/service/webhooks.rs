@@ -40,9 +40,9 @@ pub(super) fn start(
 }
 
 /// Provides their status to the API.
-pub(super) fn for_api(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
+pub(super) fn for_api(webhooks: Option<&Arc<Webhooks>>) -> http::ReceiverStatuses {
     let webhooks = webhooks.cloned();
-    http::Webhooks(
+    http::ReceiverStatuses(
         webhooks
             .map(|webhooks| -> Arc<dyn Fn() -> _ + Send + Sync> { Arc::new(move || webhooks.receivers()) }),
     )

@@ -12,8 +12,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry};
 use crate::domain::Revision;
+use crate::store::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry};
 
 /// The part of the history that a shallow clone lacks, and how to fetch it.
 pub const SHALLOW: &str = "this is a shallow clone, so its history is cut off and its oldest commit seems to have made \

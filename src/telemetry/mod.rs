@@ -9,6 +9,7 @@ pub mod metrics;
 mod progress;
 
 use std::io::{self, IsTerminal as _};
+use std::time::Duration;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -135,6 +136,11 @@ fn filter(text: &str) -> Result<Targets, LogError> {
 
 fn directives(text: &str) -> Result<String, String> {
     filter(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Returns a duration in whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Formats an error with all its causes on one line, for the log.

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::history::{Action, History};
 use crate::format::webhooks::Receiver;
-use crate::http::Webhook;
+use crate::http::ReceiverStatus;
 use crate::shutdown::Shutdown;
 use crate::store::Archive;
 use crate::telemetry::metrics::Counter;
@@ -114,7 +114,7 @@ impl Webhooks {
 
     /// Returns the status of each receiver.
     #[must_use]
-    pub fn receivers(&self) -> Vec<Webhook> {
+    pub fn receivers(&self) -> Vec<ReceiverStatus> {
         // The lock is not held while events are counted.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let view = self.history.partial_view();

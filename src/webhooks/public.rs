@@ -65,7 +65,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
     }
     let is_global_unicast = segments[0] & 0xe000 == 0x2000;
-    let is_for_documentation = (segments[0], segments[1]) == (0x2001, 0xdb8);
+    let is_for_documentation =
+        (segments[0], segments[1]) == (0x2001, 0xdb8) || segments[0] == 0x3fff && segments[1] < 0x1000;
     let is_of_protocols = segments[0] == 0x2001 && segments[1] < 0x200;
     is_global_unicast && !is_for_documentation && !is_of_protocols
 }
@@ -100,6 +101,7 @@ mod tests {
             "64:ff9b::a00:1",
             "2002:7f00:1::",
             "2001:db8::1",
+            "3fff::1",
             "::127.0.0.1",
         ] {
             assert!(!is_public(private.parse().unwrap()), "{private}");

@@ -10,7 +10,7 @@ use crate::engine::history::{
     Action, Filter, Followed, History, KeyVisibility, Position, Subscription, View,
 };
 use crate::format::webhooks::Receiver;
-use crate::http::{Allowed, Clock, Webhook};
+use crate::http::{Allowed, Clock, ReceiverStatus};
 use crate::store::Archive;
 use crate::telemetry::error_chain;
 use crate::webhooks::Metrics;
@@ -47,10 +47,14 @@ pub(crate) struct DeliveryTask {
 }
 
 /// Returns the status of a receiver, for the API.
-pub(crate) fn status(receiver: &Receiver, state: &Mutex<ReceiverState>, view: Option<&View>) -> Webhook {
+pub(crate) fn status(
+    receiver: &Receiver,
+    state: &Mutex<ReceiverState>,
+    view: Option<&View>,
+) -> ReceiverStatus {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let view = view.filter(|_| state.is_begun);
-    Webhook {
+    ReceiverStatus {
         name: receiver.name.clone(),
         url: receiver.url.split(['?', '#']).next().unwrap_or_default().to_owned(),
         revision: state.position.map(|position| position.revision),

@@ -26,7 +26,7 @@ use crate::engine::writer::{make_durable, publish};
 use crate::format::message;
 use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, StoreError};
-use crate::telemetry::Limit;
+use crate::telemetry::{Limit, millis};
 
 /// Maximum time that a job waits for a file of its key to settle or be closed. Then it is decided on what is believed;
 /// a change of a file that is still open is refused.
@@ -424,7 +424,7 @@ fn log_batch(submissions: usize, commits: usize, revision: Revision, took: Durat
         batch.len = submissions,
         commits,
         %revision,
-        duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        duration_ms = millis(took),
         "committed"
     );
 }

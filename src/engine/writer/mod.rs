@@ -26,7 +26,7 @@ use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::{Inbox, Received};
 use crate::engine::writer::waiting::Waiting;
 use crate::store::{Journal, StoreError};
-use crate::telemetry::{Limit, error_chain};
+use crate::telemetry::{Limit, error_chain, millis};
 
 /// Owns the journal and everything known about it.
 pub(crate) struct Writer {
@@ -214,7 +214,7 @@ impl Writer {
                     collections = snapshot.catalog().len(),
                     problems = snapshot.problems.len(),
                     revision = snapshot.revision.map(|revision| revision.to_string()),
-                    duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    duration_ms = millis(started.elapsed()),
                     "the repository is read"
                 );
                 self.projection.publish(snapshot.clone());

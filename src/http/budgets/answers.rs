@@ -1,4 +1,4 @@
-//! The room that answers share.
+//! The byte budget that answers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,13 +13,13 @@ use crate::telemetry::Limit;
 /// than a few large answers.
 pub(crate) const FREE_BYTES: usize = 16 * 1_024;
 
-/// The step by which the room of an answer grows while it is built.
+/// The step by which the reservation of an answer grows while it is built.
 const STEP_BYTES: usize = 64 * 1_024;
 
 /// The answers under way, being built or sent.
 #[derive(Debug)]
 pub(crate) struct AnswerBudget {
-    room: Arc<SharedBudget>,
+    budget: Arc<SharedBudget>,
     /// Keyed by the address of the bytes, so that a body sent to many clients is counted once.
     sent: Mutex<HashMap<usize, Weak<Sent>>>,
 }
@@ -33,7 +33,7 @@ struct Sent {
 
 impl AnswerBudget {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { room: SharedBudget::of(bytes_max), sent: Mutex::default() }
+        Self { budget: SharedBudget::of(bytes_max), sent: Mutex::default() }
     }
 
     /// Finds these bytes among those being sent.
@@ -57,10 +57,10 @@ pub(crate) struct AnswerReservation {
 
 impl AnswerReservation {
     pub(crate) fn of(answers: &Arc<AnswerBudget>, user: BudgetUser) -> Self {
-        Self { answers: Arc::clone(answers), reservation: answers.room.empty_reservation(user) }
+        Self { answers: Arc::clone(answers), reservation: answers.budget.empty_reservation(user) }
     }
 
-    /// Makes room for an answer that has this many bytes so far.
+    /// Reserves bytes for an answer that has this many bytes so far.
     ///
     /// # Errors
     ///
@@ -116,14 +116,14 @@ mod tests {
         Bytes::from(vec![b'x'; len])
     }
 
-    fn room(answers: &Arc<AnswerBudget>, name: &str) -> AnswerReservation {
+    fn reservation(answers: &Arc<AnswerBudget>, name: &str) -> AnswerReservation {
         AnswerReservation::of(answers, BudgetUser::Named(Actor::new(name, "")))
     }
 
     #[test]
     fn an_answer_has_its_room_until_the_last_of_it_is_gone() {
         let answers = Arc::new(AnswerBudget::new(3 * STEP_BYTES));
-        let counted = |name, body| room(&answers, name).counted(body);
+        let counted = |name, body| reservation(&answers, name).counted(body);
         let first = counted("Mara", answer(2 * STEP_BYTES)).unwrap();
         assert_eq!(first, answer(2 * STEP_BYTES));
         assert_eq!(status(counted("Ben", answer(2 * STEP_BYTES))), Some(503));
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_many_are_sent_is_counted_once() {
         let answers = Arc::new(AnswerBudget::new(3 * STEP_BYTES));
-        let counted = |name, body| room(&answers, name).counted(body);
+        let counted = |name, body| reservation(&answers, name).counted(body);
         let list = answer(2 * STEP_BYTES);
         let sent: Vec<_> = ["Mara", "Ben", "Ada"].map(|name| counted(name, list.clone()).unwrap()).into();
         let once_more = counted("Ben", sent[0].clone()).expect("what is counted is not counted again");
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn an_answer_in_the_making_ends_where_there_is_no_more_room() {
         let answers = Arc::new(AnswerBudget::new(3 * STEP_BYTES));
-        let _sent = room(&answers, "Mara").counted(answer(2 * STEP_BYTES)).unwrap();
-        let mut made = room(&answers, "Ben");
+        let _sent = reservation(&answers, "Mara").counted(answer(2 * STEP_BYTES)).unwrap();
+        let mut made = reservation(&answers, "Ben");
         made.grow_to(STEP_BYTES).unwrap();
         let refused = made.grow_to(STEP_BYTES + 1).unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::AnswersBytes)));

@@ -1,4 +1,4 @@
-//! The room that the bodies of requests share.
+//! The byte budget that the bodies of requests share.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::telemetry::Limit;
 /// connections as there may be, uncounted bytes take no more memory than the counted ones may.
 const FREE_BYTES: usize = 16 * 1_024;
 
-/// Unknown senders share one part in this many of the whole room, and get no other.
+/// Unknown senders share one part in this many of the whole budget, and get no other.
 const STRANGERS_PART: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl BodyBudget {
         Self { known: SharedBudget::of(bytes_max - of_strangers), strangers: SharedBudget::of(of_strangers) }
     }
 
-    /// The room of a body of which nothing has arrived yet.
+    /// The reservation of a body of which nothing has arrived yet.
     pub(crate) fn empty_reservation(&self, sender: Sender) -> BodyReservation {
         BodyReservation(match sender {
             Sender::Known(user) => self.known.empty_reservation(user),
@@ -46,7 +46,7 @@ impl BodyBudget {
 pub(crate) struct BodyReservation(Reservation);
 
 impl BodyReservation {
-    /// Makes room for a body of which this many bytes have arrived.
+    /// Reserves bytes for a body of which this many bytes have arrived.
     ///
     /// # Errors
     ///
@@ -73,11 +73,11 @@ mod tests {
         Sender::Stranger(BudgetUser::Unnamed(None))
     }
 
-    /// Takes room for a body of this many counted bytes, or returns the status of the refusal.
+    /// Reserves bytes for a body of this many counted bytes, or returns the status of the refusal.
     fn taken(bodies: &BodyBudget, sender: Sender, bytes: usize) -> Result<BodyReservation, u16> {
-        let mut room = bodies.empty_reservation(sender);
-        room.grow_to(FREE_BYTES + bytes).map_err(|error| error.status().as_u16())?;
-        Ok(room)
+        let mut reservation = bodies.empty_reservation(sender);
+        reservation.grow_to(FREE_BYTES + bytes).map_err(|error| error.status().as_u16())?;
+        Ok(reservation)
     }
 
     #[test]

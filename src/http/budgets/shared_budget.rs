@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::Actor;
 
-/// The caller that takes room.
+/// The caller that takes bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum BudgetUser {
     /// A named caller, wherever it connects from.
@@ -45,7 +45,7 @@ impl SharedBudget {
     }
 }
 
-/// The part of the room that one body or answer has. Released on drop.
+/// The part of the budget that one body or answer has. Released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budget: Arc<SharedBudget>,
@@ -54,7 +54,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Grows the reservation to this many bytes, or to the whole room if that is less. Leaves it unchanged and
+    /// Grows the reservation to this many bytes, or to the whole budget if that is less. Leaves it unchanged and
     /// returns `false` if too little is left.
     #[must_use]
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
@@ -99,33 +99,33 @@ mod tests {
         BudgetUser::Named(Actor::new(name, ""))
     }
 
-    fn take(room: &Arc<SharedBudget>, name: &str, bytes: usize) -> Option<Reservation> {
-        let mut reservation = room.empty_reservation(user(name));
+    fn take(budget: &Arc<SharedBudget>, name: &str, bytes: usize) -> Option<Reservation> {
+        let mut reservation = budget.empty_reservation(user(name));
         reservation.grow_to(bytes).then_some(reservation)
     }
 
     #[test]
     fn nobody_takes_more_than_is_left_for_the_others() {
-        let room = SharedBudget::of(100);
-        let mut mara: Vec<_> = (0..5).map(|_| take(&room, "Mara", 10).unwrap()).collect();
-        assert!(take(&room, "Mara", 10).is_none(), "she has half of it");
-        let ben: Vec<_> = (0..2).map(|_| take(&room, "Ben", 10).unwrap()).collect();
-        assert!(take(&room, "Ben", 10).is_none(), "he would leave less than he has");
-        assert!(take(&room, "Ada", 30).is_some(), "whoever comes first may have all that is left");
+        let budget = SharedBudget::of(100);
+        let mut mara: Vec<_> = (0..5).map(|_| take(&budget, "Mara", 10).unwrap()).collect();
+        assert!(take(&budget, "Mara", 10).is_none(), "she has half of it");
+        let ben: Vec<_> = (0..2).map(|_| take(&budget, "Ben", 10).unwrap()).collect();
+        assert!(take(&budget, "Ben", 10).is_none(), "he would leave less than he has");
+        assert!(take(&budget, "Ada", 30).is_some(), "whoever comes first may have all that is left");
         drop(ben);
-        assert!(take(&room, "Mara", 1).is_none());
+        assert!(take(&budget, "Mara", 1).is_none());
         mara.truncate(2);
-        assert!(take(&room, "Mara", 30).is_some());
+        assert!(take(&budget, "Mara", 30).is_some());
     }
 
     #[test]
     fn the_only_place_of_somebody_may_have_all_of_it_and_gives_it_back() {
-        let room = SharedBudget::of(100);
-        let mut reservation = take(&room, "Mara", 60).unwrap();
+        let budget = SharedBudget::of(100);
+        let mut reservation = take(&budget, "Mara", 60).unwrap();
         assert!(reservation.grow_to(1_000));
-        assert!(take(&room, "Ben", 1).is_none());
+        assert!(take(&budget, "Ben", 1).is_none());
         drop(reservation);
-        assert!(take(&room, "Ben", 100).is_some());
-        assert!(room.taken().by.is_empty());
+        assert!(take(&budget, "Ben", 100).is_some());
+        assert!(budget.taken().by.is_empty());
     }
 }

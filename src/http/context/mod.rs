@@ -13,11 +13,11 @@ use crate::engine::{Handle, Projection, Remote};
 use crate::http::authorize::Authorizer;
 use crate::http::browser::cors::Cors;
 use crate::http::browser::sites::Hosts;
-use crate::http::context::webhooks::Webhooks;
+use crate::http::context::webhooks::ReceiverStatuses;
 use crate::http::metrics::Metrics;
 use crate::http::notice_secret::NoticeSecret;
 use crate::shutdown::Shutdown;
-use crate::telemetry::{AccessLog, LimitCounters};
+use crate::telemetry::{AccessLog, LimitCounters, millis};
 
 /// Everything that answers are made from; see [`Routes`](crate::http::Routes).
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Context {
     /// The history: who changed what, when and why.
     pub history: Option<History>,
     /// The webhook receivers.
-    pub webhooks: Webhooks,
+    pub webhooks: ReceiverStatuses,
     /// The remote with which the branch is shared, if any.
     pub remote: Option<SharedBranch>,
     /// Ends streams, which would otherwise never end.
@@ -61,7 +61,7 @@ pub struct AccessRules {
     /// The host names by which browsers may reach the service.
     pub hosts: Hosts,
     /// Whether clients speak TLS with the service itself.
-    pub secured: bool,
+    pub speaks_tls: bool,
 }
 
 /// How requests are answered, as the operator configured it.
@@ -187,6 +187,6 @@ impl Clock {
     /// Returns the milliseconds since 1970.
     pub(crate) fn unix_ms(&self) -> u64 {
         let since = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        millis(since)
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::Revision;
 
 /// A webhook receiver and its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Webhook {
+pub struct ReceiverStatus {
     /// Its name.
     pub name: String,
     /// Its URL without the query, which may contain secrets.
@@ -26,10 +26,10 @@ pub struct Webhook {
 
 /// Returns the progress of every receiver. `None` if there are no receivers.
 #[derive(Clone, Default)]
-pub struct Webhooks(pub Option<Arc<dyn Fn() -> Vec<Webhook> + Send + Sync>>);
+pub struct ReceiverStatuses(pub Option<Arc<dyn Fn() -> Vec<ReceiverStatus> + Send + Sync>>);
 
-impl fmt::Debug for Webhooks {
+impl fmt::Debug for ReceiverStatuses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Webhooks(..)")
+        f.write_str("ReceiverStatuses(..)")
     }
 }

@@ -46,6 +46,7 @@ pub use crate::http::policy::file::PolicyError;
 use crate::http::policy::file::{PolicyFile, PolicyReading};
 use crate::http::policy::required_rights::{denial, missing_right, required_rights};
 use crate::http::policy::wrong::WrongTokens;
+use crate::telemetry::millis;
 
 /// Parses the bytes of a policy file. An error says what is wrong and where.
 ///
@@ -207,8 +208,4 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     }
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
     (scheme.eq_ignore_ascii_case(b"Bearer ")).then(|| token.trim_ascii()).filter(|token| !token.is_empty())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

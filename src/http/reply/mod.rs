@@ -159,9 +159,9 @@ impl Reply {
     /// # Errors
     ///
     /// 503 when those take too much.
-    pub(crate) fn counted(mut self, room: AnswerReservation) -> Result<Self, ApiError> {
+    pub(crate) fn counted(mut self, reservation: AnswerReservation) -> Result<Self, ApiError> {
         if let Content::Whole(body) = &mut self.content {
-            *body = room.counted(mem::take(body))?;
+            *body = reservation.counted(mem::take(body))?;
         }
         Ok(self)
     }

@@ -48,8 +48,8 @@ async fn read(
     negotiate::content_type_without_body(call.headers())?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
-    let (secured, base) = (call.context.access.secured, &call.context.settings.base_path);
-    let address = address(call.headers(), call.head.host(), secured, base);
+    let (speaks_tls, base) = (call.context.access.speaks_tls, &call.context.settings.base_path);
+    let address = address(call.headers(), call.head.host(), speaks_tls, base);
     Ok(Reply::typed(StatusCode::OK, media_type, document.at(&address)))
 }
 

@@ -7,7 +7,7 @@ use warp::http::StatusCode;
 
 use crate::domain::to_the_second;
 use crate::http::authorize::Action;
-use crate::http::context::webhooks::Webhook;
+use crate::http::context::webhooks::ReceiverStatus;
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
@@ -32,7 +32,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::document(StatusCode::OK, history::list(resources, &self_link(&call.link()), None)))
 }
 
-fn resource(receiver: &Webhook, fields: &Fields) -> Bytes {
+fn resource(receiver: &ReceiverStatus, fields: &Fields) -> Bytes {
     let state = match (receiver.ended, &receiver.failure) {
         (true, _) => "ended",
         (false, Some(_)) => "failing",

@@ -15,7 +15,7 @@ use crate::http::ui::assets::{ICON, SCRIPT, STYLE};
 use crate::http::ui::words::{ShownTime, short};
 
 /// Percent-encoded in a query: everything but letters, digits and `-._~`.
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nav {
@@ -263,5 +263,5 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, String)]) -> String {
 
 /// Percent-encodes a text for a path or a query.
 pub(crate) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, QUERY).to_string()
+    utf8_percent_encode(text, ESCAPED).to_string()
 }

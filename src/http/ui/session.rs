@@ -26,7 +26,7 @@ const SESSIONS_LEN_MAX: usize = 10_000;
 const SESSIONS_PER_TOKEN_MAX: usize = 100;
 
 /// The name of the session cookie.
-const NAME: &str = "collectory-session";
+const COOKIE_NAME: &str = "collectory-session";
 
 /// All open sessions.
 #[derive(Debug, Default)]
@@ -117,16 +117,16 @@ fn id_of(headers: &HeaderMap) -> Option<&str> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     values
         .flat_map(|value| value.split(';'))
-        .find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='))
+        .find_map(|pair| pair.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
 }
 
 /// The session cookie, which is sent to the pages only. It is `Secure` if the service speaks TLS, or if the
 /// browser's `Origin` shows that a proxy does.
 fn cookie(call: &Call<'_>, id: &str, age: Duration) -> HeaderValue {
     let by_tls = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
-    let is_secure = call.context.access.secured || call.headers().get(ORIGIN).is_some_and(by_tls);
+    let is_secure = call.context.access.speaks_tls || call.headers().get(ORIGIN).is_some_and(by_tls);
     let text = format!(
-        "{NAME}={id}; Path={}/ui/; Max-Age={}; HttpOnly; SameSite=Strict{}",
+        "{COOKIE_NAME}={id}; Path={}/ui/; Max-Age={}; HttpOnly; SameSite=Strict{}",
         call.context.settings.base_path.as_str(),
         age.as_secs(),
         if is_secure { "; Secure" } else { "" }

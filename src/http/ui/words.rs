@@ -14,7 +14,7 @@ const DIFFERENCES_WAIT_MAX: Duration = Duration::from_millis(20);
 pub(crate) const SHOWN_BYTES_MAX: usize = 1_024 * 1_024;
 
 /// Longer values are folded.
-const FOLD_BYTES_MIN: usize = 400;
+pub(crate) const FOLD_BYTES_MIN: usize = 400;
 
 /// A time, exact for machines and readable for people. The script shows it in the reader's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub(crate) struct ChangeView {
     pub(crate) attribute: String,
     pub(crate) from: Option<ChangeSide>,
     pub(crate) to: Option<ChangeSide>,
-    /// Whether the page has no room for the two sides.
+    /// Whether the two sides exceed the budget of the page.
     pub(crate) is_left_out: bool,
 }
 
@@ -131,13 +131,13 @@ impl DiffBudget {
 }
 
 impl ChangeView {
-    fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>, room: &mut DiffBudget) -> Self {
+    fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>, budget: &mut DiffBudget) -> Self {
         let (from, to) = (from.map(shown), to.map(shown));
-        let is_left_out = !room.take(from.iter().chain(&to).map(String::len).sum());
+        let is_left_out = !budget.take(from.iter().chain(&to).map(String::len).sum());
         let (from, to) = match (from, to) {
             _ if is_left_out => (None, None),
-            (Some(from), Some(to)) if Instant::now() < room.until => {
-                let (from, to) = word_by_word(&from, &to, room.until);
+            (Some(from), Some(to)) if Instant::now() < budget.until => {
+                let (from, to) = word_by_word(&from, &to, budget.until);
                 (Some(from), Some(to))
             }
             (from, to) => (from.map(unsplit), to.map(unsplit)),
@@ -146,8 +146,8 @@ impl ChangeView {
     }
 
     /// The changes in the attributes of a resource.
-    pub(crate) fn list(attributes: &Value, room: &mut DiffBudget) -> Vec<Self> {
-        let change = |it: &Value| Self::new(text(it, "attribute"), it.get("from"), it.get("to"), room);
+    pub(crate) fn list(attributes: &Value, budget: &mut DiffBudget) -> Vec<Self> {
+        let change = |it: &Value| Self::new(text(it, "attribute"), it.get("from"), it.get("to"), budget);
         items(attributes, "changes").iter().map(change).collect()
     }
 }
@@ -251,11 +251,11 @@ mod tests {
     #[test]
     fn what_a_page_shows_of_what_differs_is_bounded_as_a_whole() {
         let (one, two) = (Value::from("a ".repeat(600).as_str()), Value::from("b ".repeat(600).as_str()));
-        let mut room = DiffBudget { bytes: 3_000, until: Instant::now() };
-        let change = |room: &mut DiffBudget| ChangeView::new("x-a", Some(&one), Some(&two), room);
-        let late = change(&mut room).from.unwrap();
+        let mut budget = DiffBudget { bytes: 3_000, until: Instant::now() };
+        let change = |budget: &mut DiffBudget| ChangeView::new("x-a", Some(&one), Some(&two), budget);
+        let late = change(&mut budget).from.unwrap();
         assert_eq!(late.pieces.len(), 1, "nobody looks for what differs any more");
-        let beyond = change(&mut room);
+        let beyond = change(&mut budget);
         assert!(beyond.is_left_out && beyond.from.is_none() && beyond.attribute == "x-a");
     }
 

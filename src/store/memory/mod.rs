@@ -15,11 +15,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use state::{MemoryFile, State, by_hand, failed, locked};
 
-use super::{
+use crate::domain::{Actor, Revision};
+use crate::store::{
     BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, GitLocks, Journal, KeptHead, Paths,
     StoreError, WorkTree,
 };
-use crate::domain::{Actor, Revision};
 
 /// An in-memory repository; clones share it.
 #[derive(Debug, Clone, Default)]

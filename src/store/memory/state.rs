@@ -8,9 +8,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha1::{Digest as _, Sha1};
 
-use super::InjectedFault;
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
+use crate::store::memory::InjectedFault;
 use crate::store::{
     BlobId, Commit, Committed, Draft, Edit, FileChange, KeptHead, Special, StoreError, TreeEntry,
     WorkTreeEntry,

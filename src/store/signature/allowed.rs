@@ -13,7 +13,7 @@ use std::fmt;
 use chrono::{Local, NaiveDate, NaiveDateTime, TimeZone as _};
 use ssh_key::public::KeyData;
 
-use super::{NAMESPACE, NotAllowed, Signer, entries, public_key};
+use crate::store::signature::{NAMESPACE, NotAllowed, Signer, entries, public_key};
 
 /// The signers to trust.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@ use base64ct::{Base64, Encoding as _};
 use ssh_key::public::KeyData;
 use ssh_key::{EcdsaCurve, Error, PublicKey, SshSig};
 
-use super::{BadSignature, NAMESPACE, NotChecked, SignatureStatus};
+use crate::store::signature::{BadSignature, NAMESPACE, NotChecked, SignatureStatus};
 
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";

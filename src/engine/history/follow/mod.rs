@@ -24,7 +24,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::projection::PublishedHead;
 use crate::store::signature::SignatureChecker;
 use crate::store::{Archive, StoreError};
-use crate::telemetry::{LimitCounters, error_chain};
+use crate::telemetry::{LimitCounters, error_chain, millis};
 
 /// The note beside the repository that stores the index.
 const NOTE: &str = "history-index";
@@ -373,7 +373,7 @@ impl Follower {
             }
         })?;
         let (commits, events) = (builder.index.len(), builder.index.events_len());
-        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let duration_ms = millis(started.elapsed());
         tracing::debug!(commits, events, duration_ms, "the history is read");
         Ok(())
     }

@@ -185,7 +185,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// 503 when the budget is exhausted.
-    pub(crate) fn with_room(&self, reply: Reply) -> Result<Reply, ApiError> {
+    pub(crate) fn with_reservation(&self, reply: Reply) -> Result<Reply, ApiError> {
         if reply.body().len() <= answers::FREE_BYTES {
             Ok(reply)
         } else {

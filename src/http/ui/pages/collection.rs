@@ -14,7 +14,7 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::edit;
-use crate::http::ui::words::{ShownTime, shown};
+use crate::http::ui::words::{FOLD_BYTES_MIN, ShownTime, shown};
 
 #[derive(Template)]
 #[template(path = "collection.html", config = "src/http/ui/askama.toml")]
@@ -121,7 +121,7 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
 fn settings(entry: &Entry) -> Vec<Setting> {
     let collection = &entry.collection;
     let setting = |name: &str, meaning, is_directory, value: String| {
-        let folds = value.len() > 1000;
+        let folds = value.len() > FOLD_BYTES_MIN;
         Setting { name: name.to_owned(), meaning, value, folds, is_directory }
     };
     let kind = setting("type", "What the collection holds.", false, collection.kind().to_string());

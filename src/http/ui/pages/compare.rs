@@ -42,12 +42,12 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(resource: &Value, room: &mut DiffBudget) -> Self {
+    fn of(resource: &Value, budget: &mut DiffBudget) -> Self {
         let attributes = member(resource, "attributes");
         Self {
             key: text(resource, "id").to_owned(),
             action: text(attributes, "action").to_owned(),
-            changes: ChangeView::list(attributes, room),
+            changes: ChangeView::list(attributes, budget),
             problem: text(member(attributes, "problem"), "message").to_owned(),
         }
     }
@@ -74,8 +74,8 @@ async fn found(visit: &Visit<'_>, from: &str, to: &str, key: &str) -> Result<Fou
     visit
         .call
         .query_history(move || {
-            let mut room = DiffBudget::of_page();
-            let of = |resource: &Value| Difference::of(resource, &mut room);
+            let mut budget = DiffBudget::of_page();
+            let of = |resource: &Value| Difference::of(resource, &mut budget);
             let shown = &unified.body()[..unified.body().len().min(SHOWN_BYTES_MAX)];
             Ok(Found {
                 differences: items(&document, "data").iter().map(of).collect(),
