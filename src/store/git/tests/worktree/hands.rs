@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
+use crate::store::git::disk::stamp::now;
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, GitLocks, Journal as _, Paths, StoreError, WorkTree};
@@ -627,6 +628,25 @@ fn after_a_kill_the_start_mends_an_index_that_a_racing_commit_wrote_back() {
         repo.open().catch_up().unwrap();
         assert_eq!(repo.status(), status, "{seconds_ago} s");
     }
+}
+
+#[test]
+fn a_damaged_commit_before_the_latest_ones_keeps_no_work_tree_from_being_served() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    let mut write = |text| drop(append(&mut journal, &[Draft { at: now(), ..set("a.yaml", text) }]));
+    write("a1\n");
+    let pack = repo.packs().pop().unwrap();
+    ["a2\n", "a3\n"].into_iter().for_each(write);
+    drop(journal);
+    let mut bytes = fs::read(&pack).unwrap();
+    let objects = 12..bytes.len() - 20;
+    bytes[objects].fill(0);
+    fs::remove_file(&pack).unwrap();
+    fs::write(&pack, bytes).unwrap();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a4\n", ""));
 }
 
 #[test]

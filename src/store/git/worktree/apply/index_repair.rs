@@ -77,9 +77,14 @@ impl Checkout {
             is_recent && left > 0
         })?;
         let Some(before) = before else { return Ok(()) };
-        let changes = changes_between(reader, before, Some(head))?;
-        self.recent.note(&changes, Some(head));
-        Ok(())
+        match changes_between(reader, before, Some(head)) {
+            // What a damaged commit had is unknown, and harms nothing else.
+            Err(StoreError::Damaged { .. }) => Ok(()),
+            changes => {
+                self.recent.note(&changes?, Some(head));
+                Ok(())
+            }
+        }
     }
 
     /// Forgets what the branch no longer has: a person who moved it away may stage the old content.
