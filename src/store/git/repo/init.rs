@@ -54,10 +54,11 @@ pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Re
 }
 
 fn fill(git_dir: &Path, new: NewRepository<'_>) -> io::Result<()> {
+    // First, because a bare repository that is unfinished is recognised by it.
+    fs::write(git_dir.join(HEAD_DRAFT), format!("ref: refs/heads/{}\n", new.branch))?;
     FOLDERS.iter().try_for_each(|folder| fs::create_dir_all(git_dir.join(folder)))?;
     fs::write(git_dir.join("config"), config(new.is_bare))?;
-    fs::write(git_dir.join("description"), DESCRIPTION)?;
-    fs::write(git_dir.join(HEAD_DRAFT), format!("ref: refs/heads/{}\n", new.branch))
+    fs::write(git_dir.join("description"), DESCRIPTION)
 }
 
 fn is_empty(path: &Path) -> Result<bool, StoreError> {
@@ -97,3 +98,37 @@ fn config(is_bare: bool) -> String {
 }
 
 const DESCRIPTION: &str = "Unnamed repository; edit this file 'description' to name the repository.\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_whose_making_was_cut_short_is_made_again() {
+        for is_bare in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("settings");
+            let git_dir = if is_bare { path.clone() } else { path.join(".git") };
+            let new = NewRepository { is_bare, ..NewRepository::default() };
+            // Something in the place of a file cuts it short.
+            fs::create_dir_all(git_dir.join("config")).unwrap();
+            fill(&git_dir, new).unwrap_err();
+            fs::remove_dir(git_dir.join("config")).unwrap();
+            assert!(init(&path, new, &Barrier::default()).unwrap());
+            assert!(!init(&path, new, &Barrier::default()).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_folder_with_more_than_an_unfinished_repository_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = NewRepository { is_bare: true, ..NewRepository::default() };
+        for theirs in ["refs/heads", "objects/info", "objects/pack"] {
+            fs::create_dir_all(folder.path().join(theirs)).unwrap();
+        }
+        init(folder.path(), new, &Barrier::default()).unwrap_err();
+        fs::write(folder.path().join(HEAD_DRAFT), "").unwrap();
+        fs::write(folder.path().join("notes.txt"), "").unwrap();
+        init(folder.path(), new, &Barrier::default()).unwrap_err();
+    }
+}
