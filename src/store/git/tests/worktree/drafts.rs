@@ -153,6 +153,25 @@ fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
 }
 
 #[test]
+fn a_save_during_a_deletion_is_kept_if_its_name_is_taken_again() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let (layout, folder) = place_and_folder(&repo);
+    let replacer = Replacer::new(&layout, &folder).unwrap();
+    repo.save("a.yaml", "by hand\n");
+    let path = repo.file("a.yaml");
+    let hook = Hook::new(repo.path(), move |step, _| match step {
+        Failpoint::Open(name) if name == "file-a.yaml" => fs::write(&path, "by another program\n"),
+        _ => Ok(()),
+    });
+    assert!(!replacer.take_away("a.yaml", BlobId::of(b"a1\n")).unwrap());
+    drop(hook);
+    assert_eq!(repo.saved("a.yaml"), "by another program\n");
+    let kept = layout.work_tree_state().join("kept-file-a.yaml");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "by hand\n");
+}
+
+#[test]
 fn a_write_that_fails_and_one_that_leaves_an_edit_alone_leave_no_draft() {
     let repo = Repo::new();
     let mut journal = repo.open();

@@ -171,7 +171,10 @@ impl<'a> Replacer<'a> {
         if matches!(came_out, Ok(Some(content)) if content == old) {
             return self.staging.remove(name).map(|()| true);
         }
-        self.rename_new(name)?;
+        // What a person saved goes back, or is kept if another file has its name by now.
+        if !self.rename_new(name)? {
+            self.staging.keep(name)?;
+        }
         came_out.map(|_| false)
     }
 
