@@ -12,12 +12,13 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rustix::process::{Pid, Signal, kill_process, setpriority_process};
+use rustix::process::{Pid, Signal, kill_process_group, setpriority_process};
 
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
@@ -90,9 +91,10 @@ impl GitProcess {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(GitOutcome::NotInstalled),
             Err(error) => return Err(error).at("run", &self.git),
         };
-        running.pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = Pid::from_child(&child);
+        running.pid = Some(pid);
         drop(running);
-        let lowered = setpriority_process(Some(Pid::from_child(&child)), PRIORITY_LOWEST);
+        let lowered = setpriority_process(Some(pid), PRIORITY_LOWEST);
         let spared = fs::write(format!("/proc/{}/oom_score_adj", child.id()), OOM_SCORE_HIGHEST);
         // Git works as well at any other priority, and on a kernel without this file.
         tracing::debug!(?lowered, ?spared, command = words.join(" "), "git is run");
@@ -106,12 +108,12 @@ impl GitProcess {
         Ok(ended)
     }
 
-    /// Ends the running git process, and starts no other.
+    /// Ends the running git process and those that it has started, and starts no other.
     pub(crate) fn stop(&self) {
         let mut running = self.running();
         running.stopped = true;
         if let Some(pid) = running.pid {
-            let ended = kill_process(pid, Signal::TERM);
+            let ended = kill_process_group(pid, Signal::TERM);
             // It may have ended by itself.
             tracing::debug!(?ended, "ending the git that tidies up");
         }
@@ -148,6 +150,8 @@ impl GitProcess {
             ("GIT_ALLOW_PROTOCOL", ""),
             ("LC_ALL", "C"),
         ]);
+        // A group of its own, so that the processes that it starts can be ended with it.
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }

@@ -7,6 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
@@ -224,6 +227,26 @@ fn a_stop_in_the_middle_ends_git_and_the_next_start_goes_on() {
     run_maintenance(&mut open(&repo));
     assert!(has_graph(&repo));
     repo.git(&["commit-graph", "verify"]);
+}
+
+#[test]
+fn a_stop_ends_what_git_has_started_too() {
+    let repo = long_history();
+    let fifo = fifo(&repo);
+    let git = script(&repo, &format!("(read go < {}) & wait", fifo.display()));
+    let mut journal = GitJournal::open(Options { git, ..options(&repo) }).unwrap();
+    journal.start_maintenance().unwrap();
+    let child = OpenOptions::new().write(true).open(&fifo).unwrap();
+    let (done, ended) = mpsc::channel();
+    let stop = thread::spawn(move || {
+        drop(journal);
+        done.send(()).unwrap();
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(10));
+    // What is left of it ends now.
+    drop(child);
+    stop.join().unwrap();
+    ended.expect("a stop does not wait for what git has started");
 }
 
 #[test]
