@@ -1,15 +1,17 @@
 //! A person who works in the same work tree.
 
 use std::fs;
+use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::disk::stamp::now;
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
-use crate::store::{Draft, GitLocks, Journal as _, Paths, StoreError, WorkTree};
+use crate::store::{BlobId, Draft, GitLocks, Journal as _, Paths, StoreError, WorkTree};
 
 /// A repository with a few committed files, and the journal that serves it.
 fn served() -> (Repo, crate::store::git::GitJournal) {
@@ -647,6 +649,26 @@ fn a_damaged_commit_before_the_latest_ones_keeps_no_work_tree_from_being_served(
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a4\n")]);
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a4\n", ""));
+}
+
+#[test]
+fn a_lagging_file_that_a_person_has_saved_is_not_said_to_be_up_to_date() {
+    for (saved, is_ours) in [("a1\n", true), ("by hand\n", false)] {
+        let repo = Repo::new();
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "a1\n")]);
+        append(&mut journal, &[set("a.yaml", "a2\n")]);
+        repo.save("a.yaml", saved);
+        journal.checkout.lagging.put("a.yaml", [Some(BlobId::of(b"a1\n"))]);
+        let log = Arc::new(tempfile::tempfile().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_writer(Arc::clone(&log)).finish();
+        tracing::subscriber::with_default(subscriber, || journal.catch_up().unwrap());
+        let (mut log, mut text) = (&*log, String::new());
+        log.rewind().unwrap();
+        log.read_to_string(&mut text).unwrap();
+        assert_eq!(text.contains("the file is up to date again"), is_ours, "{text}");
+        assert_eq!(repo.saved("a.yaml"), if is_ours { "a2\n" } else { "by hand\n" });
+    }
 }
 
 #[test]

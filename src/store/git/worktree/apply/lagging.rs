@@ -121,10 +121,12 @@ impl Checkout {
             let new = NewFile::of(None, after, content.as_deref());
             let ids = Vec::from_iter(self.lagging.take(&name));
             match replacer.compare_and_replace(&name, &ids, new) {
-                Ok(_) => tracing::info!(
+                Ok(true) => tracing::info!(
                     path = self.layout.path_in_repository(&name),
                     "the file is up to date again"
                 ),
+                // It is a person's by now.
+                Ok(false) => (),
                 Err(error) => {
                     tracing::debug!(%error, "a file of the work tree is still behind");
                     self.lagging.put(&name, ids);
