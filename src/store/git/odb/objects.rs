@@ -207,14 +207,14 @@ impl Objects {
                         self.last_pack = number;
                         return Ok(Some(found));
                     }
-                    Err(error) => fault = Some(error),
+                    Err(error) => fault = Some((pack.path.clone(), error)),
                 }
             }
             let path = loose_path(folder, oid);
             match open::open(&path) {
                 Ok(file) => match loose::read(file, &mut self.inflater, len_max) {
                     Ok(found) => return Ok(Some(found)),
-                    Err(error) => fault = Some(error),
+                    Err(error) => fault = Some((path, error)),
                 },
                 Err(error) if error.kind() == io::ErrorKind::NotFound => (),
                 Err(source) => return Err(StoreError::at("open", &path, source)),
@@ -222,10 +222,10 @@ impl Objects {
         }
         match fault {
             None => Ok(None),
-            Some(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Some((_, error)) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(corrupt(ObjectKind::Blob, oid, error.to_string()))
             }
-            Some(source) => Err(StoreError::at("read", &known.folders[0].path, source)),
+            Some((path, source)) => Err(StoreError::at("read", &path, source)),
         }
     }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha1::{Digest as _, Sha1};
@@ -36,6 +36,7 @@ pub(crate) type ObjectPlace = (Oid, u64);
 /// An open pack whose index has been read.
 #[derive(Debug)]
 pub(crate) struct Pack {
+    pub(crate) path: PathBuf,
     pub(crate) file: Arc<File>,
     /// The end of its objects.
     pub(crate) end: u64,
@@ -91,7 +92,7 @@ impl Pack {
         if is_doubtful || !places.is_sorted() {
             places.sort_unstable();
         }
-        Ok(Self { file, end, sum, places, is_doubtful })
+        Ok(Self { path: path.to_owned(), file, end, sum, places, is_doubtful })
     }
 
     pub(crate) fn find(&self, oid: &Oid) -> Option<u64> {

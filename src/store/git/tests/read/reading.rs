@@ -183,6 +183,19 @@ fn a_loose_object_that_was_cut_short_is_an_error_at_once() {
     assert_eq!(content(&repo, &id).unwrap(), text.as_bytes());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_can_t_be_read_is_named() {
+    let repo = Repo::bare();
+    let id = blob(&repo, "1\n");
+    let path = object_file(&repo, &id);
+    fs::remove_file(&path).unwrap();
+    // Our own memory, of which nothing is at the beginning: an ordinary file that opens, and reading it fails.
+    std::os::unix::fs::symlink("/proc/self/mem", &path).unwrap();
+    let error = content(&repo, &id).unwrap_err().to_string();
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
+}
+
 #[test]
 fn an_object_whose_length_or_kind_is_a_lie_is_damaged() {
     let repo = Repo::bare();
