@@ -33,6 +33,9 @@ const SWEEP_WAIT: Duration = Duration::from_secs(600);
 /// takes a while where there are many.
 const RECOUNT_WAIT: Duration = Duration::from_secs(60);
 
+/// How long reflogs are left alone after a look at them, which runs git to find out for how long they are kept.
+const REFLOGS_WAIT: Duration = Duration::from_secs(3_600);
+
 /// How long not to look whether a `git gc` that is under way has ended; one that was killed seems to go on for hours.
 const COLLECTING_WAIT: Duration = Duration::from_secs(1);
 
@@ -69,6 +72,7 @@ struct Rounds {
     sweep_at: Option<Instant>,
     loose_counted_at: Option<Instant>,
     graph_checked_at: Option<Instant>,
+    reflogs_checked_at: Option<Instant>,
     statistics_at: Option<Instant>,
     /// Whether something was done that no statistics were logged for.
     owes_statistics: bool,
@@ -245,7 +249,10 @@ impl Shared {
             && !self.packs.is_merge_urgent()
             && !self.packs.is_git_collecting()
         {
-            log_error(reflogs::expire(&self.graph, &self.barrier));
+            if rounds.reflogs_checked_at.is_none_or(|at| at.elapsed() >= REFLOGS_WAIT) {
+                log_error(reflogs::expire(&self.graph, &self.barrier));
+                rounds.reflogs_checked_at = Some(Instant::now());
+            }
             rounds.owes_statistics |= log_error(self.graph.write_if_due()) == Some(true);
             rounds.graph_checked_at = Some(Instant::now());
         }
