@@ -107,7 +107,7 @@ pub(crate) fn safe_directories() -> Vec<String> {
 }
 
 /// Reports whether git runs a configured program on a file of the collections folder before committing it (`filter`
-/// in gitattributes(5)).
+/// in gitattributes(5)), or may run one.
 pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
     let program = || {
         let repository = open_by_libgit2(layout)?;
@@ -118,7 +118,17 @@ pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
         let is_set = |what: &str| config.get_string(&format!("filter.{filter}.{what}")).is_ok();
         Ok::<_, git2::Error>(is_set("clean") || is_set("process"))
     };
-    program().unwrap_or(false)
+    // Where the attributes can't be read, any program may be meant for any file: what it hides must not be committed.
+    program().unwrap_or_else(|_| has_filters(&open(layout)))
+}
+
+/// Returns whether the configuration names a filter program, for whatever files.
+fn has_filters(config: &Config) -> bool {
+    let mut has_any = false;
+    let read = config
+        .entries(Some(r"^filter\..*\.(clean|process)$"))
+        .and_then(|entries| entries.for_each(|_| has_any = true));
+    has_any || read.is_err()
 }
 
 /// Opens the repository with libgit2, which does not support every repository that we serve.

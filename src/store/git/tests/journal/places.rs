@@ -267,6 +267,18 @@ fn a_person_is_who_the_repository_says() {
     }
 }
 
+#[test]
+fn a_configured_filter_is_heeded_where_the_attributes_can_t_be_read() {
+    let repo = Repo::new();
+    repo.git(&["config", "filter.crypt.clean", "cat"]);
+    let mut journal = repo.open();
+    assert!(!journal.is_filtered("a.yaml"));
+    // An extension that libgit2 does not know.
+    repo.git(&["config", "core.repositoryFormatVersion", "1"]);
+    repo.git(&["config", "extensions.noop-v1", "true"]);
+    assert!(journal.is_filtered("a.yaml"));
+}
+
 /// Replaces `.git` by a copy of itself.
 fn replace_git_dir(repo: &Repo) {
     let (git_dir, copy) = (repo.path().join(".git"), repo.path().join("copy"));
