@@ -177,7 +177,7 @@ impl GitJournal {
     /// Returns the read side of the same branch; commits made by this journal need not be read for it.
     #[must_use]
     pub fn archive(&self) -> GitArchive {
-        self.reader.archive(&self.branch)
+        self.reader.archive(&self.branch, &self.writer.barrier)
     }
 
     /// Returns the number of flushes to disk so far.

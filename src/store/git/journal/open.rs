@@ -88,8 +88,12 @@ impl GitJournal {
         let packs = Arc::new(Packs::open(&layout, &barrier));
         let checkout = Checkout::new(&branch, serves, &barrier)?;
         let reader = Reader::new(&layout);
-        let graph =
-            CommitGraph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
+        let graph = CommitGraph::new(
+            reader.archive(&branch, &barrier),
+            options.git,
+            options.graph_commits_min,
+            &barrier,
+        );
         let checkpoint = Arc::clone(&checkout.checkpoint);
         let maintenance =
             Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), options.maintain);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
+use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::run_parallel;
 use crate::store::git::read::archive::GitArchive;
@@ -37,9 +38,9 @@ impl Reader {
     }
 
     /// Returns the read side of a branch for other threads; commits made by this journal need not be read for it.
-    pub(crate) fn archive(&self, branch: &Branch) -> GitArchive {
+    pub(crate) fn archive(&self, branch: &Branch, barrier: &Barrier) -> GitArchive {
         let (database, recent_commits) = (self.objects.database(), &self.recent_commits);
-        GitArchive::of(branch.clone(), Arc::clone(database), Arc::clone(recent_commits))
+        GitArchive::of(branch.clone(), Arc::clone(database), Arc::clone(recent_commits), barrier.clone())
     }
 
     /// Drops all caches, because the repository has changed behind them.

@@ -31,6 +31,7 @@ pub struct GitArchive {
     pub(crate) branch: Branch,
     database: Arc<Database>,
     recent_commits: Arc<RecentCommits>,
+    barrier: Barrier,
 }
 
 impl GitArchive {
@@ -39,12 +40,13 @@ impl GitArchive {
         branch: Branch,
         database: Arc<Database>,
         recent_commits: Arc<RecentCommits>,
+        barrier: Barrier,
     ) -> Self {
-        Self { branch, database, recent_commits }
+        Self { branch, database, recent_commits, barrier }
     }
 
     fn note(&self, name: &str) -> StateFile {
-        StateFile::new(&self.branch.layout.state(), name, &Barrier::default())
+        StateFile::new(&self.branch.layout.state(), name, &self.barrier)
     }
 
     fn objects(&self) -> Objects {

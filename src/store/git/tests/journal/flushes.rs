@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::store::Journal as _;
 use crate::store::git::GitJournal;
 use crate::store::git::disk::failpoint::Hook;
 use crate::store::git::tests::support::*;
+use crate::store::{Archive as _, Journal as _};
 
 fn reflog(repo: &Repo) -> PathBuf {
     repo.path().join(".git/logs/refs/heads/main")
@@ -60,6 +60,16 @@ fn whenever_somebody_looks_git_can_read_what_the_index_names() {
     });
     append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b1\n")]);
     assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn the_flushes_of_the_archive_s_notes_count_too() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let before = journal.flushes();
+    journal.archive().write_cached("history-index", b"read").unwrap();
+    assert_eq!(journal.flushes() - before, 1);
 }
 
 /// Makes the last flush of every write fail.

@@ -8,6 +8,7 @@ use git2::{FileMode, Oid, Repository, Signature, Time};
 
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
+use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::odb::database::Database;
 use crate::store::git::repo::branch::{Branch, full_name};
 use crate::store::git::repo::layout::Layout;
@@ -46,7 +47,7 @@ pub(crate) struct CommitSpec<'a> {
 pub(crate) fn archive_at(path: &Path, collections: &str) -> GitArchive {
     let layout = Arc::new(Layout::find(path, collections).unwrap());
     let database = Arc::new(Database::new(&layout.common_dir));
-    GitArchive::of(Branch { layout, name: full_name("main") }, database, Arc::default())
+    GitArchive::of(Branch { layout, name: full_name("main") }, database, Arc::default(), Barrier::default())
 }
 
 impl Repo {
