@@ -250,7 +250,9 @@ impl Journal for GitJournal {
         if let (Some(lock), Some(next), Some(keep_file)) = (lock, next, kept) {
             self.checkout.update(lock, next, &group.changes, group.tip());
             drop(keep_file);
-            self.checkout.undo_race_if_any(&mut self.reader);
+            if let Err(error) = self.checkout.undo_race(&mut self.reader) {
+                tracing::debug!(%error, "cannot tell yet whether another branch was checked out meanwhile");
+            }
         }
         self.reader.recent_commits.keep(group.changes);
         published?;

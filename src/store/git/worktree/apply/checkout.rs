@@ -18,10 +18,12 @@ use crate::store::git::repo::checkpoint::Checkpoint;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::lagging::Lagging;
 use crate::store::git::worktree::apply::recent::RecentWrites;
-use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
 use crate::store::git::worktree::scan::status::{self, Scan};
 use crate::store::{AtPath as _, GitLocks, Paths, StoreError, WorkTree};
+
+/// The interval between two looks at what may be half of a checkout.
+const RETRY_WAIT: Duration = Duration::from_millis(5);
 
 /// The files and the index of the work tree, as far as it shows the served branch.
 pub(crate) struct Checkout {
@@ -102,7 +104,7 @@ impl Checkout {
             }
             if !is_mended {
                 // Git does not announce what it is about to do.
-                std::thread::sleep(checkout_in_progress::RETRY_WAIT);
+                std::thread::sleep(RETRY_WAIT);
             }
         }
     }

@@ -4,12 +4,10 @@
 
 pub(crate) mod catch_up;
 pub(crate) mod checkout;
-pub(crate) mod checkout_race;
-pub(crate) mod index_repair;
 pub(crate) mod interrupted;
 pub(crate) mod lagging;
 pub(crate) mod other_files;
 mod outdated_paths;
+pub(crate) mod races;
 pub(crate) mod recent;
-pub(crate) mod set_back;
 pub(crate) mod update;

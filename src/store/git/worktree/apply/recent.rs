@@ -24,7 +24,7 @@ pub(crate) struct RecentWrites {
 #[derive(Debug)]
 struct RecentGroup {
     at: Instant,
-    revision: Option<Revision>,
+    revision: Revision,
     changes: PathChanges,
 }
 
@@ -32,33 +32,21 @@ impl RecentGroup {
     fn is_recent(&self) -> bool {
         self.at.elapsed() < STALE_AGE_MAX
     }
-
-    fn has_replaced(&self, name: &str, was: Option<BlobId>) -> bool {
-        self.changes.get(name).is_some_and(|change| {
-            change.before.map(|before| before.blob()) == was || change.intermediate_blobs.contains(&was)
-        })
-    }
 }
 
 impl RecentWrites {
     /// Remembers the changes of a group; `revision` has them.
-    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Revision>) {
+    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Revision) {
         while self.groups.front().is_some_and(|group| !group.is_recent()) {
             self.groups.pop_front();
         }
-        let without_content = |(name, change): (&String, &PathChange)| {
-            (
-                name.clone(),
-                PathChange {
-                    content: None,
-                    intermediate_blobs: change.intermediate_blobs.clone(),
-                    ..*change
-                },
-            )
-        };
-        let changes = changes.iter().map(without_content).collect();
-        self.groups.push_back(RecentGroup { at: Instant::now(), revision, changes });
-        self.revision = revision;
+        let mut kept = PathChanges::new();
+        for (name, change) in changes {
+            let intermediate_blobs = change.intermediate_blobs.clone();
+            kept.insert(name.clone(), PathChange { content: None, intermediate_blobs, ..*change });
+        }
+        self.groups.push_back(RecentGroup { at: Instant::now(), revision, changes: kept });
+        self.revision = Some(revision);
     }
 
     /// Returns whether there are no recent changes.
@@ -88,25 +76,24 @@ impl RecentWrites {
 
     /// Removes edits that have what we replaced a moment ago.
     pub(crate) fn forget_replaced(&self, seen: &mut WorkTree) {
-        if let (WorkTree::Available { edits, .. }, false) = (seen, self.is_empty()) {
+        if let WorkTree::Available { edits, .. } = seen {
             edits.retain(|edit| !self.has_replaced(edit));
         }
     }
 
-    /// Returns whether any edit has what we replaced a moment ago.
-    pub(crate) fn has_replaced_any(&self, seen: &WorkTree) -> bool {
-        let WorkTree::Available { edits, .. } = seen else { return false };
-        !self.is_empty() && edits.iter().any(|edit| self.has_replaced(edit))
+    /// Returns whether an edit has what we replaced a moment ago.
+    pub(crate) fn has_replaced(&self, edit: &Edit) -> bool {
+        edit.current.blob().is_some_and(|was| self.replaced_by(&edit.name, was).is_some())
     }
 
-    fn has_replaced(&self, edit: &Edit) -> bool {
-        let Some(was) = edit.current.blob() else { return false };
-        self.groups.iter().any(|group| group.is_recent() && group.has_replaced(&edit.name, was))
-    }
-
-    /// Returns our revision that replaced this content of a path.
+    /// Returns our newest revision that replaced this content of a path a moment ago.
     pub(crate) fn replaced_by(&self, name: &str, was: Option<BlobId>) -> Option<Revision> {
-        self.groups.iter().rev().find(|group| group.has_replaced(name, was))?.revision
+        let is_replaced = |change: &PathChange| {
+            change.before.map(|before| before.blob()) == was || change.intermediate_blobs.contains(&was)
+        };
+        let mut recent = self.groups.iter().rev().filter(|group| group.is_recent());
+        let group = recent.find(|group| group.changes.get(name).is_some_and(is_replaced))?;
+        Some(group.revision)
     }
 
     /// Returns whether this revision is known to have all of these changes.

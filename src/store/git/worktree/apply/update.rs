@@ -75,7 +75,7 @@ impl Checkout {
         if let Err(error) = noted {
             tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
         }
-        self.recent.note(changes, Some(new));
+        self.recent.note(changes, new);
     }
 
     /// Builds an index with everything that the head has, without stats, so that git looks into the files.

@@ -2,7 +2,6 @@
 //!
 //! Nothing here changes a file of the work tree or the index.
 
-pub(crate) mod checkout_in_progress;
 pub(crate) mod folder;
 pub(crate) mod line_ends;
 pub(crate) mod listing;

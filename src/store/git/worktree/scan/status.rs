@@ -14,7 +14,6 @@ use crate::store::git::object::tree::RawTree;
 use crate::store::git::repo::branch::{Branch, DETACHED};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::GitHead;
-use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{ListedName, list};
@@ -23,6 +22,9 @@ use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{
     Edit, FILE_BYTES_KEPT_MAX, GitLocks, Paths, Special, StoreError, WorkTree, WorkTreeEntry,
 };
+
+/// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
+const CHECKOUT_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// The settings and caches of scans of the work tree.
 #[derive(Debug)]
