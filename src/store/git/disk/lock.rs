@@ -33,29 +33,23 @@ const RETRY_MS: u64 = 5;
 
 const PRIVATE_PREFIX: &str = "lock-";
 
-/// The future content of a lock file, written under its private name; removed if it is dropped without
-/// [`take`](Self::take).
+/// The future content of a lock file, written under its private name. What is left there of an earlier one is replaced,
+/// and removed at the next start.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct LockDraft {
     target: PathBuf,
     content: UnflushedFile,
-    private: Private,
 }
 
 /// A lock with content; if it is dropped without [`commit`](Self::commit), it is released and nothing changes.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct LockFile {
-    // The order of the fields is the order in which they are dropped.
     held: HeldLock,
-    private: Private,
+    private: PathBuf,
     target: PathBuf,
 }
-
-/// A private name; removed on drop, unless its file still has a lock's name as well.
-#[derive(Debug)]
-struct Private(PathBuf);
 
 impl LockDraft {
     /// Writes the future content of `target` to a private file. If it must be durable, the caller flushes it before
@@ -63,10 +57,9 @@ impl LockDraft {
     ///
     /// `state` is the folder for the private file, on the same file system.
     pub(crate) fn write(state: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
-        let private = Private(private(state, target));
         make_state_folder(state)?;
-        let content = UnflushedFile::write(private.0.clone(), content)?;
-        Ok(Self { target: target.to_owned(), content, private })
+        let content = UnflushedFile::write(private(state, target), content)?;
+        Ok(Self { target: target.to_owned(), content })
     }
 
     pub(crate) const fn content(&self) -> &UnflushedFile {
@@ -75,9 +68,9 @@ impl LockDraft {
 
     /// Takes the lock; `wait` is how long to wait for another holder.
     pub(crate) fn take(self, wait: Duration) -> Result<LockFile, StoreError> {
-        let Self { target, content, private } = self;
-        let path = lock_file_path(&target);
-        link(&private.0, &path, wait)?;
+        let Self { target, content } = self;
+        let (private, path) = (content.path().to_owned(), lock_file_path(&target));
+        link(&private, &path, wait)?;
         Ok(LockFile { held: HeldLock { path, file: content.into_file() }, private, target })
     }
 }
@@ -87,17 +80,8 @@ impl LockFile {
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.held.check()?;
         fs::rename(&self.held.path, &self.target).at("rename the lock file to", &self.target)?;
-        log_left(remove_if_there(&self.private.0));
+        log_left(remove_if_there(&self.private));
         Ok(())
-    }
-}
-
-impl Drop for Private {
-    fn drop(&mut self) {
-        // While a lock exists, its private name proves that it is ours.
-        if !fs::symlink_metadata(&self.0).is_ok_and(|there| there.nlink() > 1) {
-            log_left(remove_if_there(&self.0));
-        }
     }
 }
 
