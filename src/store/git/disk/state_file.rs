@@ -57,6 +57,7 @@ pub(crate) fn remove_left(folder: &Path) -> Result<(), StoreError> {
     aside.try_for_each(|path| remove_if_there(&path))
 }
 
+/// A state file that is replaced.
 #[derive(Debug, Clone)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -94,25 +95,19 @@ impl StateFile {
         };
         put().inspect_err(|_| drop(remove_if_there(&aside)))
     }
+}
 
-    /// Overwrites the content in place; returns whether the length stayed the same, as it does except for the first
-    /// write.
-    pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<bool, StoreError> {
-        let write = || {
-            let options = &mut OpenOptions::new();
-            let file = open_own(options.write(true).create(true).truncate(false), &self.path)?;
-            let len = file.metadata()?.len();
-            file.write_all_at(bytes, 0)?;
-            if len == bytes.len() as u64 {
-                return Ok(true);
-            }
-            file.set_len(bytes.len() as u64).map(|()| false)
-        };
-        write().at("write", &self.path)
-    }
-
-    /// Flushes the file system that contains the file.
-    pub(crate) fn flush_file_system(&self) -> Result<(), StoreError> {
-        self.barrier.file_system(self.folder())
-    }
+/// Overwrites a state file in place; returns whether its length stayed the same, as it does except for the first write.
+pub(crate) fn overwrite(path: &Path, bytes: &[u8]) -> Result<bool, StoreError> {
+    let write = || {
+        let options = &mut OpenOptions::new();
+        let file = open_own(options.write(true).create(true).truncate(false), path)?;
+        let len = file.metadata()?.len();
+        file.write_all_at(bytes, 0)?;
+        if len == bytes.len() as u64 {
+            return Ok(true);
+        }
+        file.set_len(bytes.len() as u64).map(|()| false)
+    };
+    write().at("write", path)
 }

@@ -83,7 +83,7 @@ impl GitJournal {
         if let Some(way) = layout.find_symlinked_part().filter(|_| serves) {
             return Err(layout.unsuitable(way));
         }
-        format::check(&layout, &barrier)?;
+        format::check(&layout)?;
         let service_lock = if serves { Some(lock_service(&layout)?) } else { None };
         let packs = Arc::new(Packs::open(&layout, &barrier));
         let checkout = Checkout::new(&branch, serves, &barrier)?;
@@ -115,7 +115,7 @@ impl GitJournal {
         journal.check()?;
         if serves {
             journal.clean_up()?;
-            format::note(&journal.layout, &journal.writer.barrier)?;
+            format::note(&journal.layout)?;
         }
         Ok(journal)
     }

@@ -77,7 +77,7 @@ impl GitJournal {
             paths.extend(Some(reflog(git_dir, "HEAD")).filter(is_logged));
         }
         if self.checkout.is_shown() {
-            paths.push(self.checkout.checkpoint.path().to_owned());
+            paths.push(self.checkout.checkpoint.path());
             paths.extend(self.checkout.written_folder());
         }
         paths

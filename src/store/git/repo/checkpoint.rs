@@ -14,19 +14,20 @@
 //! refer to more than what reached the disk, and a note that is newer than the files would be misleading. So if the
 //! boot id differs from the note's, the second line counts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::state_file::StateFile;
+use crate::store::git::disk::barrier::{Barrier, read_own_if_there};
+use crate::store::git::disk::state_file::overwrite;
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::refs::NO_COMMIT;
 
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    file: StateFile,
+    folder: PathBuf,
+    barrier: Barrier,
     boot_id: String,
     // The content of the note once it has been read: only this process writes it. Locked from reading to writing,
     // because the maintenance thread writes too.
@@ -45,12 +46,12 @@ pub(crate) struct CheckpointRecord {
 
 impl Checkpoint {
     pub(crate) fn new(state: &Path, barrier: &Barrier) -> Self {
-        let file = StateFile::new(state, "work-tree", barrier);
-        Self { file, boot_id: boot_id(), noted: Mutex::default() }
+        let (folder, barrier) = (state.to_owned(), barrier.clone());
+        Self { folder, barrier, boot_id: boot_id(), noted: Mutex::default() }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        self.file.path()
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join("work-tree")
     }
 
     /// Reads the note; `None` if there is none or it is malformed.
@@ -67,7 +68,7 @@ impl Checkpoint {
     }
 
     fn read_file(&self) -> Option<CheckpointRecord> {
-        let text = self.file.read().ok()??;
+        let text = read_own_if_there(&self.path()).ok()??;
         let mut lines = text.split(|byte| *byte == b'\n');
         let mut revision = || {
             let revision = Revision::new(unhex(lines.next()?)?);
@@ -110,8 +111,8 @@ impl Checkpoint {
         let text = format!("{brought}\n{durable}\n{}\n", self.boot_id);
         // Until it is written, its content is unknown.
         *noted = None;
-        if !self.file.overwrite(text.as_bytes())? {
-            self.file.flush_file_system()?;
+        if !overwrite(&self.path(), text.as_bytes())? {
+            self.barrier.file_system(&self.folder)?;
         }
         *noted = Some(CheckpointRecord { revision, flushed, after_reboot: false });
         Ok(())

@@ -1,9 +1,11 @@
 //! The format version of our own files in a repository, which lets an older version of the service explain why it
 //! can't open them.
 
+use std::path::PathBuf;
+
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::state_file::StateFile;
+use crate::store::git::disk::barrier::read_own_if_there;
+use crate::store::git::disk::state_file::overwrite;
 use crate::store::git::repo::layout::Layout;
 
 /// The format that this version writes, and the newest that it reads. It is incremented when an older version would
@@ -12,8 +14,8 @@ use crate::store::git::repo::layout::Layout;
 const FORMAT: u32 = 1;
 
 /// Refuses a repository whose format is newer than [`FORMAT`]. Without a note the first format is assumed.
-pub(crate) fn check(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError> {
-    let noted = file(layout, barrier).read()?.unwrap_or_default();
+pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
+    let noted = read_own_if_there(&path(layout))?.unwrap_or_default();
     let noted = String::from_utf8_lossy(&noted).trim().parse().unwrap_or(FORMAT);
     if noted <= FORMAT {
         return Ok(());
@@ -26,14 +28,14 @@ pub(crate) fn check(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError
 }
 
 /// Records the format that is written from now on. It costs no flush: a lost note is written again at the next start.
-pub(crate) fn note(layout: &Layout, barrier: &Barrier) -> Result<(), StoreError> {
-    let (file, text) = (file(layout, barrier), format!("{FORMAT}\n"));
-    if file.read()?.as_deref() == Some(text.as_bytes()) {
+pub(crate) fn note(layout: &Layout) -> Result<(), StoreError> {
+    let (path, text) = (path(layout), format!("{FORMAT}\n"));
+    if read_own_if_there(&path)?.as_deref() == Some(text.as_bytes()) {
         return Ok(());
     }
-    file.overwrite(text.as_bytes()).map(drop)
+    overwrite(&path, text.as_bytes()).map(drop)
 }
 
-fn file(layout: &Layout, barrier: &Barrier) -> StateFile {
-    StateFile::new(&layout.state(), "format", barrier)
+fn path(layout: &Layout) -> PathBuf {
+    layout.state().join("format")
 }

@@ -10,38 +10,34 @@ use std::path::PathBuf;
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::state_file::StateFile;
+use crate::store::git::disk::barrier::read_own_if_there;
+use crate::store::git::disk::state_file::overwrite;
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
 
 /// Returns the revision noted for a branch; `None` if the note is about another branch or malformed.
 pub(crate) fn read(branch: &Branch) -> Result<Option<Revision>, StoreError> {
-    let text = file(&branch.layout).read()?.unwrap_or_default();
+    let text = read_own_if_there(&path(&branch.layout))?.unwrap_or_default();
     let noted = text.strip_prefix(branch.name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     Ok(noted.and_then(|id| unhex(id.trim_ascii_end())).map(Revision::new))
 }
 
 /// Returns the full name of the branch that was served last.
 pub(crate) fn branch(layout: &Layout) -> Result<Option<String>, StoreError> {
-    let text = file(layout).read()?.unwrap_or_default();
+    let text = read_own_if_there(&path(layout))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     Ok(text.split_once(' ').map(|(name, _)| name.to_owned()))
 }
 
 /// Records a revision; see [`Journal::note_served`](crate::store::Journal::note_served).
 pub(crate) fn note(branch: &Branch, revision: Revision) {
-    if let Err(error) = file(&branch.layout).overwrite(format!("{} {revision}\n", branch.name).as_bytes()) {
+    let text = format!("{} {revision}\n", branch.name);
+    if let Err(error) = overwrite(&path(&branch.layout), text.as_bytes()) {
         tracing::warn!(%error, cause = error.cause(), "which revision was served last could not be noted");
     }
 }
 
 pub(crate) fn path(layout: &Layout) -> PathBuf {
-    file(layout).path().to_owned()
-}
-
-fn file(layout: &Layout) -> StateFile {
-    // The file is never flushed.
-    StateFile::new(&layout.state(), "served", &Barrier::default())
+    layout.state().join("served")
 }
