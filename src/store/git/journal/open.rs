@@ -22,7 +22,7 @@ use crate::store::git::repo::init::{self, NewRepository};
 use crate::store::git::repo::layout::{self, Layout};
 use crate::store::git::repo::owner;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::write::committer::Committer;
+use crate::store::git::write::append::Committer;
 use crate::store::git::write::writer::Writer;
 use crate::store::{AtPath as _, StoreError};
 

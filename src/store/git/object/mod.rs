@@ -8,6 +8,5 @@ pub(crate) mod encoding;
 pub(crate) mod hash_midstates;
 pub(crate) mod id;
 pub(crate) mod pack;
-pub(crate) mod path_change;
 pub(crate) mod tree;
 pub(crate) mod zlib;

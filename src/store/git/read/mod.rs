@@ -1,8 +1,8 @@
 //! Reads what is committed: history, differences, revisions by name.
 //!
 //! ```text
-//! reader, archive ─▶ walk, diff, trees ─▶ odb::objects
-//!  one thread, many   what a commit did    bounded
+//! reader, archive ─▶ walk, trees ─▶ odb::objects
+//!  one thread, many   what a commit did  bounded
 //! ```
 //!
 //! The live state and the past are read by the same code, so that they can't differ.
@@ -10,7 +10,6 @@
 //! Nothing here writes or looks at the index or the work tree.
 
 pub(crate) mod archive;
-pub(crate) mod diff;
 pub(crate) mod reader;
 pub(crate) mod recent_commits;
 pub(crate) mod trees;

@@ -12,10 +12,11 @@ use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::run_parallel;
 use crate::store::git::read::archive::GitArchive;
-use crate::store::git::read::diff::compare;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::trees::{Trees, levels};
-use crate::store::git::read::walk::{Search, Walker, shallow_boundary, walk_first_parents};
+use crate::store::git::read::walk::{
+    FolderFinder, Search, Walker, compare, shallow_boundary, walk_first_parents,
+};
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, Commit, CommitChanges, Commits, EachContent, FileChange, StoreError};
@@ -67,6 +68,21 @@ impl Reader {
     /// Caches the trees of the newest revision.
     pub(crate) fn keep_trees(&mut self, trees: Trees) {
         self.trees = Some(trees);
+    }
+
+    /// Returns what differs in the collections folder between two revisions.
+    pub(crate) fn differences(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        let mut folder = FolderFinder::new(&mut self.objects, &self.layout.folder);
+        let mut side = |revision: Option<Revision>| revision.map_or(Ok(None), |revision| folder.at(revision));
+        let (before, after) = (side(from)?, side(to)?);
+        if before == after {
+            return Ok(Vec::new());
+        }
+        compare(&folder.bytes(before)?, &folder.bytes(after)?, after)
     }
 
     /// Returns at most `len_max` of the commits that `new` reaches and `old` does not, newest first.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::Revision;
 use crate::store::cache::SharedCache;
-use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::object::tree::PathChanges;
 use crate::store::{BlobId, CommitChanges, EachContent};
 
 /// How many commits are remembered, some 600 bytes each: how far a busy history may fall behind and still catch up

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
+use crate::domain::file_name::is_collection_file;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::object::id::unhex;
-use crate::store::git::odb::objects::Objects;
-use crate::store::git::read::diff::compare;
+use crate::store::git::object::id::{ObjectKind, unhex};
+use crate::store::git::object::tree::differences;
+use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::levels;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{Commit, CommitChanges, StoreError, TreeId};
+use crate::store::{Commit, CommitChanges, FileChange, StoreError, TreeId};
 
 /// The bytes of a tree; empty if there is no folder.
 pub(super) type Bytes = Arc<Vec<u8>>;
@@ -70,6 +71,20 @@ impl<'a> FolderFinder<'a> {
     pub(super) fn bytes(&mut self, id: Option<TreeId>) -> Result<Bytes, StoreError> {
         id.map_or_else(|| Ok(Bytes::default()), |id| self.objects.raw_tree(id))
     }
+}
+
+/// Compares the raw trees of two versions of the folder.
+pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<Vec<FileChange>, StoreError> {
+    let found = differences(old, new).map_err(|error| {
+        corrupt(ObjectKind::Tree, after.as_ref().map_or(&[0; 20], TreeId::as_bytes), error.to_string())
+    })?;
+    let files = found.into_iter().filter_map(|(name, before, after)| {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.tree_entry()));
+        // A change of the executable bit alone is not a change.
+        (is_collection_file(&name) && before != after).then_some(FileChange { name, before, after })
+    });
+    Ok(files.collect())
 }
 
 struct ReadCommit {

@@ -5,17 +5,18 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
-use crate::domain::Revision;
 use crate::domain::file_name::is_collection_file;
-use crate::store::git::object::commit::RawCommit;
+use crate::domain::{Actor, Revision};
+use crate::store::git::object::commit::{RawCommit, encode_commit, with_signature};
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{ObjectKind, Oid, hash_object};
 use crate::store::git::object::pack::{EncodedPack, PackBuilder};
-use crate::store::git::object::path_change::{PathChange, PathChanges};
-use crate::store::git::object::tree::{FILE, FOLDER, Pointer, Splice, same_len_of, undone};
+use crate::store::git::object::tree::{
+    FILE, FOLDER, PathChange, PathChanges, Pointer, Splice, same_len_of, undone,
+};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::write::committer::Committer;
+use crate::store::signature::SigningKey;
 use crate::store::{CommitChanges, Committed, Draft, FileChange, StoreError, TreeEntry, TreeId};
 
 /// Trees up to this size are packed whole, because a delta would save too little to justify a chain.
@@ -68,6 +69,28 @@ pub(crate) fn build(
     group.pack_trees();
     let GroupBuilder { pack, trees, changes, committed, steps, .. } = group;
     Ok(CommitGroup { committed, steps, pack: pack.finish(), trees, changes })
+}
+
+/// The committer, and the key that signs its commits.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    pub(crate) actor: Actor,
+    pub(crate) key: Option<SigningKey>,
+}
+
+impl Committer {
+    pub(crate) fn commit(
+        &self,
+        tree: TreeId,
+        parents: &[Revision],
+        draft: &Draft,
+    ) -> Result<Vec<u8>, StoreError> {
+        let commit = encode_commit(tree, parents, [&draft.author, &self.actor], draft.at, &draft.message);
+        match &self.key {
+            Some(key) => Ok(with_signature(&commit, &key.sign(&commit)?)),
+            None => Ok(commit),
+        }
+    }
 }
 
 struct GroupBuilder<'a> {

@@ -3,5 +3,4 @@
 //! Nothing here touches the work tree, and the branch moves by compare-and-swap only.
 
 pub(crate) mod append;
-pub(crate) mod committer;
 pub(crate) mod writer;

@@ -10,6 +10,7 @@ mod raw;
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 
 pub(crate) use crate::store::git::object::tree::difference::{DifferencePart, differences, parts};
@@ -137,3 +138,18 @@ pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
 pub(crate) fn find(bytes: &[u8], name: &[u8]) -> Option<Pointer> {
     entries(bytes).find(|entry| entry.name == name).map(|entry| entry.pointer)
 }
+
+/// The change of one path by a group: what it was before and what it is after.
+#[derive(Debug, Clone)]
+pub(crate) struct PathChange {
+    pub(crate) before: Option<Pointer>,
+    /// The contents that the commits between the old head and the new one have. The work tree may already contain
+    /// one of them: an edit that was committed on behalf of a person.
+    pub(crate) intermediate_blobs: BTreeSet<Option<BlobId>>,
+    pub(crate) after: Option<Pointer>,
+    /// The content of `after`, if it is known.
+    pub(crate) content: Option<Vec<u8>>,
+}
+
+/// The paths that a group changes, by name in the collections folder.
+pub(crate) type PathChanges = BTreeMap<String, PathChange>;

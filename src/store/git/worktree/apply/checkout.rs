@@ -11,7 +11,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::file::IndexFile;
-use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::object::tree::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::checkpoint::Checkpoint;

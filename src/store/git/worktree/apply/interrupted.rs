@@ -11,7 +11,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::lock::{self, HeldLock};
 use crate::store::git::index::file;
 use crate::store::git::object::id::{ObjectKind, Oid};
-use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::object::tree::PathChanges;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;

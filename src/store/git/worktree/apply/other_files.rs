@@ -13,8 +13,7 @@ use rustix::io::Errno;
 
 use crate::domain::Revision;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::object::path_change::{PathChange, PathChanges};
-use crate::store::git::object::tree::{Pointer, RawTree, differences};
+use crate::store::git::object::tree::{PathChange, PathChanges, Pointer, RawTree, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_outdated};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::store::StoreError;
 use crate::store::git::disk::lock;
 use crate::store::git::object::id::Oid;
-use crate::store::git::object::path_change::PathChange;
+use crate::store::git::object::tree::PathChange;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::catch_up::{all_changes_since, fast_forward_target};
 use crate::store::git::worktree::apply::checkout::Checkout;

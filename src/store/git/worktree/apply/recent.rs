@@ -5,8 +5,7 @@ use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::git::object::path_change::{PathChange, PathChanges};
-use crate::store::git::object::tree::RawTree;
+use crate::store::git::object::tree::{PathChange, PathChanges, RawTree};
 use crate::store::{BlobId, Edit, WorkTree};
 
 /// For how long replaced content that reappears is attributed to a race, and not to a person's intention.

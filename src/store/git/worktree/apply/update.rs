@@ -22,7 +22,7 @@ use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file;
 use crate::store::git::index::git_index::{GitIndex, StagedEntry, UnreadableIndex};
 use crate::store::git::object::id::ObjectKind;
-use crate::store::git::object::path_change::{PathChange, PathChanges};
+use crate::store::git::object::tree::{PathChange, PathChanges};
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::catch_up::changes_between;

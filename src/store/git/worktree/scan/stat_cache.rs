@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::{Stamp, is_settled, now_ns};
-use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::object::tree::PathChanges;
 use crate::store::git::worktree::scan::folder::SavedContent;
 
 #[derive(Debug, Default)]
