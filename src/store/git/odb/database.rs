@@ -42,7 +42,7 @@ pub(crate) struct KnownFolders {
 #[derive(Debug)]
 pub(crate) struct ObjectFolder {
     pub(crate) path: PathBuf,
-    held: Vec<KnownPack>,
+    known_packs: Vec<KnownPack>,
     pub(crate) packs: Vec<Arc<Pack>>,
     modified: [Option<SystemTime>; 2],
 }
@@ -51,7 +51,7 @@ pub(crate) struct ObjectFolder {
 #[derive(Debug, Clone)]
 struct KnownPack {
     path: PathBuf,
-    is_of: [(u64, u64, Option<SystemTime>); 2],
+    identity: [(u64, u64, Option<SystemTime>); 2],
     pack: Option<Arc<Pack>>,
 }
 
@@ -116,8 +116,8 @@ impl KnownFolders {
             if found.folders.iter().any(|folder| folder.path == path) {
                 continue;
             }
-            let held = before.and_then(|before| before.folders.iter().find(|folder| folder.path == path));
-            let others = found.scan_objects(&path, held.map_or(&[], |folder| &folder.held));
+            let known = before.and_then(|before| before.folders.iter().find(|folder| folder.path == path));
+            let others = found.scan_objects(&path, known.map_or(&[], |folder| &folder.known_packs));
             if depth < BORROWED_DEPTH_MAX {
                 open.extend(others.into_iter().map(|path| (path, depth + 1)));
             }
@@ -131,9 +131,9 @@ impl KnownFolders {
         if let Err(source) = fs::read_dir(path) {
             self.miss("open the folder", path, source);
         }
-        let held = self.scan_packs(&path.join("pack"), before);
-        let packs = held.iter().filter_map(|held| held.pack.clone()).collect();
-        self.folders.push(ObjectFolder { path: path.to_owned(), held, packs, modified });
+        let known_packs = self.scan_packs(&path.join("pack"), before);
+        let packs = known_packs.iter().filter_map(|known| known.pack.clone()).collect();
+        self.folders.push(ObjectFolder { path: path.to_owned(), known_packs, packs, modified });
         let list = path.join("info/alternates");
         match open::read(&list) {
             Ok(list) => {
@@ -156,7 +156,7 @@ impl KnownFolders {
                 return Vec::new();
             }
         };
-        let mut held = Vec::new();
+        let mut known = Vec::new();
         for entry in entries {
             let path = match entry {
                 Ok(entry) => entry.path(),
@@ -166,13 +166,13 @@ impl KnownFolders {
                 }
             };
             if path.extension().is_some_and(|extension| extension == "idx") {
-                match KnownPack::stat(&path.with_extension("pack"), before) {
-                    Ok(found) => held.push(found),
+                match KnownPack::open(&path.with_extension("pack"), before) {
+                    Ok(pack) => known.push(pack),
                     Err(source) => self.miss("open", &path.with_extension("pack"), source),
                 }
             }
         }
-        held
+        known
     }
 
     fn miss_unless_absent(&mut self, action: &'static str, path: &Path, source: io::Error) {
@@ -188,10 +188,10 @@ impl KnownFolders {
 
 impl KnownPack {
     /// Opens a pack, or reuses it from `before` if it has not changed.
-    fn stat(path: &Path, before: &[Self]) -> io::Result<Self> {
+    fn open(path: &Path, before: &[Self]) -> io::Result<Self> {
         let index = fs::metadata(path.with_extension("idx"))?;
-        let is_of = [identity(&fs::metadata(path)?), identity(&index)];
-        if let Some(known) = before.iter().find(|held| held.path == path && held.is_of == is_of) {
+        let identity = [identity_of(&fs::metadata(path)?), identity_of(&index)];
+        if let Some(known) = before.iter().find(|known| known.path == path && known.identity == identity) {
             return Ok(known.clone());
         }
         let pack = match Pack::open(path) {
@@ -209,11 +209,11 @@ impl KnownPack {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { path: path.to_owned(), is_of, pack })
+        Ok(Self { path: path.to_owned(), identity, pack })
     }
 }
 
-fn identity(metadata: &Metadata) -> (u64, u64, Option<SystemTime>) {
+fn identity_of(metadata: &Metadata) -> (u64, u64, Option<SystemTime>) {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 

@@ -98,12 +98,12 @@ impl Checkout {
                 Some(head) => all_changes_since(reader, known.revision, head)?,
                 None => Default::default(),
             };
-            let occasion = match (known.after_reboot, self.is_index_ahead) {
+            let reason = match (known.after_reboot, self.is_index_ahead) {
                 (true, _) => UpdateReason::PowerCut,
                 (false, true) => UpdateReason::OwnWrite,
                 (false, false) => UpdateReason::BranchMoved,
             };
-            self.update_found(reader, lock, [&changes, &others], occasion)?;
+            self.update_found(reader, lock, [&changes, &others], reason)?;
         }
         self.checkpoint.write(head)?;
         self.is_index_ahead = false;

@@ -21,7 +21,7 @@ use crate::store::git::worktree::replace::swap::{Replacer, holds_any};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
-/// The files that are behind, by their names in the collections folder.
+/// The files that lag, by their names in the collections folder.
 #[derive(Debug)]
 pub(crate) struct Lagging {
     file: StateFile,
@@ -104,7 +104,7 @@ impl Lagging {
 }
 
 impl Checkout {
-    /// Tries again to bring the files that are behind up to the branch, under `index.lock`.
+    /// Tries again to bring the files that lag up to the branch, under `index.lock`.
     pub(crate) fn retry_lagging(&mut self, reader: &mut Reader, _lock: &HeldLock) -> Result<(), StoreError> {
         if self.lagging.files.is_empty() {
             return Ok(());
@@ -136,7 +136,7 @@ impl Checkout {
         self.lagging.keep()
     }
 
-    /// Retries the files that are behind, under `index.lock`; fails at once if another process holds that.
+    /// Retries the files that lag, under `index.lock`; fails at once if another process holds that.
     pub(crate) fn retry_if_lagging(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
         if self.lagging.files.is_empty() {
             return Ok(());

@@ -43,7 +43,7 @@ impl Checkout {
             }
             None => Ok(false),
         };
-        let mut behind: BTreeSet<String> = folder
+        let mut outdated: BTreeSet<String> = folder
             .map_or(Ok(Vec::new()), |folder| self.lagging.names_in(folder))?
             .iter()
             .map(|name| self.layout.path_in_repository(name))
@@ -52,20 +52,20 @@ impl Checkout {
         self.find_under_way(reader, kept, is_locked)?;
         let head = self.branch.tip()?;
         let known = self.known(head);
-        let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(behind) };
-        let Some(index) = self.index.read()? else { return Ok(behind) };
+        let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(outdated) };
+        let Some(index) = self.index.read()? else { return Ok(outdated) };
         let [changes, others] = all_changes_since(reader, known.revision, head)?;
         for (name, change) in changes {
             let path = self.layout.path_in_repository(&name);
             let staged = index.get(&path);
             let is_the_file_s = self.is_index_ahead || known.after_reboot && is_up_to_date(&staged, &change);
             if is_outdated(&staged, &change) || is_the_file_s && holds(&name, &change)? {
-                behind.insert(path);
+                outdated.insert(path);
             }
         }
-        behind.extend(
+        outdated.extend(
             others.into_iter().filter(|(path, it)| is_outdated(&index.get(path), it)).map(|(path, _)| path),
         );
-        Ok(behind)
+        Ok(outdated)
     }
 }

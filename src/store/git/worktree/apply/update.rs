@@ -97,7 +97,7 @@ impl Checkout {
         reader: &mut Reader,
         lock: HeldLock,
         [changes, others]: [&PathChanges; 2],
-        occasion: UpdateReason,
+        reason: UpdateReason,
     ) -> Result<(), StoreError> {
         let bytes = read_if_there(&self.index.path)?;
         let is_lost = match &bytes {
@@ -105,7 +105,7 @@ impl Checkout {
             // A work tree with a checkpoint has had an index.
             None => self.checkpoint.read().is_some(),
         };
-        let mut index = if occasion == UpdateReason::PowerCut && is_lost {
+        let mut index = if reason == UpdateReason::PowerCut && is_lost {
             if bytes.is_some_and(|bytes| !is_blank(&bytes)) {
                 keep_aside(&self.index.path, &self.layout.work_tree_state())?;
             }
@@ -118,7 +118,7 @@ impl Checkout {
             self.repair(index)?;
             self.bring_others(reader, index, others);
         }
-        self.apply(lock, index, changes, occasion)?;
+        self.apply(lock, index, changes, reason)?;
         self.interrupted_commits.clear();
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Checkout {
         lock: HeldLock,
         mut index: Option<GitIndex>,
         changes: &PathChanges,
-        occasion: UpdateReason,
+        reason: UpdateReason,
     ) -> Result<(), StoreError> {
         self.mark_dirty();
         let found = self.find_folder(changes)?;
@@ -153,14 +153,14 @@ impl Checkout {
         for (name, change) in changes {
             let path = self.layout.path_in_repository(name);
             let left = self.lagging.take(name);
-            let was_behind = !left.is_empty();
+            let was_lagging = !left.is_empty();
             let mut change = Cow::Borrowed(change);
-            if was_behind {
+            if was_lagging {
                 change.to_mut().intermediate_blobs.extend(left);
             }
-            let applied = apply_one(replacer.as_ref(), index.as_mut(), [name, &path], &change, occasion);
+            let applied = apply_one(replacer.as_ref(), index.as_mut(), [name, &path], &change, reason);
             if let Err(error) = &applied {
-                log_lagging(error, was_behind);
+                log_lagging(error, was_lagging);
             }
             // The obstacle in place of the folder may be removed, and the folder come back as it was.
             if applied.is_err() || is_hidden {
@@ -187,7 +187,7 @@ fn add_all(objects: &mut Objects, index: &mut GitIndex, above: &str, tree: TreeI
     Ok(())
 }
 
-/// Logs that a file is behind, as a warning only the first time.
+/// Logs that a file lags, as a warning only the first time.
 fn log_lagging(error: &StoreError, again: bool) {
     if again {
         tracing::debug!(%error, cause = error.cause(), "a file of the work tree is still behind");
@@ -211,11 +211,11 @@ pub(crate) fn apply_one(
     index: Option<&mut GitIndex>,
     [name, path]: [&str; 2],
     change: &PathChange,
-    occasion: UpdateReason,
+    reason: UpdateReason,
 ) -> Result<(), StoreError> {
     let staged = index.as_ref().map(|index| index.get(path));
     let is_old = staged.is_some_and(|staged| is_outdated(&staged, change));
-    let may_touch = match occasion {
+    let may_touch = match reason {
         // We were updating it, whatever is staged by now: only the content of the file shows whether it is ours.
         UpdateReason::OwnWrite => true,
         UpdateReason::BranchMoved => is_old,
@@ -224,19 +224,19 @@ pub(crate) fn apply_one(
     let mut change = Cow::Borrowed(change);
     if let (Some(replacer), Some(index), Some(before)) = (replacer, index.as_deref(), change.before)
         && is_old
-        && occasion != UpdateReason::OwnWrite
+        && reason != UpdateReason::OwnWrite
     {
         let converted = line_ends::checked_out(replacer.folder(), index, name, path, before.blob())?;
         change.to_mut().intermediate_blobs.extend(converted.map(Some));
     }
     let change = &*change;
     let is_new = match replacer.filter(|_| may_touch) {
-        Some(replacer) => change_file(replacer, name, change, occasion),
+        Some(replacer) => change_file(replacer, name, change, reason),
         None => Ok(false),
     };
     // Our own entries are in the index already, without the stats of their files.
     let is_ahead =
-        occasion == UpdateReason::OwnWrite && staged.is_some_and(|staged| is_up_to_date(&staged, change));
+        reason == UpdateReason::OwnWrite && staged.is_some_and(|staged| is_up_to_date(&staged, change));
     let stat = match (replacer, &is_new) {
         (Some(replacer), Ok(true)) => replacer.folder().stat(name)?,
         _ => None,
@@ -253,13 +253,13 @@ fn change_file(
     replacer: &Replacer<'_>,
     name: &str,
     change: &PathChange,
-    occasion: UpdateReason,
+    reason: UpdateReason,
 ) -> Result<bool, StoreError> {
     if let (Some(after), None) = (change.after, &change.content) {
         return Err(corrupt(ObjectKind::Blob, &after.oid, "so its file stays as it is"));
     }
     let old = change.before.map(|pointer| pointer.blob());
-    let torn = match occasion {
+    let torn = match reason {
         UpdateReason::PowerCut => replacer.torn(name)?,
         UpdateReason::OwnWrite | UpdateReason::BranchMoved => None,
     };
