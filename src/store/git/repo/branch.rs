@@ -62,19 +62,7 @@ impl Branch {
                     return Err(layout.unsuitable(format!("HEAD names {name}, which is no branch")));
                 }
                 GitHead::Detached(_) if access == Access::Survey => DETACHED.to_owned(),
-                GitHead::Detached(_) => {
-                    let is_there = |name: &str| matches!(refs::read(&layout.common_dir, name), Ok(Some(_)));
-                    let served = served::branch(&layout)?;
-                    let Some(name) = served.filter(|name| is_name(name) && is_there(name)) else {
-                        let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
-                        return Err(layout.unsuitable(why));
-                    };
-                    tracing::warn!(
-                        branch = name,
-                        "HEAD is detached, so the branch that was served last is served"
-                    );
-                    name
-                }
+                GitHead::Detached(_) => last_served(&layout)?,
             },
         };
         if name != DETACHED && !is_name(&name) {
@@ -143,6 +131,18 @@ impl Branch {
     pub(crate) fn short_name(&self) -> &str {
         self.name.strip_prefix(BRANCHES).unwrap_or(&self.name)
     }
+}
+
+/// Returns the branch that was served last, to be served again where `HEAD` is detached.
+fn last_served(layout: &Layout) -> Result<String, StoreError> {
+    let is_there =
+        |name: &String| is_name(name) && matches!(refs::read(&layout.common_dir, name), Ok(Some(_)));
+    let Some(name) = served::branch(layout)?.filter(is_there) else {
+        let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
+        return Err(layout.unsuitable(why));
+    };
+    tracing::warn!(branch = name, "HEAD is detached, so the branch that was served last is served");
+    Ok(name)
 }
 
 /// The main work tree of a repository, unless it is bare.

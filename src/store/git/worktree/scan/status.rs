@@ -158,17 +158,7 @@ impl Scan {
                 edits.push(Edit { name: name.shown.clone(), current: now });
             }
         }
-        let mut unfinished = BTreeMap::new();
-        if let Some(open_writers) = &mut self.open_writers {
-            open_writers.end();
-            // The edits are still in the order of the names.
-            let is_edit =
-                |name: &ListedName| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
-            let alone = |name: &ListedName| {
-                Some((name.shown.clone(), open_writers.unfinished(folder, name, || is_edit(name))?))
-            };
-            unfinished.extend(names.iter().filter_map(alone));
-        }
+        let unfinished = self.unfinished(folder, &names, &edits);
         if matches!(paths, Paths::All) {
             let is_there =
                 |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
@@ -178,6 +168,23 @@ impl Scan {
             edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
         Ok((edits, unfinished))
+    }
+
+    /// Returns which of the files that were just read were being written, and for how long. Names and edits are in the
+    /// same order.
+    fn unfinished(
+        &mut self,
+        folder: &Folder,
+        names: &[ListedName],
+        edits: &[Edit],
+    ) -> BTreeMap<String, Duration> {
+        let Some(open_writers) = &mut self.open_writers else { return BTreeMap::new() };
+        open_writers.end();
+        let is_edit = |name: &ListedName| edits.binary_search_by(|edit| edit.name.cmp(&name.shown)).is_ok();
+        let unfinished = |name: &ListedName| {
+            Some((name.shown.clone(), open_writers.unfinished(folder, name, || is_edit(name))?))
+        };
+        names.iter().filter_map(unfinished).collect()
     }
 
     fn edit(
@@ -217,9 +224,9 @@ impl Scan {
     }
 }
 
-/// Removes deletions of files that git was told to leave out of the work tree: by `git update-index --skip-worktree`, or
-/// by `git sparse-checkout` while the service runs, which refuses to start then. Returns the reason if the index is of an
-/// unsupported kind, so that they are unknown.
+/// Removes deletions of files that git was told to leave out of the work tree: by `git update-index --skip-worktree`,
+/// or by `git sparse-checkout` while the service runs, which refuses to start then. Returns the reason if the index is
+/// of an unsupported kind, so that they are unknown.
 fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<Option<String>, StoreError> {
     let path = layout.git_dir.join("index");
     match file::parse(&path, read_if_there(&path)?) {
