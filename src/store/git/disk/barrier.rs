@@ -28,8 +28,9 @@
 //!
 //! Deliberately not flushed: the reflog of `HEAD` (it repeats the branch's), the directory entry of a new reflog, the
 //! removal of a pack's `.keep`, our own state files after their first version, and the files of the work tree and
-//! git's index. `worktree::apply::catch_up` restores those from the commits, and [`start_maintenance`](crate::store::Journal::start_maintenance)
-//! flushes them when no client waits. After a power cut git may find the index damaged until the service is started.
+//! git's index. `worktree::apply::catch_up` restores those from the commits, and
+//! [`start_maintenance`](crate::store::Journal::start_maintenance) flushes them when no client waits. After a power
+//! cut git may find the index damaged until the service is started.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -14,8 +14,7 @@
 //! * No byte that a person saved or staged is overwritten; see `worktree::apply`.
 //! * Nothing runs that the repository names, and only the repository's own configuration affects what is written;
 //!   `repo::user_config` reads the user's to know who commits by hand. We parse objects and the few files that matter
-//!   ourselves; libgit2 serves for configuration, attributes, names of refs, and the index that a
-//!   pack has lost.
+//!   ourselves; libgit2 serves for configuration, attributes, names of refs, and the index that a pack has lost.
 //! * Nothing stays broken: caches are checked against the disk and dropped after an error.
 //!
 //! Nothing here knows YAML, collections or JSON:API.

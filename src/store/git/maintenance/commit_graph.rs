@@ -13,7 +13,8 @@
 //! read the list just before.
 //!
 //! No graph is written while `gc.pid` says that git collects garbage, nor where git would not read it: in a history
-//! that is cut off or altered (`shallow`, grafts, `refs/replace`). With `core.commitGraph=false` git itself writes none.
+//! that is cut off or altered (`shallow`, grafts, `refs/replace`). With `core.commitGraph=false` git itself writes
+//! none.
 //!
 //! A kill at any instant leaves everything readable: git flushes a new file and renames the list of files last. The
 //! lock `commit-graph-chain.lock` stays only if both of us are killed while git holds it. The writing process is

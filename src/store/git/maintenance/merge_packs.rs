@@ -2,8 +2,8 @@
 //! write, but slows down every reader, which looks through all packs.
 //!
 //! The parts of a merged pack are not removed at once, because a `git fsck` that has listed the packs fails if one
-//! vanishes before it is read. They stay [obsolete](Packs::remove_obsolete) until the service has been idle for a while, ends,
-//! or has many of them.
+//! vanishes before it is read. They stay [obsolete](Packs::remove_obsolete) until the service has been idle for a
+//! while, ends, or has many of them.
 //!
 //! A kill at any instant is safe: the merged pack is on disk before a part is recorded as obsolete, and an object in
 //! two packs is harmless. The writer is safe, because its newest pack has a keep file. A person's `git gc` or `git

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Both ages are the same, because finding out what is unreachable takes long. They would override an age that is
-//! configured for some refs, so such a repository is left to `git gc`. Git holds the lock of the branch meanwhile, for 0.7 s
-//! with a million entries, so this is done once a day. Git does not flush reflogs, so everything is flushed afterwards: a
-//! power cut in between may lose a reflog, but no commit.
+//! configured for some refs, so such a repository is left to `git gc`. Git holds the lock of the branch meanwhile, for
+//! 0.7 s with a million entries, so this is done once a day. Git does not flush reflogs, so everything is flushed
+//! afterwards: a power cut in between may lose a reflog, but no commit.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

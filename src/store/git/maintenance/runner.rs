@@ -29,7 +29,7 @@ use crate::store::git::repo::checkpoint::Checkpoint;
 /// after some writes is done, see `merge_packs`.
 const SWEEP_WAIT: Duration = Duration::from_secs(600);
 
-/// How long loose objects are not counted again after few were found, nor commits missing from the commit-graph: that
+/// The pause after a count of loose objects, or of commits missing from the commit-graph, that found few: counting
 /// takes a while where there are many.
 const RECOUNT_WAIT: Duration = Duration::from_secs(60);
 

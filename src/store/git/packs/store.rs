@@ -4,8 +4,8 @@
 //! may ever share a name: `git repack -d` removes packs by the names that it found when it started, and a repeated
 //! write produces the same pack again.
 //!
-//! A pack that is being written has a `.keep` file until its [`KeepFile`] is dropped; see `keep_files`. Leftovers
-//! of a kill or a power cut are repaired at the next start ([`Packs::rebuild_all_lost_indexes`], [`Packs::clean_up`]), and
+//! A pack that is being written has a `.keep` file until its [`KeepFile`] is dropped; see `keep_files`. Leftovers of a
+//! kill or a power cut are repaired at the next start ([`Packs::rebuild_all_lost_indexes`], [`Packs::clean_up`]), and
 //! recognised as follows:
 //!
 //! | left behind | interrupted operation | remedy |

@@ -1,29 +1,31 @@
 //! Repairs what git commands and our writes have done to each other, and waits for what git is about to do.
 //!
-//! Git reads before it takes its locks and moves `HEAD` after it has released them, so none of them prevents these races.
-//! We look afterwards, and tell them from what a person does by what we wrote a moment ago (see `recent`):
+//! Git reads before it takes its locks and moves `HEAD` after it has released them, so none of them prevents these
+//! races. We look afterwards, and tell them from what a person does by what we wrote a moment ago (see `recent`):
 //!
-//! * **A commit** (`git commit`) writes the index that it read before it took the lock. If we wrote in between, it fails, as
-//!   it must, but it leaves an index with our paths as they were before, and the next commit would revert them. Such an
-//!   entry differs from one that a person staged: it has what we replaced a moment ago, and the branch and the file have
-//!   what we put there. (A person who takes a write out of the index on purpose, in the first two seconds, finds it there
-//!   again.) If we were killed in between, the next start repairs the index by the same rule: what counts is how long
-//!   after our commit the index was written.
-//! * **A checkout of the served branch** (`git checkout main`) reads `main`, and only then takes `index.lock` and reads
-//!   `HEAD`'s commit (`cmd_checkout` and `switch_branches` in git's `builtin/checkout.c`). If we write in between, it sets
-//!   files and index back by one write, and leaves both branch and `HEAD` as they are. A person who does that on purpose
-//!   (`git restore --source=HEAD~1`) leaves the same state, but only the checkout of a branch is in the reflog of `HEAD`.
-//!   So a file that has what we replaced, with an index entry that agrees, after a checkout from the branch to itself, is
-//!   not a person's edit, and is brought forward again. Without a reflog (`core.logAllRefUpdates`) it is taken for one,
-//!   because the two can't be distinguished.
-//! * **A checkout of another branch** writes files and index, releases `index.lock`, and only then makes `HEAD` name that
-//!   branch. A write in between still finds the served branch checked out, and puts its files and entries among those of
-//!   the other one: the person's next commit there would include them. If `HEAD` names something else and the index is
-//!   still the very file that we left, nothing was checked out since, and what we wrote goes back to what `HEAD` has.
-//! * **Half of a checkout**: for that moment (also of `git merge`, `rebase` and `reset`) the work tree looks as if a person
-//!   had staged what belongs to another commit, and as a hand edit it would be committed to the served branch. So files
-//!   that equal the index but not the head are looked at again until the index has been left alone for a while: what a
-//!   person has staged is still there then, and what git has checked out is explained by `HEAD` or the branch.
+//! * **A commit** (`git commit`) writes the index that it read before it took the lock. If we wrote in between, it
+//!   fails, as it must, but it leaves an index with our paths as they were before, and the next commit would revert
+//!   them. Such an entry differs from one that a person staged: it has what we replaced a moment ago, and the branch
+//!   and the file have what we put there. (A person who takes a write out of the index on purpose, in the first two
+//!   seconds, finds it there again.) If we were killed in between, the next start repairs the index by the same rule:
+//!   what counts is how long after our commit the index was written.
+//! * **A checkout of the served branch** (`git checkout main`) reads `main`, and only then takes `index.lock` and
+//!   reads `HEAD`'s commit (`cmd_checkout` and `switch_branches` in git's `builtin/checkout.c`). If we write in
+//!   between, it sets files and index back by one write, and leaves both branch and `HEAD` as they are. A person who
+//!   does that on purpose (`git restore --source=HEAD~1`) leaves the same state, but only the checkout of a branch is
+//!   in the reflog of `HEAD`. So a file that has what we replaced, with an index entry that agrees, after a checkout
+//!   from the branch to itself, is not a person's edit, and is brought forward again. Without a reflog
+//!   (`core.logAllRefUpdates`) it is taken for one, because the two can't be distinguished.
+//! * **A checkout of another branch** writes files and index, releases `index.lock`, and only then makes `HEAD` name
+//!   that branch. A write in between still finds the served branch checked out, and puts its files and entries among
+//!   those of the other one: the person's next commit there would include them. If `HEAD` names something else and the
+//!   index is still the very file that we left, nothing was checked out since, and what we wrote goes back to what
+//!   `HEAD` has.
+//! * **Half of a checkout**: for that moment (also of `git merge`, `rebase` and `reset`) the work tree looks as if a
+//!   person had staged what belongs to another commit, and as a hand edit it would be committed to the served branch.
+//!   So files that equal the index but not the head are looked at again until the index has been left alone for a
+//!   while: what a person has staged is still there then, and what git has checked out is explained by `HEAD` or the
+//!   branch.
 
 use std::collections::BTreeSet;
 use std::fs;
