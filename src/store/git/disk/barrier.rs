@@ -128,7 +128,6 @@ pub(crate) fn make_folders(base: &Path, path: &Path) -> Result<Vec<PathBuf>, Sto
     }
 }
 
-/// A file that has been written and not yet flushed.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct UnflushedFile {
@@ -174,17 +173,14 @@ pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Removes a file; it is no error if it does not exist.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     fs::remove_file(path).at_if_there("remove", path).map(drop)
 }
 
-/// Reads a file; `None` if it does not exist.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     if_there(path, open::read(path))
 }
 
-/// Reads a file of our own; `None` if it does not exist.
 pub(crate) fn read_own_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     if_there(path, open::read_own(path))
 }

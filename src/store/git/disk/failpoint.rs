@@ -16,11 +16,9 @@ use crate::store::{AtPath as _, StoreError};
 pub(crate) enum Failpoint<'a> {
     Flush,
     FlushFileSystem,
-    /// A file gets a hard link.
     Link,
     /// A file of this name in the work tree is opened.
     Open(&'a OsStr),
-    /// The head is read.
     ReadHead,
     /// The branch is moved: everything is on disk, and nothing is visible.
     MoveBranch,

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 
 use crate::store::git::disk::failpoint::{Failpoint, reach};
 
-/// Creates a hard link to a file, unless the name is taken.
 pub(crate) fn hard_link(file: &Path, name: &Path) -> io::Result<()> {
     reach(Failpoint::Link, name)?;
     fs::hard_link(file, name)

@@ -66,7 +66,6 @@ impl LockDraft {
         &self.content
     }
 
-    /// Takes the lock; `wait` is how long to wait for another holder.
     pub(crate) fn take(self, wait: Duration) -> Result<LockFile, StoreError> {
         let Self { target, content } = self;
         let (private, path) = (content.path().to_owned(), lock_file_path(&target));
@@ -258,7 +257,6 @@ fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reports whether both metadata are of the same file.
 pub(crate) fn same_inode(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }

@@ -77,12 +77,10 @@ impl StateFile {
         self.path.parent().expect("it is in a folder of ours")
     }
 
-    /// Reads the content; `None` if the file does not exist.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         read_own_if_there(&self.path)
     }
 
-    /// Replaces the content.
     pub(crate) fn replace(&self, bytes: &[u8]) -> Result<(), StoreError> {
         // Several processes may do this at once; each has its own temporary file until the rename.
         static TURN: AtomicU64 = AtomicU64::new(0);

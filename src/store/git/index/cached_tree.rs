@@ -22,7 +22,6 @@ pub(crate) struct CachedFolder {
 const DEPTH_MAX: usize = 2_048;
 
 impl CachedFolder {
-    /// Parses the extension; `None` if it is malformed.
     pub(crate) fn parse(content: &[u8]) -> Option<Self> {
         let mut reader = IndexCursor { bytes: content, at: 0 };
         let root = Self::read(&mut reader, 0)?;

@@ -97,7 +97,6 @@ impl IndexEntry {
     }
 }
 
-/// A read position in the bytes of an index.
 pub(super) struct IndexCursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,

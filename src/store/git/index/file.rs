@@ -35,12 +35,10 @@ impl IndexFile {
         Self { path: git_dir.join("index"), state, left: None }
     }
 
-    /// Takes the lock; `wait` is how long to wait for another holder.
     pub(crate) fn lock(&self, wait: Duration) -> Result<HeldLock, StoreError> {
         HeldLock::take(&self.state, &self.path, wait)
     }
 
-    /// Takes the lock; `None` if another process holds it.
     pub(crate) fn try_lock(&self) -> Result<Option<HeldLock>, StoreError> {
         match self.lock(Duration::ZERO) {
             Err(StoreError::Locked { .. }) => Ok(None),
@@ -48,7 +46,6 @@ impl IndexFile {
         }
     }
 
-    /// Reads the index, as [`read`] does.
     pub(crate) fn read(&self) -> Result<Option<GitIndex>, StoreError> {
         read(&self.path)
     }

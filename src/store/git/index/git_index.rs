@@ -33,7 +33,6 @@ pub(super) const CHECKSUM_LEN: usize = 20;
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnreadableIndex {
-    /// It does not conform to the format.
     #[error("the index is damaged or of an unknown version; `git status` tells more")]
     Damaged,
     /// It has an extension that must be understood.

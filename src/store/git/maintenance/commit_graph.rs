@@ -55,7 +55,6 @@ const WRITE: [&str; 7] = [
     "--no-progress",
 ];
 
-/// Writes the commit-graph from time to time.
 #[derive(Debug)]
 pub(crate) struct CommitGraph {
     pub(crate) archive: GitArchive,
@@ -168,7 +167,6 @@ impl CommitGraph {
         Ok(false)
     }
 
-    /// Returns whether further attempts are pointless.
     fn has_given_up(&self) -> bool {
         self.failures.load(Ordering::Relaxed) >= FAILURES_MAX
     }

@@ -30,7 +30,6 @@ pub(crate) enum Next {
 
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// When each task is due.
     planned: [Option<Instant>; TASKS.len()],
     /// When each task has rested.
     rested: [Option<Instant>; TASKS.len()],
@@ -66,7 +65,6 @@ impl Schedule {
         [Task::RebuildIndexes, Task::Tidy].iter().for_each(|task| self.planned[*task as usize] = None);
     }
 
-    /// Returns whether nothing is running or due at this time.
     pub(crate) fn are_done(&self, now: Instant) -> bool {
         !self.is_busy && !TASKS.into_iter().any(|task| self.at(task, now, false).is_some_and(|at| at <= now))
     }

@@ -62,15 +62,12 @@ struct Running {
     pid: Option<Pid>,
 }
 
-/// The outcome of a git command.
 #[derive(Debug)]
 pub(crate) enum GitOutcome {
     Succeeded,
     /// We ended it, or did not start it because we are stopping.
     Stopped,
-    /// Git is not installed.
     NotInstalled,
-    /// It failed.
     Failed(ExitStatus, String),
 }
 
@@ -80,7 +77,6 @@ impl GitProcess {
         Self { git, git_dir: layout.git_dir.clone(), note, running: Mutex::default() }
     }
 
-    /// Runs git and waits for its end.
     pub(crate) fn run(&self, words: &[&str]) -> Result<GitOutcome, StoreError> {
         let mut running = self.running();
         if running.stopped {

@@ -34,7 +34,6 @@ pub(crate) const LOOSE_LEN_MIN: usize = 100;
 /// How many bytes of content are packed at once, in memory; a larger object stays loose.
 const LOOSE_BYTES_MAX: usize = 32 << 20;
 
-/// An object and its file.
 type Loose = (Oid, PathBuf);
 
 /// Packs loose objects, as many as fit into one pack; returns whether any were packed and removed.

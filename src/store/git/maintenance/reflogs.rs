@@ -30,7 +30,6 @@ use crate::store::{AtPath as _, StoreError};
 /// How far the oldest entry must exceed the age before a reflog is rewritten; the longer it is, the longer that takes.
 const SLACK: TimeDelta = TimeDelta::days(1);
 
-/// Drops entries that are too old.
 pub(crate) fn expire(graph: &CommitGraph, barrier: &Barrier) -> Result<(), StoreError> {
     let layout = graph.layout();
     let Some(age) = reflog_age(layout)? else { return Ok(()) };

@@ -68,7 +68,6 @@ struct Shared {
 /// The state of the thread between rounds.
 #[derive(Debug, Default)]
 struct Rounds {
-    /// When obsolete packs are removed.
     sweep_at: Option<Instant>,
     loose_counted_at: Option<Instant>,
     graph_checked_at: Option<Instant>,

@@ -35,7 +35,6 @@ struct Source {
     places: Vec<ObjectPlace>,
 }
 
-/// A packed object.
 pub(crate) struct Packed<'a> {
     /// Its kind, or the base of a delta.
     pub(crate) kind: Result<ObjectKind, Oid>,

@@ -49,7 +49,6 @@ impl Statistics {
         }
     }
 
-    /// Logs them for the operator.
     pub(crate) fn log(self) {
         let Self { packs, objects, bytes, loose_objects } = self;
         tracing::info!(packs, objects, bytes, loose_objects, "the repository was tidied up");

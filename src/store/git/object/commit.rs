@@ -54,7 +54,6 @@ pub(crate) fn with_signature(commit: &[u8], armor: &str) -> Vec<u8> {
     [headers, b"gpgsig", lines.as_bytes(), rest].concat()
 }
 
-/// A parsed commit object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawCommit<'a> {
     pub(crate) tree: TreeId,

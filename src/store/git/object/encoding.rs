@@ -16,7 +16,6 @@ pub(crate) fn among<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> &'static E
     known.filter(|encoding| encoding.is_ascii_compatible()).unwrap_or(UTF_8)
 }
 
-/// Decodes bytes of the commit.
 pub(crate) fn decode<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Cow<'a, str> {
     encoding.decode_without_bom_handling(bytes).0
 }

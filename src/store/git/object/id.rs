@@ -10,7 +10,6 @@ use sha1::{Digest as _, Sha1};
 use crate::domain::Revision;
 use crate::store::{BlobId, StoreError};
 
-/// The id of an object as raw bytes.
 pub(crate) type Oid = [u8; 20];
 
 /// The kinds of objects, with their type numbers in a pack.
@@ -61,7 +60,6 @@ pub(crate) fn hash_object(kind: ObjectKind, content: &[u8]) -> Result<Oid, Store
 pub(crate) struct BlobHasher(sha1_checked::Sha1);
 
 impl BlobHasher {
-    /// Starts a blob of `len` bytes.
     pub(crate) fn new(len: u64) -> Self {
         let mut hasher = sha1_checked::Sha1::new();
         hasher.update(format!("blob {len}\0"));
@@ -79,12 +77,10 @@ impl BlobHasher {
     }
 }
 
-/// Formats an id as 40 hexadecimal digits.
 pub(crate) fn hex(oid: &Oid) -> String {
     Revision::new(*oid).to_string()
 }
 
-/// Parses 40 hexadecimal digits.
 pub(crate) fn unhex(digits: &[u8]) -> Option<Oid> {
     std::str::from_utf8(digits).ok()?.parse::<Revision>().ok().map(|revision| *revision.as_bytes())
 }

@@ -39,7 +39,6 @@ pub(crate) struct PackBuilder {
     deflater: Option<Deflater>,
 }
 
-/// A pack, ready to be written to disk.
 #[derive(Debug)]
 pub(crate) struct EncodedPack {
     pub(crate) pack: Vec<u8>,
@@ -49,7 +48,6 @@ pub(crate) struct EncodedPack {
 /// The length of a pack's name: `pack-` and 40 digits.
 pub(crate) const NAME_LEN: usize = 45;
 
-/// Reports whether this is a valid name of a pack.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     name.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some())
 }

@@ -63,7 +63,6 @@ struct Unreadable {
 }
 
 impl Database {
-    /// The objects of the repository with the common directory `common_dir`.
     pub(crate) fn new(common_dir: &Path) -> Self {
         Self { folder: common_dir.join("objects"), known: Mutex::default() }
     }

@@ -22,7 +22,6 @@ pub(crate) struct Inflater {
     decoder: ZlibDecoder<BufReader<Part>>,
 }
 
-/// A range of a file.
 #[derive(Default)]
 struct Part {
     file: Option<Arc<File>>,
@@ -92,7 +91,6 @@ impl Inflater {
     }
 }
 
-/// Creates the error for malformed data in a file.
 pub(crate) fn damaged(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -65,12 +65,10 @@ impl Objects {
         Self { bases: Cache::new(bytes_min), ..self }
     }
 
-    /// The database, for creating other readers.
     pub(crate) const fn database(&self) -> &Arc<Database> {
         &self.database
     }
 
-    /// Forgets the known packs and everything that was read.
     pub(crate) fn clear_caches(&mut self) {
         *self = Self::new(&self.database);
     }
@@ -85,7 +83,6 @@ impl Objects {
         is_in(&self.known()) || is_in(&self.look_again())
     }
 
-    /// Returns the kind of an object; `None` if it does not exist.
     pub(crate) fn kind(&mut self, oid: &Oid) -> Result<Option<ObjectKind>, StoreError> {
         Ok(self.read(oid, 0)?.map(|found| found.kind))
     }
@@ -147,7 +144,6 @@ impl Objects {
         self.whole(ObjectKind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
     }
 
-    /// Returns the whole content of an object.
     pub(crate) fn whole(&mut self, kind: ObjectKind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
         let found = self.read_existing(kind, oid, OBJECT_BYTES_MAX)?;
         if found.len > OBJECT_BYTES_MAX as u64 {
@@ -156,7 +152,6 @@ impl Objects {
         Ok(found.content)
     }
 
-    /// Reads an object that must exist and be of this kind.
     fn read_existing(
         &mut self,
         kind: ObjectKind,

@@ -33,7 +33,6 @@ const INDEX_2: &[u8] = b"\xfftOc\0\0\0\x02";
 /// An object's id and its offset in the pack.
 pub(crate) type ObjectPlace = (Oid, u64);
 
-/// An open pack whose index has been read.
 #[derive(Debug)]
 pub(crate) struct Pack {
     pub(crate) path: PathBuf,
@@ -47,7 +46,6 @@ pub(crate) struct Pack {
     pub(crate) is_doubtful: bool,
 }
 
-/// The header of an object in a pack.
 #[derive(Debug)]
 pub(crate) struct ObjectHeader {
     /// The kind; a delta has the kind of its base.
@@ -113,7 +111,6 @@ impl Pack {
         self.places[start..].iter().map(|(name, _)| name)
     }
 
-    /// Returns the header of the object at an offset.
     pub(crate) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<ObjectHeader> {
         if at < PACK_HEAD_LEN as u64 || at >= self.end {
             return Err(damaged("its place is not in the pack"));

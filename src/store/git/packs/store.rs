@@ -247,12 +247,10 @@ impl Packs {
     }
 }
 
-/// Reports whether a pack is one of ours.
 pub(super) fn is_ours(name: &str) -> bool {
     name.starts_with(NAME_PREFIX) && is_name(name.as_bytes())
 }
 
-/// Returns a new unique name.
 fn new_name() -> String {
     format!("{NAME_PREFIX}{}", Uuid::new_v4().simple())
 }

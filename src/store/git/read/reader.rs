@@ -65,7 +65,6 @@ impl Reader {
         Ok(mem::take(&mut self.trees).expect("loaded above"))
     }
 
-    /// Caches the trees of the newest revision.
     pub(crate) fn keep_trees(&mut self, trees: Trees) {
         self.trees = Some(trees);
     }

@@ -54,7 +54,6 @@ impl RecentCommits {
         });
     }
 
-    /// Returns a remembered commit with its changes.
     pub(crate) fn commit_changes(&self, revision: Revision) -> Option<CommitChanges> {
         self.with(|known| known.steps.get(&revision).cloned())
     }

@@ -47,7 +47,6 @@ pub(super) struct FolderFinder<'a> {
 }
 
 impl<'a> FolderFinder<'a> {
-    /// Follows the folder whose path has these parts.
     pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String]) -> Self {
         Self { objects, parts, last: None }
     }

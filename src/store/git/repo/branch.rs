@@ -145,7 +145,6 @@ fn last_served(layout: &Layout) -> Result<String, StoreError> {
     Ok(name)
 }
 
-/// The main work tree of a repository, unless it is bare.
 fn main_work_tree(common_dir: &Path) -> Option<PathBuf> {
     Layout::find(common_dir, ".").ok()?.work_tree
 }

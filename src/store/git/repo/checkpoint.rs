@@ -40,7 +40,6 @@ pub(crate) struct CheckpointRecord {
     pub(crate) revision: Option<Revision>,
     /// The revision up to which it is on disk.
     pub(crate) flushed: Option<Revision>,
-    /// Whether the system has been rebooted since.
     pub(crate) after_reboot: bool,
 }
 

@@ -87,7 +87,6 @@ fn holds_only(folder: &Path, made: &BTreeSet<PathBuf>) -> bool {
 
 const FOLDERS: [&str; 5] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"];
 
-/// The draft of `HEAD`.
 const HEAD_DRAFT: &str = "HEAD.new";
 
 /// What `git init` writes, plus reflogs even for a bare repository, because they record where branches were before.

@@ -34,7 +34,6 @@ pub(crate) fn current(layout: &Layout, now: DateTime<Utc>) -> Result<Vec<KeptHea
     all(layout)
 }
 
-/// Releases what need not be kept any longer.
 pub(crate) fn remove(layout: &Layout, kept: &[KeptHead]) -> Result<(), StoreError> {
     for name in kept.iter().map(name_of) {
         if refs::read(&layout.common_dir, &name)?.is_some() {

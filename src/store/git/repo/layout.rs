@@ -87,7 +87,6 @@ impl Layout {
         refs::head(&self.git_dir)
     }
 
-    /// The commit that is checked out, if any.
     pub(crate) fn head_commit(&self) -> Result<Option<Revision>, StoreError> {
         match self.head()? {
             GitHead::Detached(revision) => Ok(Some(revision)),
@@ -114,12 +113,10 @@ impl Layout {
         self.common_dir.join("objects/pack")
     }
 
-    /// Converts the name of a collection file to its path inside the repository.
     pub(crate) fn path_in_repository(&self, name: &str) -> String {
         self.folder.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("/")
     }
 
-    /// Creates the error for a repository that can't be served.
     pub(crate) fn unsuitable(&self, why: impl Into<String>) -> StoreError {
         StoreError::Unsuitable { path: self.path.clone(), why: why.into() }
     }
@@ -169,7 +166,6 @@ fn is_git_dir(path: &Path) -> bool {
     fs::symlink_metadata(path.join("HEAD")).is_ok() && (shared || path.join("commondir").is_file())
 }
 
-/// The `.git` of the repository at `path`, if there is one.
 pub(crate) fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     let dot_git = path.join(".git");
     if dot_git.is_file() {

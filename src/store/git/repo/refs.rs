@@ -247,7 +247,6 @@ impl BranchMove<'_> {
     }
 }
 
-/// The path of the reflog of a ref or of `HEAD`.
 pub(crate) fn reflog(git_dir: &Path, name: &str) -> PathBuf {
     git_dir.join("logs").join(name)
 }

@@ -14,7 +14,6 @@ pub(crate) struct RawTree {
 }
 
 impl RawTree {
-    /// Parses the content of a tree object.
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, BadTree> {
         let mut starts = Vec::with_capacity(bytes.len() / 36);
         let (mut at, mut is_sorted, mut last) = (0, true, None);
@@ -58,7 +57,6 @@ impl RawTree {
         (0..self.starts.len()).map(|index| self.entry(index))
     }
 
-    /// Returns the entry with this name, of any kind.
     pub(crate) fn get(&self, name: &[u8]) -> Option<Pointer> {
         // A folder of that name is sorted differently than a file of that name.
         [false, true].into_iter().find_map(|folder| {
@@ -132,7 +130,6 @@ fn encode(name: &[u8], pointer: &Pointer) -> Vec<u8> {
     entry
 }
 
-/// A replacement of bytes in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Splice {
     pub(crate) at: usize,

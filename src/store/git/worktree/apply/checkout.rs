@@ -135,7 +135,6 @@ impl Checkout {
         Some(folder)
     }
 
-    /// Notes that files were written and not flushed.
     pub(crate) const fn mark_dirty(&mut self) {
         self.is_dirty = true;
     }

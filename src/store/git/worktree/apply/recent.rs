@@ -48,7 +48,6 @@ impl RecentWrites {
         self.revision = Some(revision);
     }
 
-    /// Returns whether there are no recent changes.
     pub(crate) fn is_empty(&self) -> bool {
         !self.groups.back().is_some_and(RecentGroup::is_recent)
     }

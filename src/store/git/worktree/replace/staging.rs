@@ -85,7 +85,6 @@ impl Staging {
         })
     }
 
-    /// Returns the name of a file's draft.
     pub(crate) fn draft_of(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }

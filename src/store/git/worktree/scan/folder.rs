@@ -185,7 +185,6 @@ impl Folder {
 
 #[derive(Debug)]
 pub(crate) struct SavedContent {
-    /// The stat of the file.
     pub(crate) stat: Stat,
     /// The id that the whole content has in git. For a file that is not read whole, an id that nothing in git has, and
     /// that changes with the file.

@@ -40,7 +40,6 @@ pub(crate) fn checked_out(
     Ok(is_checkout(index, path, blob, &content.stat, &content.bytes)?.then_some(content.oid))
 }
 
-/// Returns whether any line ends as on Windows.
 pub(crate) fn has_crlf(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair == b"\r\n")
 }

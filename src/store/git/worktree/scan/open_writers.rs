@@ -31,7 +31,6 @@ use crate::store::git::worktree::scan::listing::ListedName;
 /// How long after the last change to a file its writer may continue, if we did not see whether it was closed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(100);
 
-/// The size of the buffer for notices, in bytes.
 const NOTICES_LEN: usize = 4096;
 
 // `EXCL_UNLINK`: a file that was removed or replaced may still be written by a process that has it open, but does not
