@@ -2,9 +2,6 @@
 //!
 //! Nothing is visible before the branch moves; until then the objects are unreachable, and `git gc` removes them.
 
-use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
-
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
 use crate::store::git::object::commit::{RawCommit, encode_commit, with_signature};
@@ -12,7 +9,7 @@ use crate::store::git::object::delta;
 use crate::store::git::object::id::{ObjectKind, Oid, hash_object};
 use crate::store::git::object::pack::{EncodedPack, PackBuilder};
 use crate::store::git::object::tree::{
-    FILE, FOLDER, PathChange, PathChanges, Pointer, Splice, same_len_of, undone,
+    FILE, FOLDER, PathChange, PathChanges, Pointer, Splice, add_change, same_len_of, undone,
 };
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
@@ -180,16 +177,7 @@ impl GroupBuilder<'_> {
         }
         splices.extend(folder.put(file.as_bytes(), after));
         let content = content.map(<[u8]>::to_vec);
-        match self.changes.entry(file.to_owned()) {
-            Entry::Vacant(slot) => {
-                slot.insert(PathChange { before, intermediate_blobs: BTreeSet::new(), after, content });
-            }
-            Entry::Occupied(slot) => {
-                let known = slot.into_mut();
-                known.intermediate_blobs.insert(before.map(|pointer| pointer.blob()));
-                (known.after, known.content) = (after, content);
-            }
-        }
+        add_change(&mut self.changes, file, PathChange::new(before, after, content));
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.tree_entry()));
         Ok(FileChange { name: file.to_owned(), before, after })
     }

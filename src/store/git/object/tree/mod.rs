@@ -151,5 +151,35 @@ pub(crate) struct PathChange {
     pub(crate) content: Option<Vec<u8>>,
 }
 
+impl PathChange {
+    pub(crate) const fn new(
+        before: Option<Pointer>,
+        after: Option<Pointer>,
+        content: Option<Vec<u8>>,
+    ) -> Self {
+        Self { before, intermediate_blobs: BTreeSet::new(), after, content }
+    }
+
+    /// Returns the contents that a file may have from before the change; `None` for no file.
+    pub(crate) fn olds(&self) -> impl Iterator<Item = Option<BlobId>> {
+        let before = self.before.map(|pointer| pointer.blob());
+        self.intermediate_blobs.iter().copied().chain([before])
+    }
+
+    /// Adds a change that follows this one.
+    fn extend(&mut self, next: Self) {
+        self.intermediate_blobs.extend(next.olds());
+        (self.after, self.content) = (next.after, next.content);
+    }
+}
+
 /// The paths that a group changes, by name in the collections folder.
 pub(crate) type PathChanges = BTreeMap<String, PathChange>;
+
+/// Adds the change of a path, which may have changed before.
+pub(crate) fn add_change(changes: &mut PathChanges, name: &str, change: PathChange) {
+    match changes.get_mut(name) {
+        Some(known) => known.extend(change),
+        None => drop(changes.insert(name.to_owned(), change)),
+    }
+}

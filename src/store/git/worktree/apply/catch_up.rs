@@ -19,7 +19,6 @@
 //! it, so a new entry beside an old file is a person's edit and stays. The exception is a kill while the index was
 //! ahead: then only the file counts, whatever is staged.
 
-use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
@@ -221,5 +220,5 @@ fn change_of(
         Err(StoreError::Damaged { .. }) => None,
         content => content?,
     };
-    Ok(Some(PathChange { before, intermediate_blobs: BTreeSet::new(), after, content }))
+    Ok(Some(PathChange::new(before, after, content)))
 }

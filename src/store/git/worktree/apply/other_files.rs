@@ -55,10 +55,7 @@ pub(crate) fn others_between(
             let is_collection =
                 above == collections && [before, after].iter().flatten().all(Pointer::is_file);
             if before != after && !is_collection {
-                found.insert(
-                    path,
-                    PathChange { before, intermediate_blobs: Default::default(), after, content: None },
-                );
+                found.insert(path, PathChange::new(before, after, None));
             }
         }
     }

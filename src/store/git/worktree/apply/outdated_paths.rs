@@ -28,20 +28,10 @@ impl Checkout {
         }
         let found = Folder::collections(&self.layout, false)?.folder();
         let folder = found.as_ref();
-        let holds = |name: &str, change: &PathChange| match folder {
-            Some(folder) => {
-                let before = change.before.map(|pointer| pointer.blob());
-                let is_new = holds_any(folder, name, [change.after.map(|pointer| pointer.blob())])?;
-                Ok::<_, StoreError>(
-                    !is_new
-                        && holds_any(
-                            folder,
-                            name,
-                            change.intermediate_blobs.iter().copied().chain([before]),
-                        )?,
-                )
-            }
-            None => Ok(false),
+        let is_old = |name: &str, change: &PathChange| {
+            let Some(folder) = folder else { return Ok::<_, StoreError>(false) };
+            let is_new = holds_any(folder, name, [change.after.map(|pointer| pointer.blob())])?;
+            Ok(!is_new && holds_any(folder, name, change.olds())?)
         };
         let mut outdated: BTreeSet<String> = folder
             .map_or(Ok(Vec::new()), |folder| self.lagging.names_in(folder))?
@@ -59,7 +49,7 @@ impl Checkout {
             let path = self.layout.path_in_repository(&name);
             let staged = index.get(&path);
             let is_the_file_s = self.is_index_ahead || known.after_reboot && is_up_to_date(&staged, &change);
-            if is_outdated(&staged, &change) || is_the_file_s && holds(&name, &change)? {
+            if is_outdated(&staged, &change) || is_the_file_s && is_old(&name, &change)? {
                 outdated.insert(path);
             }
         }

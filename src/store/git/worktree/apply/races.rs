@@ -27,7 +27,6 @@
 //!   while: what a person has staged is still there then, and what git has checked out is explained by `HEAD` or the
 //!   branch.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -307,9 +306,7 @@ impl Checkout {
                 && there.map(|it| it.oid) != change.after.map(|it| it.oid);
             if is_ours {
                 let content = there.map(|pointer| objects.blob(pointer.blob())).transpose()?;
-                let (before, after) = (change.after, there);
-                returns
-                    .insert(name, PathChange { before, intermediate_blobs: BTreeSet::new(), after, content });
+                returns.insert(name, PathChange::new(change.after, there, content));
             }
         }
         Ok(returns)

@@ -1,11 +1,10 @@
 //! Our latest changes, to distinguish what a racing git command has put back from what a person did.
 
 use std::collections::VecDeque;
-use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::git::object::tree::{PathChange, PathChanges, RawTree};
+use crate::store::git::object::tree::{PathChange, PathChanges, RawTree, add_change};
 use crate::store::{BlobId, Edit, WorkTree};
 
 /// For how long replaced content that reappears is attributed to a race, and not to a person's intention.
@@ -57,17 +56,7 @@ impl RecentWrites {
         let mut all = PathChanges::new();
         let recent = self.groups.iter().filter(|group| group.is_recent());
         for (name, change) in recent.flat_map(|group| &group.changes) {
-            match all.entry(name.clone()) {
-                Entry::Vacant(slot) => {
-                    slot.insert(change.clone());
-                }
-                Entry::Occupied(slot) => {
-                    let known = slot.into_mut();
-                    known.intermediate_blobs.insert(change.before.map(|before| before.blob()));
-                    known.intermediate_blobs.extend(&change.intermediate_blobs);
-                    known.after = change.after;
-                }
-            }
+            add_change(&mut all, name, change.clone());
         }
         all
     }
@@ -86,9 +75,7 @@ impl RecentWrites {
 
     /// Returns our newest revision that replaced this content of a path a moment ago.
     pub(crate) fn replaced_by(&self, name: &str, was: Option<BlobId>) -> Option<Revision> {
-        let is_replaced = |change: &PathChange| {
-            change.before.map(|before| before.blob()) == was || change.intermediate_blobs.contains(&was)
-        };
+        let is_replaced = |change: &PathChange| change.olds().any(|old| old == was);
         let mut recent = self.groups.iter().rev().filter(|group| group.is_recent());
         let group = recent.find(|group| group.changes.get(name).is_some_and(is_replaced))?;
         Some(group.revision)

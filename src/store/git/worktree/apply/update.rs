@@ -164,8 +164,7 @@ impl Checkout {
             }
             // The obstacle in place of the folder may be removed, and the folder come back as it was.
             if applied.is_err() || is_hidden {
-                let before = change.before.map(|pointer| pointer.blob());
-                self.lagging.put(name, change.intermediate_blobs.iter().copied().chain([before]));
+                self.lagging.put(name, change.olds());
             }
         }
         let kept = self.lagging.keep();
@@ -258,12 +257,11 @@ fn change_file(
     if let (Some(after), None) = (change.after, &change.content) {
         return Err(corrupt(ObjectKind::Blob, &after.oid, "so its file stays as it is"));
     }
-    let old = change.before.map(|pointer| pointer.blob());
     let torn = match reason {
         UpdateReason::PowerCut => replacer.torn(name)?,
         UpdateReason::OwnWrite | UpdateReason::BranchMoved => None,
     };
-    let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.intermediate_blobs.iter().copied());
+    let olds = change.olds().chain(torn.map(Some));
     let new = NewFile::of(change.before, change.after, change.content.as_deref());
     replacer.compare_and_replace(name, &olds.collect::<Vec<_>>(), new)
 }
