@@ -27,7 +27,6 @@ pub(crate) struct SourcePacks {
 }
 
 struct Source {
-    path: PathBuf,
     pack: Arc<Pack>,
     /// Without the checksum at the end.
     bytes: Vec<u8>,
@@ -111,8 +110,8 @@ impl SourcePacks {
 
     /// Builds an error that names the pack of an object.
     pub(crate) fn failed(&self, oid: &Oid, error: io::Error) -> StoreError {
-        let path = self.find(oid).map_or(&self.packs[0].path, |(source, _)| &source.path);
-        StoreError::at("merge", path, error)
+        let source = self.find(oid).map_or(&self.packs[0], |(source, _)| source);
+        StoreError::at("merge", &source.pack.path, error)
     }
 }
 
@@ -124,7 +123,7 @@ impl Source {
         if pack.is_doubtful || Sha1::digest(&bytes)[..] != pack.sum {
             return Err(damaged(DAMAGED));
         }
-        Ok(Self { path: path.to_owned(), places: pack.take_places(), pack: Arc::new(pack), bytes })
+        Ok(Self { places: pack.take_places(), pack: Arc::new(pack), bytes })
     }
 
     fn packed(&self, index: usize) -> Option<Packed<'_>> {
