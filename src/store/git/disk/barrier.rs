@@ -51,11 +51,6 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    pub(crate) fn flushes(&self) -> u64 {
-        let Metrics { files_flushed, folders_flushed, file_systems_flushed, .. } = &*self.metrics;
-        files_flushed.sample_count() + folders_flushed.sample_count() + file_systems_flushed.sample_count()
-    }
-
     pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }

@@ -179,12 +179,6 @@ impl GitJournal {
         self.reader.archive(&self.branch, &self.writer.barrier)
     }
 
-    /// Returns the number of flushes to disk so far.
-    #[must_use]
-    pub fn flushes(&self) -> u64 {
-        self.writer.barrier.flushes()
-    }
-
     pub(crate) fn check_writable(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => self.keep_service_lock(),

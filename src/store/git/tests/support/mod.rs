@@ -19,9 +19,10 @@ use crate::domain::{Actor, Revision};
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{
-    BlobId, Committed, Draft, Edit, GitLocks, Journal as _, Paths, StoreError, TreeEntry, WorkTree,
+    BlobId, Committed, Draft, Edit, GitLocks, Journal as _, Metrics, Paths, StoreError, TreeEntry, WorkTree,
     WorkTreeEntry,
 };
+use crate::telemetry::metrics::Histogram;
 
 /// A repository that is removed when the test ends.
 pub(crate) struct Repo {
@@ -304,6 +305,14 @@ fn shown(edit: Edit) -> (String, String) {
 /// An edit for comparison with [`edits`].
 pub(crate) fn edit(name: &str, now: &str) -> (String, String) {
     (name.to_owned(), now.to_owned())
+}
+
+impl GitJournal {
+    /// The number of flushes to disk so far.
+    pub(crate) fn flushes(&self) -> u64 {
+        let Metrics { files_flushed, folders_flushed, file_systems_flushed, .. } = &*self.metrics();
+        [files_flushed, folders_flushed, file_systems_flushed].map(Histogram::sample_count).iter().sum()
+    }
 }
 
 /// Appends a group of one write and a group of 40; returns how often each flushed something to the disk.
