@@ -2,8 +2,8 @@
 //!
 //! The store knows the files of one folder and the commits of one branch, as bytes and names.
 //! [`format`](crate::format) knows what a file means, [`domain`](crate::domain) what may happen to it. [`Journal`] is
-//! the write side, owned by the engine's writer thread. [`git`] implements it, [`remote`] wraps it for a shared
-//! branch, and tests have one in memory, with injected faults.
+//! the write side, owned by the engine's writer thread. [`git`] implements it, [`remote`] wraps it for a shared branch,
+//! and tests have one in memory, with injected faults.
 //!
 //! A file is identified by its name inside the collections folder (`posts.yaml`), never by a path.
 
@@ -26,7 +26,6 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision, object_id};
 pub use crate::store::metrics::Metrics;
@@ -43,18 +42,6 @@ object_id! {
 object_id! {
     /// The id of a folder's tree.
     TreeId
-}
-
-impl BlobId {
-    /// Computes the id that git gives to this content: the SHA-1 of `blob`, the length and the content (gitformat
-    /// "objects", `git hash-object`), with collision detection.
-    #[must_use]
-    pub fn of(content: &[u8]) -> Self {
-        let mut hasher = sha1_checked::Sha1::new();
-        hasher.update(format!("blob {}\0", content.len()));
-        hasher.update(content);
-        Self((*hasher.try_finalize().hash()).into())
-    }
 }
 
 /// The bytes of a file that are kept: one more than a collection file may have, so that excess is noticed.

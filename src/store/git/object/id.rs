@@ -56,6 +56,16 @@ pub(crate) fn hash_object(kind: ObjectKind, content: &[u8]) -> Result<Oid, Store
     Ok((*result.hash()).into())
 }
 
+impl BlobId {
+    /// Computes the id that git gives to this content (`git hash-object`).
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        let mut hasher = BlobHasher::new(content.len() as u64);
+        hasher.update(content);
+        hasher.finish()
+    }
+}
+
 /// Hashes a blob whose content arrives in pieces.
 pub(crate) struct BlobHasher(sha1_checked::Sha1);
 
