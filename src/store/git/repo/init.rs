@@ -1,7 +1,7 @@
 //! Creates repositories.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,12 @@ pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Re
     const MAKE: &str = "make a repository at";
     let path = &std::path::absolute(path).at(MAKE, path)?;
     let git_dir = if new.is_bare { path.clone() } else { path.join(".git") };
+    if !path.exists() {
+        barrier.make_folder(Path::new("/"), path)?;
+    }
+    // Of several programs that make it at once, one does, and the others find it made. Where the folder can't be locked,
+    // they are told of each other by the lock of the service.
+    let _alone = File::open(path).and_then(|folder| folder.lock().map(|()| folder));
     if !is_unfinished(path, &git_dir) {
         if path.join(".git").exists() || Layout::find(path, ".").is_ok() {
             return Ok(false);
@@ -115,6 +121,26 @@ mod tests {
             fs::remove_dir(git_dir.join("config")).unwrap();
             assert!(init(&path, new, &Barrier::default()).unwrap());
             assert!(!init(&path, new, &Barrier::default()).unwrap());
+        }
+    }
+
+    #[test]
+    fn of_several_that_make_a_repository_at_once_one_does() {
+        for is_bare in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let new = NewRepository { is_bare, ..NewRepository::default() };
+            for round in 0..20 {
+                let path = folder.path().join(format!("{round}/settings"));
+                let made = std::thread::scope(|scope| {
+                    let makers = [(); 6].map(|()| scope.spawn(|| init(&path, new, &Barrier::default())));
+                    makers.map(|maker| maker.join().unwrap().unwrap())
+                });
+                assert_eq!(made.iter().filter(|made| **made).count(), 1);
+                assert_eq!(
+                    fs::read_to_string(Layout::find(&path, ".").unwrap().git_dir.join("HEAD")).unwrap(),
+                    "ref: refs/heads/main\n"
+                );
+            }
         }
     }
 
