@@ -338,9 +338,10 @@ pub trait Journal: Send + 'static {
         Ok(None)
     }
 
-    /// Returns whether git would run a program on this file of the work tree before committing it (`filter` in
-    /// gitattributes(5)). The service runs no program, so the file is not what git would commit.
-    fn is_filtered(&mut self, _name: &str) -> bool {
+    /// Returns whether git would change this content of a file of the work tree before committing it: by a program, or
+    /// its line ends (gitattributes(5)). The service does neither, and committed as it is, the file would be an edit to
+    /// git forever.
+    fn is_converted(&mut self, _name: &str, _content: &[u8]) -> bool {
         false
     }
 

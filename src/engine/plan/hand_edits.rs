@@ -53,8 +53,8 @@ impl PlanState<'_> {
                 edit.files.first().map_or_else(|| file_name::default_name(key), |(name, _)| name.clone());
             return Err(SubmitError::EditedByHand { index, path: self.input.path(&name) });
         }
-        if let Some(name) = &edit.filtered {
-            return Err(SubmitError::Filtered { index, path: self.input.path(name) });
+        if let Some(name) = &edit.converted {
+            return Err(SubmitError::Converted { index, path: self.input.path(name) });
         }
         if let Some(name) = &edit.unread {
             let (path, bytes_max) = (self.input.path(name), FILE_BYTES_READ_MAX);
@@ -187,7 +187,7 @@ mod tests {
         let file = RivalFile { name: "a.yaml".into(), is_committed: true, is_visible: !is_removed };
         let files = vec![("a.yaml".to_owned(), None)];
         let event = Some(Event::Deleted(collection("a")));
-        let removal = HandEdit { files, event, committable: true, filtered: None, unread: None };
+        let removal = HandEdit { files, event, committable: true, converted: None, unread: None };
         let input = PlanInput {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),

@@ -86,9 +86,10 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
         matches!(saved, WorkTreeEntry::Special(_)) || mirror.is_committed_special(name)
     };
     let committable = options.mirror.serve_uncommitted && !edits.iter().any(is_special);
-    let mut existing =
-        edits.iter().filter(|(_, saved)| *saved != WorkTreeEntry::Deleted).map(|(name, _)| name);
-    let filtered = existing.find(|name| mirror.journal.is_filtered(name)).cloned();
+    let converted = edits.iter().find_map(|(name, saved)| match saved {
+        WorkTreeEntry::File { bytes, .. } if mirror.journal.is_converted(name, bytes) => Some(name.clone()),
+        WorkTreeEntry::File { .. } | WorkTreeEntry::Deleted | WorkTreeEntry::Special(_) => None,
+    });
     let event = mirror.event_by_hand(key)?;
     let (mut files, mut unread) = (Vec::with_capacity(edits.len()), None);
     for (name, saved) in edits {
@@ -105,7 +106,7 @@ fn hand_edit(mirror: &mut Mirror, options: &Options, key: &Key) -> Result<Option
         };
         files.push((name, content));
     }
-    Ok(Some(HandEdit { files, event, committable, filtered, unread }))
+    Ok(Some(HandEdit { files, event, committable, converted, unread }))
 }
 
 /// Returns the keys that differ from this one in letter case only, with their files.

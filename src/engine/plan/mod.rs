@@ -87,8 +87,8 @@ pub(crate) struct HandEdit {
     pub(crate) event: Option<Event>,
     /// Whether the service may commit it. If the entry is not a file, now or at the head, a person must commit it.
     pub(crate) committable: bool,
-    /// A file that git would run a filter on first.
-    pub(crate) filtered: Option<String>,
+    /// A file that git would change before committing it.
+    pub(crate) converted: Option<String>,
     /// A file that could not be read in full, because it exceeds the size limit or was saved again in the meantime.
     pub(crate) unread: Option<String>,
 }

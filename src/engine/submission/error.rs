@@ -62,9 +62,9 @@ pub enum SubmitError {
         /// The path of the file inside the repository.
         path: String,
     },
-    /// The file has an uncommitted edit, and git would run a filter on it first.
-    #[error("change {index}: {path} has an uncommitted edit, and git would have a filter change it first")]
-    Filtered {
+    /// The file has an uncommitted edit, and git would change it before committing it.
+    #[error("change {index}: {path} has an uncommitted edit, and git would change it before committing it")]
+    Converted {
         /// Index of the change in the submission, from 0.
         index: usize,
         /// The path of the file inside the repository.

@@ -97,7 +97,7 @@ pub(crate) async fn redacted(call: &Call<'_>, mut error: SubmitError) -> SubmitE
         | SubmitError::Broken { .. }
         | SubmitError::NotAFile { .. }
         | SubmitError::EditedByHand { .. }
-        | SubmitError::Filtered { .. }
+        | SubmitError::Converted { .. }
         | SubmitError::UnreadableEdit { .. }
         | SubmitError::BeingWritten { .. }
         | SubmitError::FilesTooLarge { .. }

@@ -224,6 +224,24 @@ async fn what_a_filter_of_git_s_would_change_is_a_person_s_to_commit() {
     assert_eq!(server.repo().git(&["show", &format!("HEAD:{POSTS}")]), "type: document\nname: Hidden again");
 }
 
+#[tokio::test]
+async fn line_ends_that_git_would_convert_are_a_person_s_to_commit() {
+    let mut server = TestServer::start("small").await;
+    for (attribute, status) in [("text", 409), ("eol=lf", 409), ("text=auto", 200), ("-text", 200)] {
+        server.repo().write(".gitattributes", &format!("collections/*.yaml {attribute}\n"));
+        server.repo().commit(attribute);
+        server.repo().write_by_rename(POSTS, &format!("type: document\r\nname: {attribute}\r\n"));
+        server.wait_for_attribute("posts", "name", attribute).await;
+        let answer = server.patch("posts", json!({"recursive": status == 200})).await.is(status);
+        if status == 409 {
+            assert!(answer.detail().contains("line ends"), "{}", answer.detail());
+            server.repo().commit("As git has it");
+        }
+        assert_eq!(server.repo().status(), "", "{attribute}");
+    }
+    server.expect_git_status("");
+}
+
 /// A file with a comment of this size.
 fn large(comment_bytes: usize) -> String {
     format!("type: document\n#{}\n", "x".repeat(comment_bytes))

@@ -273,9 +273,9 @@ impl From<SubmitError> for ApiError {
             SubmitError::EditedByHand { path, .. } => conflict(format!(
                 "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
             )),
-            SubmitError::Filtered { path, .. } => conflict(format!(
-                "The file {path} is not what is committed, and git would have a filter (gitattributes) change it \
-                 before it commits it, which is not done here; commit it with git, or leave the filter off"
+            SubmitError::Converted { path, .. } => conflict(format!(
+                "The file {path} is not what is committed, and git would change it before it commits it, by a filter or \
+                 in its line ends (gitattributes), which is not done here; commit it with git"
             )),
             SubmitError::UnreadableEdit { path, bytes_max, .. } => conflict(format!(
                 "The file {path} was edited by hand and can't be committed as it is: it has more than {bytes_max} \
@@ -384,7 +384,7 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Broken { index, .. }
         | SubmitError::NotAFile { index, .. }
         | SubmitError::EditedByHand { index, .. }
-        | SubmitError::Filtered { index, .. }
+        | SubmitError::Converted { index, .. }
         | SubmitError::UnreadableEdit { index, .. }
         | SubmitError::BeingWritten { index, .. }
         | SubmitError::FilesTooLarge { index, .. } => Some(*index),

@@ -203,8 +203,8 @@ impl Journal for GitJournal {
         Ok(content.map(|content| content.bytes))
     }
 
-    fn is_filtered(&mut self, name: &str) -> bool {
-        user_config::is_filtered(&self.layout, name)
+    fn is_converted(&mut self, name: &str, content: &[u8]) -> bool {
+        user_config::is_converted(&self.layout, name, content)
     }
 
     fn wait_for_git(&mut self) -> Result<(), StoreError> {

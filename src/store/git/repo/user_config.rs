@@ -106,20 +106,35 @@ pub(crate) fn safe_directories() -> Vec<String> {
     found
 }
 
-/// Reports whether git runs a configured program on a file of the collections folder before committing it (`filter`
-/// in gitattributes(5)), or may run one.
-pub(crate) fn is_filtered(layout: &Layout, name: &str) -> bool {
-    let program = || {
+/// Reports whether git changes this content of a file of the collections folder before committing it
+/// (gitattributes(5)), or may do so: it runs a configured program (`filter`), or converts its line ends (`text`, `eol`).
+pub(crate) fn is_converted(layout: &Layout, name: &str, content: &[u8]) -> bool {
+    let converts = || {
         let repository = open_by_libgit2(layout)?;
         let path = layout.path_in_repository(name);
-        let filter = repository.get_attr(Path::new(&path), "filter", AttrCheckFlags::default())?;
-        let AttrValue::String(filter) = AttrValue::from_string(filter) else { return Ok(false) };
+        let attribute = |name| repository.get_attr(Path::new(&path), name, AttrCheckFlags::default());
+        if content.windows(2).any(|pair| pair == b"\r\n") {
+            // Of a file that git only takes for text (`auto`), it leaves the line ends as they were committed.
+            let is_text = match AttrValue::from_string(attribute("text")?) {
+                AttrValue::True => true,
+                AttrValue::Unspecified => {
+                    matches!(AttrValue::from_string(attribute("eol")?), AttrValue::String(_))
+                }
+                AttrValue::False | AttrValue::String(_) | AttrValue::Bytes(_) => false,
+            };
+            if is_text {
+                return Ok(true);
+            }
+        }
+        let AttrValue::String(filter) = AttrValue::from_string(attribute("filter")?) else {
+            return Ok(false);
+        };
         let config = repository.config()?;
         let is_set = |what: &str| config.get_string(&format!("filter.{filter}.{what}")).is_ok();
         Ok::<_, git2::Error>(is_set("clean") || is_set("process"))
     };
     // Where the attributes can't be read, any program may be meant for any file: what it hides must not be committed.
-    program().unwrap_or_else(|_| has_filters(&open(layout)))
+    converts().unwrap_or_else(|_| has_filters(&open(layout)))
 }
 
 /// Returns whether the configuration names a filter program, for whatever files.

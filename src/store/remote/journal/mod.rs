@@ -200,8 +200,8 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.work_tree_content(name, blob)
     }
 
-    fn is_filtered(&mut self, name: &str) -> bool {
-        self.inner.is_filtered(name)
+    fn is_converted(&mut self, name: &str, content: &[u8]) -> bool {
+        self.inner.is_converted(name, content)
     }
 
     fn work_tree(

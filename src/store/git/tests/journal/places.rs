@@ -272,11 +272,11 @@ fn a_configured_filter_is_heeded_where_the_attributes_can_t_be_read() {
     let repo = Repo::new();
     repo.git(&["config", "filter.crypt.clean", "cat"]);
     let mut journal = repo.open();
-    assert!(!journal.is_filtered("a.yaml"));
+    assert!(!journal.is_converted("a.yaml", b"a"));
     // An extension that libgit2 does not know.
     repo.git(&["config", "core.repositoryFormatVersion", "1"]);
     repo.git(&["config", "extensions.noop-v1", "true"]);
-    assert!(journal.is_filtered("a.yaml"));
+    assert!(journal.is_converted("a.yaml", b"a"));
 }
 
 /// Replaces `.git` by a copy of itself.
