@@ -430,38 +430,3 @@ pub trait Journal: Send + 'static {
         Ok(())
     }
 }
-
-/// A journal that can make commits before its branch moves to them, for callers that must consult a remote in between.
-///
-/// # Errors
-///
-/// Every method returns a [`StoreError`] as the methods of [`Journal`] do, and [`StoreError::HeadMoved`] when the
-/// branch is not at `expected`.
-pub trait TwoPhase: Journal {
-    /// Makes a chain of commits on top of `expected`, durably, without moving the branch. Commits that the branch
-    /// never reaches are unreachable objects, which `git gc` removes.
-    fn prepare(&mut self, expected: Option<Revision>, drafts: &[Draft])
-    -> Result<Vec<Committed>, StoreError>;
-
-    /// Makes a merge commit of these two parents, durably, without moving the branch. Its tree is `tree` with the
-    /// files of the draft put into it.
-    fn prepare_merge(
-        &mut self,
-        parents: [Revision; 2],
-        tree: TreeId,
-        draft: &Draft,
-    ) -> Result<Revision, StoreError>;
-
-    /// Moves the branch, durably, from `expected` to a commit that exists here with everything that it reaches; `why`
-    /// is recorded in the reflog. The next [`catch_up`](Journal::catch_up) brings the work tree forward.
-    fn advance(
-        &mut self,
-        expected: Option<Revision>,
-        to: Revision,
-        why: &str,
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError>;
-
-    /// Fails with [`StoreError::Unsuitable`] if a revision has something else in place of the collections folder.
-    fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError>;
-}

@@ -1,4 +1,4 @@
-//! Commits in two steps: made and flushed first, on the branch later or never.
+//! Commits in two steps: made and flushed first, on the branch later or never. A caller consults a remote in between.
 
 use std::slice;
 
@@ -6,10 +6,16 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
-use crate::store::{Committed, Draft, Journal as _, StoreError, TreeId, TwoPhase};
+use crate::store::{Committed, Draft, Journal, StoreError, TreeId};
 
-impl TwoPhase for GitJournal {
-    fn prepare(
+impl GitJournal {
+    /// Makes a chain of commits on top of `expected`, durably, without moving the branch. Commits that the branch
+    /// never reaches are unreachable objects, which `git gc` removes.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Journal::append).
+    pub(crate) fn prepare(
         &mut self,
         expected: Option<Revision>,
         drafts: &[Draft],
@@ -28,7 +34,13 @@ impl TwoPhase for GitJournal {
         Ok(group.committed)
     }
 
-    fn prepare_merge(
+    /// Makes a merge commit of these two parents, durably, without moving the branch. Its tree is `tree` with the
+    /// files of the draft put into it.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Journal::append).
+    pub(crate) fn prepare_merge(
         &mut self,
         parents: [Revision; 2],
         tree: TreeId,
@@ -43,7 +55,13 @@ impl TwoPhase for GitJournal {
         Ok(group.tip())
     }
 
-    fn advance(
+    /// Moves the branch, durably, from `expected` to a commit that exists here with everything that it reaches; `why`
+    /// is recorded in the reflog. The next [`catch_up`](Journal::catch_up) brings the work tree forward.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::HeadMoved`] when the branch is not at `expected`; otherwise as [`append`](Journal::append).
+    pub(crate) fn advance(
         &mut self,
         expected: Option<Revision>,
         to: Revision,
@@ -61,7 +79,8 @@ impl TwoPhase for GitJournal {
         Ok(())
     }
 
-    fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
+    /// Fails with [`StoreError::Unsuitable`] if a revision has something else in place of the collections folder.
+    pub(crate) fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
         self.reader.check_folder(revision)
     }
 }

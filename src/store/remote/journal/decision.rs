@@ -6,9 +6,9 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::MergeRequest;
 use crate::store::remote::transport::private_refs::PrivateRef;
-use crate::store::{KeptHead, StoreError, TwoPhase};
+use crate::store::{Journal as _, KeptHead, StoreError};
 
-impl<J: TwoPhase> RemoteJournal<J> {
+impl RemoteJournal {
     /// Carries out a decision, and returns the branch's head. If others push in the meantime it starts again, as often
     /// as a write is decided again. If nothing was rewritten, commits that wait to be pushed are not affected: they
     /// stay on the branch, and are pushed as usual.

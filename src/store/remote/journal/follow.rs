@@ -8,9 +8,9 @@ use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::MergeRequest;
 use crate::store::remote::link::push_queue::QueuedPush;
 use crate::store::remote::link::{LinkState, SeenHead};
-use crate::store::{Journal as _, StoreError, TwoPhase};
+use crate::store::{Journal as _, StoreError};
 
-impl<J: TwoPhase> RemoteJournal<J> {
+impl RemoteJournal {
     /// Brings the branch to where the remote was last seen, and returns the branch's head.
     pub(super) fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         self.resolve_unknown_push()?;

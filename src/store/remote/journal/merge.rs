@@ -11,7 +11,7 @@ use crate::domain::{Revision, file_name};
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::merger::{FileSides, Resolution, SideFile, Sides};
 use crate::store::remote::transport::git_merge::{Changes, MergedEntry, Parted, RawChange};
-use crate::store::{Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
+use crate::store::{Draft, FILE_BYTES_KEPT_MAX, Journal as _, StoreError};
 
 /// The two sides of a merge.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ type Entries = BTreeMap<Vec<u8>, Option<MergedEntry>>;
 /// The files of a merge whose content neither side has, as a draft lists them.
 type NewFiles = Vec<(String, Option<Vec<u8>>)>;
 
-impl<J: TwoPhase> RemoteJournal<J> {
+impl RemoteJournal {
     /// Creates a merge commit; no branch moves to it.
     pub(crate) fn merge(&mut self, join: MergeRequest) -> Result<Revision, StoreError> {
         let MergeRequest { theirs, ours, is_restored } = join;

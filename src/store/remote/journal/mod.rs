@@ -13,17 +13,18 @@ use std::time::Instant;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
+use crate::store::git::GitJournal;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::push_turns::PushTurns;
 use crate::store::remote::link::{Ack, DecisionCallback, Link};
 use crate::store::remote::transport::private_refs::PrivateRef;
 use crate::store::{
-    BlobId, Commits, Committed, Draft, GitLocks, Journal, KeptHead, Paths, StoreError, TwoPhase, WorkTree,
+    BlobId, Commits, Committed, Draft, GitLocks, Journal, KeptHead, Paths, StoreError, WorkTree,
 };
 
 /// A journal whose branch is shared through a remote; except in mode `local` it advances only to what the remote has.
-pub struct RemoteJournal<J> {
-    pub(crate) inner: J,
+pub struct RemoteJournal {
+    pub(crate) inner: GitJournal,
     pub(crate) link: Arc<Link>,
     /// The head of the remote that the local branch contains.
     base: Option<Revision>,
@@ -40,9 +41,9 @@ pub struct RemoteJournal<J> {
     held_by: Option<PathBuf>,
 }
 
-impl<J: TwoPhase> RemoteJournal<J> {
+impl RemoteJournal {
     /// Creates a journal that shares its branch through a link.
-    pub fn new(inner: J, link: Arc<Link>, races_max: usize) -> Self {
+    pub fn new(inner: GitJournal, link: Arc<Link>, races_max: usize) -> Self {
         let base = link.git.noted(PrivateRef::Base);
         let (turn, distance_of) = (PushTurns::default(), (None, None));
         let (accepted, decided, held_by) = (None, Vec::new(), None);
@@ -122,7 +123,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 }
 
-impl<J: TwoPhase> Journal for RemoteJournal<J> {
+impl Journal for RemoteJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
         self.peek();
         let local = self.inner.head()?;

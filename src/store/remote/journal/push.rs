@@ -9,7 +9,7 @@ use crate::store::remote::link::push_queue::REFUSALS_MAX;
 use crate::store::remote::link::{LinkState, Pauses};
 use crate::store::remote::transport::private_refs::PrivateRef;
 use crate::store::remote::transport::pushed::PushOutcome;
-use crate::store::{StoreError, TwoPhase};
+use crate::store::{Journal as _, StoreError};
 
 /// The number of attempts to push commits that were not sent, or after which the remote could not be fetched from.
 const TRIES_MAX: u32 = 3;
@@ -61,7 +61,7 @@ impl Tries {
     }
 }
 
-impl<J: TwoPhase> RemoteJournal<J> {
+impl RemoteJournal {
     /// Fetches from a folder remote when its branch has moved, and from any other when the instances that are known to
     /// push have had their turn: most likely they have pushed. A write decided on the old head would come too late;
     /// only answers that do not rest on the remote continue in the meantime.

@@ -4,7 +4,7 @@ use chrono::DateTime;
 
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::tests::support::*;
-use crate::store::{Journal as _, StoreError, TwoPhase as _};
+use crate::store::{Journal as _, StoreError};
 
 #[test]
 fn a_first_commit_is_a_commit_that_git_likes() {
