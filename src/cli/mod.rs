@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::domain::REASON_BYTES_MAX;
 use crate::format::turns_text;
@@ -50,8 +50,8 @@ Collectory keeps the collection settings of a content store as one YAML file per
 repository, and serves them as JSON:API. Every change through the API is one durable commit, every edit \
 by hand is live at once, and the history is the audit log.
 
-Every flag can be set by an environment variable, which its help names: to `true` or `false` for a flag \
-without a value.")]
+Every flag can be set by an environment variable, which its help names; one without a value is set by 1, true, \
+yes or on.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -129,7 +129,7 @@ impl Cli {
     /// Parses the command line. Prints help or a usage error if there is one, and ends the process.
     #[must_use]
     pub fn read() -> Self {
-        let mut command = Self::command();
+        let mut command = with_boolish_variables(Self::command());
         let matches = command
             .try_get_matches_from_mut(std::env::args_os())
             .unwrap_or_else(|error| print_and_exit(&error));
@@ -174,6 +174,24 @@ impl Cli {
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
         }
+    }
+}
+
+/// Lets the variable of a flag without a value be written as people write such variables.
+fn with_boolish_variables(command: clap::Command) -> clap::Command {
+    let boolish = |arg: Arg| match arg.get_action() {
+        ArgAction::SetTrue => arg.value_parser(is_set),
+        _ => arg,
+    };
+    command.mut_args(boolish).mut_subcommands(with_boolish_variables)
+}
+
+/// Parses the variable of a flag without a value; an empty one is as good as none.
+fn is_set(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "" | "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err("write true or false"),
     }
 }
 
@@ -324,6 +342,20 @@ mod tests {
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_flag_without_a_value_is_set_by_its_variable_as_people_write_it() {
+        let command = with_boolish_variables(Cli::command());
+        command.clone().debug_assert();
+        for (text, expected) in
+            [("1", true), ("YES", true), ("on", true), ("0", false), ("", false), ("off", false)]
+        {
+            assert_eq!(is_set(text), Ok(expected), "{text}");
+        }
+        assert!(is_set("maybe").is_err());
+        let matches = command.try_get_matches_from(["collectory", "list", "--json"]).unwrap();
+        assert!(matches.subcommand_matches("list").unwrap().get_flag("json"));
     }
 
     #[test]

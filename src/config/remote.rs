@@ -36,12 +36,12 @@ pub struct RemoteConfig {
     pub rewrite: Rewrite,
 
     /// Follow the remote without taking writes (405): a read-only replica.
-    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires_if("true", "remote"),
+    #[arg(long = "follow", env = "COLLECTORY_FOLLOW",
           conflicts_with_all = ["peer", "remote_push_interval_ms"])]
     pub follow: bool,
 
     /// Clone the remote with a work tree; without this flag the clone is bare.
-    #[arg(long, env = "COLLECTORY_WORK_TREE", requires_if("true", "remote"))]
+    #[arg(long, env = "COLLECTORY_WORK_TREE")]
     pub work_tree: bool,
 
     /// How the remote is reached, and how this service authenticates.
@@ -62,12 +62,7 @@ pub struct RemoteConfig {
 #[command(next_help_heading = "Many machines")]
 pub struct RemoteAccess {
     /// Allow a remote whose traffic anyone on the way can read and change: http:// and git://.
-    #[arg(
-        id = "remote_insecure",
-        long = "remote-insecure",
-        env = "COLLECTORY_REMOTE_INSECURE",
-        requires_if("true", "remote")
-    )]
+    #[arg(id = "remote_insecure", long = "remote-insecure", env = "COLLECTORY_REMOTE_INSECURE")]
     pub insecure: bool,
 
     /// The private key for ssh; by default, the operator's own agent and keys.

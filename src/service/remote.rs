@@ -29,7 +29,7 @@ const BRANCH_WAIT_MAX: Duration = Duration::from_secs(5);
 ///
 /// Fails if it names no remote, or one that the flags do not allow ([`StoreError::Misnamed`]).
 pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError> {
-    let Some(text) = &config.url else { return Ok(None) };
+    let Some(text) = &config.url else { return without_remote(config).map(|()| None) };
     let url: RemoteUrl = text.parse().map_err(|why| StoreError::Misnamed(format!("--remote: {why}")))?;
     if url.is_insecure() && !config.access.insecure {
         let why = format!(
@@ -42,6 +42,18 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
     }
     check_flags(config, &url).map_err(StoreError::Misnamed)?;
     Ok(Some(url))
+}
+
+/// Refuses flags that have no effect without a remote. Those with a value are refused by the command line.
+fn without_remote(config: &RemoteConfig) -> Result<(), StoreError> {
+    let RemoteConfig { follow, work_tree, access, .. } = config;
+    let flags = [("--follow", follow), ("--work-tree", work_tree), ("--remote-insecure", &access.insecure)];
+    match flags.into_iter().find(|(_, given)| **given) {
+        Some((flag, _)) => Err(StoreError::Misnamed(format!(
+            "{flag} is for a branch that is shared with others; name its remote with --remote <URL>"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses flags that have no effect beside others, as an operator who gives them expects one, and files that can't be
