@@ -144,7 +144,7 @@ impl Options {
                 Some("") => return Err("the options end with a comma".to_owned()),
                 Some(rest) => rest,
                 None if text.is_empty() => text,
-                None => return Err(format!("there is something behind the value of `{name}`")),
+                None => return Err(format!("there is something after the value of `{name}`")),
             };
         }
         match (options.after, options.before) {
@@ -280,7 +280,7 @@ mod tests {
             (format!("a no-touch-required {KEY}"), "neither an option nor a key"),
             (format!("a namespaces=git {KEY}"), "no value in quotes"),
             (format!("a namespaces=\"git {KEY}"), "no value in quotes"),
-            (format!("a namespaces=\"git\"x {KEY}"), "something behind the value"),
+            (format!("a namespaces=\"git\"x {KEY}"), "something after the value"),
             (format!("a namespaces=\"git\", {KEY}"), "end with a comma"),
             (format!("a namespaces=\"a\",namespaces=\"b\" {KEY}"), "appears twice"),
             (format!("a valid-after=\"2026\" {KEY}"), "is no time"),

@@ -197,7 +197,7 @@ impl KnownPack {
             Ok(pack) => {
                 if pack.is_doubtful {
                     tracing::warn!(pack = %path.display(), "the index of a pack is damaged; what it still leads to is \
-                        read and checked; `git index-pack` on the pack makes it anew");
+                        read and checked; `git index-pack` on the pack rebuilds it");
                 }
                 Some(Arc::new(pack))
             }

@@ -74,7 +74,7 @@ impl Packs {
             remove_if_there(&self.file(name, "idx"))?;
             return Ok(false);
         }
-        tracing::warn!(path = %pack.display(), "a pack had lost its index; it was made anew");
+        tracing::warn!(path = %pack.display(), "a pack had lost its index; it was rebuilt");
         Ok(true)
     }
 
