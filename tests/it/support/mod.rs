@@ -10,11 +10,13 @@ mod documents;
 mod fixtures;
 mod git_servers;
 mod patience;
+mod process;
 mod proxy;
 mod raw;
 mod repo;
 mod schema;
 mod server;
+mod setup;
 mod stream;
 
 pub(crate) use answer::{Answer, CheckedAnswer};
@@ -28,10 +30,12 @@ pub(crate) use git_servers::{
     AUTHORIZATION, Daemon, ServedFolders, TOKEN, git_daemon, serve_fixed_response, serve_http, sshd,
 };
 pub(crate) use patience::{DEADLINE, eventually, eventually_status, eventually_sync};
+pub(crate) use process::{Process, ProgramOutput, collectory_command, run_to_end};
 pub(crate) use proxy::{Proxy, ProxyMode};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::{PERSON, Repo, copy_folder, git_command};
 pub(crate) use rustix::process::Signal;
 pub(crate) use schema::openapi;
-pub(crate) use server::{Auth, ProgramOutput, Setup, TestServer, collectory_command, run_to_end};
+pub(crate) use server::TestServer;
+pub(crate) use setup::{Auth, Setup};
 pub(crate) use stream::{EventStream, StreamMessage};

@@ -1,55 +1,19 @@
-//! The real program, started as a process.
+//! A running service with its own repository.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::client::Client;
-use super::patience::{eventually, eventually_sync};
-use super::repo::{Repo, hermetic};
-
-/// The authorization of the service.
-#[derive(Debug, Clone)]
-pub(crate) enum Auth {
-    /// `--auth none`: no authentication, no OpenAPI routes.
-    None,
-    /// `--auth allow-all`.
-    AllowAll,
-    /// `--auth FILE` with this content.
-    Policy(String),
-}
-
-/// The repository that the service gets.
-#[derive(Debug, Clone)]
-enum Given {
-    Fixture(String),
-    Bare(String),
-    Unborn,
-    Absent,
-    Own(PathBuf),
-}
-
-/// How to start a service; see [`TestServer::setup`].
-#[derive(Debug, Clone)]
-#[must_use = "a setup does nothing until it is started"]
-pub(crate) struct Setup {
-    given: Given,
-    auth: Auth,
-    flags: Vec<String>,
-    environment: Vec<(String, String)>,
-    base: String,
-    wrapper: Vec<String>,
-    listen: String,
-}
+use super::patience::eventually;
+use super::process::Process;
+use super::repo::Repo;
+use super::setup::Setup;
 
 /// A running service with its own repository.
 ///
@@ -65,323 +29,17 @@ pub(crate) struct TestServer {
     status: Option<String>,
 }
 
-struct Process {
-    child: Child,
-    address: SocketAddr,
-    log: Arc<Mutex<String>>,
-    readers: Vec<JoinHandle<()>>,
-}
-
-/// How a program ended, and its output.
-#[derive(Debug)]
-pub(crate) struct ProgramOutput {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl ProgramOutput {
-    /// Asserts the exit code.
-    #[track_caller]
-    pub(crate) fn assert_exit_code(self, code: i32) -> Self {
-        assert_eq!(self.status.code(), Some(code), "{self:#?}");
-        self
-    }
-}
-
-/// The program under test, in an isolated environment.
-pub(crate) fn collectory_command(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_collectory"));
-    hermetic(&mut command, folder);
-    command.env_remove("GIT_AUTHOR_DATE").env_remove("GIT_COMMITTER_DATE").env_remove("RUST_LOG");
-    command.current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-impl Setup {
-    /// Sets the authorization.
-    pub(crate) fn auth(mut self, auth: Auth) -> Self {
-        self.auth = auth;
-        self
-    }
-
-    /// Adds a flag of `serve`, with its value if it has one.
-    pub(crate) fn flag(mut self, flag: &[&str]) -> Self {
-        self.flags.extend(flag.iter().map(|&part| part.to_owned()));
-        self
-    }
-
-    /// Adds an environment variable.
-    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
-        self.environment.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Limits how many files the program may have open, unless it raises the limit (`ulimit -S -n`).
-    pub(crate) fn open_files(self, count: u32) -> Self {
-        // A shell sets the limit, because it is inherited and must not apply to the harness.
-        self.through(&["sh", "-c", "ulimit -S -n \"$0\" && exec \"$@\"", &count.to_string()])
-    }
-
-    /// Limits how many files the program may have open, with a hard limit (`ulimit -n`).
-    pub(crate) fn open_files_max(self, count: u32) -> Self {
-        self.through(&["sh", "-c", "ulimit -n \"$0\" && exec \"$@\"", &count.to_string()])
-    }
-
-    /// Takes root's privileges from the service if root runs the tests (capabilities(7)).
-    pub(crate) fn without_capabilities(self) -> Self {
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root { self.through(&["setpriv", "--bounding-set=-all", "--"]) } else { self }
-    }
-
-    /// Makes hard links fail; `folder` is for the program that ensures that.
-    pub(crate) fn without_links(self, folder: &Path) -> Self {
-        let program = folder.join("no_links");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/no_links.c");
-        let compiled = Command::new("cc").arg("-o").args([program.as_path(), Path::new(source)]).status();
-        assert!(compiled.expect("there is a C compiler").success());
-        self.through(&[&program.to_string_lossy()])
-    }
-
-    /// Makes calls below the repository fail while the file `fault` in this folder says so (`fail.c`).
-    pub(crate) fn with_injected_faults(self, folder: &Path) -> Self {
-        let library = folder.join("fail.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/fail.c");
-        let options = ["-shared", "-fPIC", "-O1", "-o"];
-        let compiled = Command::new("cc")
-            .args(options)
-            .args([library.as_path(), Path::new(source)])
-            .arg("-ldl")
-            .status();
-        assert!(compiled.expect("there is a C compiler").success());
-        let below = std::env::temp_dir().join("collectory-it-").to_string_lossy().into_owned();
-        self.environment("LD_PRELOAD", &library.to_string_lossy())
-            .environment("FAIL_FILE", &folder.join("fault").to_string_lossy())
-            .environment("FAIL_BELOW", &below)
-    }
-
-    /// Sets the permissions that new files don't have (`umask`).
-    pub(crate) fn umask(self, mask: &str) -> Self {
-        self.through(&["sh", "-c", "umask \"$0\" && exec \"$@\"", mask])
-    }
-
-    /// Adds a program through which the service is started.
-    fn through(mut self, wrapper: &[&str]) -> Self {
-        self.wrapper.extend(wrapper.iter().map(|&part| part.to_owned()));
-        self
-    }
-
-    /// Sets `--base-path`.
-    pub(crate) fn base_path(mut self, base: &str) -> Self {
-        base.clone_into(&mut self.base);
-        self.flag(&["--base-path", base])
-    }
-
-    /// Uses a repository with the fixture's history and no work tree.
-    pub(crate) fn bare(mut self) -> Self {
-        self.given = match self.given {
-            Given::Fixture(name) => Given::Bare(name),
-            other => other,
-        };
-        self
-    }
-
-    /// Uses a repository without a commit.
-    pub(crate) fn unborn(mut self) -> Self {
-        self.given = Given::Unborn;
-        self
-    }
-
-    /// Uses no repository: the service creates it.
-    pub(crate) fn without_repository(mut self) -> Self {
-        self.given = Given::Absent;
-        self
-    }
-
-    /// Uses a repository that the test has made and keeps alive.
-    pub(crate) fn repository(mut self, path: &Path) -> Self {
-        self.given = Given::Own(path.to_owned());
-        self
-    }
-
-    /// Starts the service and waits until it is ready.
-    pub(crate) async fn start(self) -> TestServer {
-        let server = self.start_without_waiting();
-        server.wait_until_ready().await;
-        server
-    }
-
-    /// Starts the service without waiting, for tests in which the harness can't ask whether it is ready.
-    pub(crate) fn start_without_waiting(self) -> TestServer {
-        let (folder, repo) = self.prepared();
-        let process = Process::spawn(self.command(folder.path(), &repo));
-        let client = Client::new(process.address, &self.base);
-        let process = Some(process);
-        TestServer { folder, repo, setup: self, process, client, status: None }
-    }
-
-    /// Starts a service that must refuse to run; returns its output.
-    pub(crate) fn expect_start_failure(self) -> ProgramOutput {
-        let (folder, repo) = self.prepared();
-        run_to_end(&mut self.command(folder.path(), &repo))
-    }
-
-    /// Prepares a folder with everything that the service is given.
-    fn prepared(&self) -> (TempDir, Repo) {
-        let folder = tempfile::Builder::new().prefix("collectory-it-").tempdir().expect("a temporary folder");
-        let path = folder.path().join("settings");
-        let repo = match &self.given {
-            Given::Fixture(name) => Repo::seeded(path, name),
-            Given::Bare(name) => Repo::seeded(folder.path().join("seed"), name).bare_clone(path),
-            Given::Unborn => Repo::init(path),
-            Given::Absent => Repo::at(path),
-            Given::Own(own) => Repo::at(own),
-        };
-        if let Auth::Policy(text) = &self.auth {
-            fs::write(folder.path().join("policy.yaml"), text).expect("a file can be written");
-        }
-        (folder, repo)
-    }
-
-    fn command(&self, folder: &Path, repo: &Repo) -> Command {
-        let mut command = collectory_command(folder);
-        let auth = match &self.auth {
-            Auth::None => "none".to_owned(),
-            Auth::AllowAll => "allow-all".to_owned(),
-            Auth::Policy(_) => folder.join("policy.yaml").to_string_lossy().into_owned(),
-        };
-        command.args(["serve", "--listen", &self.listen, "--auth", &auth, "--repo"]).arg(repo.path());
-        command.args(&self.flags).envs(self.environment.iter().cloned());
-        let Some((wrapper, words)) = self.wrapper.split_first() else { return command };
-        let mut wrapped = Command::new(wrapper);
-        wrapped.args(words).arg(command.get_program()).args(command.get_args());
-        wrapped.current_dir(folder).stdin(Stdio::null());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => wrapped.env(name, value),
-                None => wrapped.env_remove(name),
-            };
-        }
-        wrapped
-    }
-}
-
-/// Runs a program to its end. A program that exceeds the deadline is killed, and the test fails.
-#[track_caller]
-pub(crate) fn run_to_end(command: &mut Command) -> ProgramOutput {
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-    let drain = |mut stream: Box<dyn Read + Send>| {
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            stream.read_to_string(&mut text).expect("the program writes UTF-8");
-            text
-        })
-    };
-    let stdout = drain(Box::new(child.stdout.take().expect("it is piped")));
-    let stderr = drain(Box::new(child.stderr.take().expect("it is piped")));
-    let mut guard = KillOnDrop(child);
-    let status =
-        eventually_sync("the program ends", || guard.0.try_wait().expect("a child can be waited for"));
-    let text = |reader: JoinHandle<String>| reader.join().expect("a reader ends");
-    ProgramOutput { status, stdout: text(stdout), stderr: text(stderr) }
-}
-
-struct KillOnDrop(Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-impl Process {
-    fn spawn(mut command: Command) -> Self {
-        // In its own process group, so that its child processes can be killed too.
-        let command = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let log = Arc::new(Mutex::new(String::new()));
-        let stderr = child.stderr.take().expect("it is piped");
-        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut readers = vec![follow(BufReader::new(stderr), Arc::clone(&log))];
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("the program writes UTF-8");
-        let Some(address) = address_in(&line) else {
-            child.kill().ok();
-            child.wait().ok();
-            for reader in readers {
-                reader.join().ok();
-            }
-            let log = log.lock().expect("readers do not panic").clone();
-            panic!("the service did not start; it printed {line:?} and logged:\n{log}");
-        };
-        readers.push(follow(stdout, Arc::clone(&log)));
-        Self { child, address, log, readers }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        let child = &mut self.child;
-        let status =
-            eventually_sync("the service stops", || child.try_wait().expect("a child can be waited for"));
-        for reader in self.readers.drain(..) {
-            reader.join().expect("a reader ends");
-        }
-        status
-    }
-
-    fn kill_group(&self) {
-        // The group may have ended already.
-        kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
-    }
-
-    fn log(&self) -> String {
-        self.log.lock().expect("readers do not panic").clone()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // After a wait the group no longer exists, and its id may be reused.
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            self.kill_group();
-            self.child.wait().ok();
-        }
-    }
-}
-
-/// Parses the address in `listening on http://127.0.0.1:8080/`, or `https`.
-fn address_in(line: &str) -> Option<SocketAddr> {
-    let rest = line.strip_prefix("listening on http")?.trim_start_matches('s').strip_prefix("://")?;
-    rest.split('/').next()?.trim().parse().ok()
-}
-
-fn follow(mut stream: impl BufRead + Send + 'static, log: Arc<Mutex<String>>) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut line = Vec::new();
-        while stream.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-            log.lock().expect("readers do not panic").push_str(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
-    })
-}
-
 impl TestServer {
     /// Sets up a service on a fixture repository with a work tree, without authentication.
     pub(crate) fn setup(fixture: &str) -> Setup {
-        Setup {
-            given: Given::Fixture(fixture.to_owned()),
-            auth: Auth::None,
-            flags: Vec::new(),
-            environment: Vec::new(),
-            base: String::new(),
-            wrapper: Vec::new(),
-            listen: "127.0.0.1:0".to_owned(),
-        }
+        Setup::of(fixture)
+    }
+
+    /// Starts a service in a prepared folder.
+    pub(super) fn spawn(setup: Setup, folder: TempDir, repo: Repo) -> Self {
+        let process = Process::spawn(&mut setup.command(folder.path(), &repo));
+        let client = Client::new(process.address(), &setup.base);
+        Self { folder, repo, setup, process: Some(process), client, status: None }
     }
 
     /// Starts a service with [`setup`](Self::setup) alone.
@@ -405,7 +63,7 @@ impl TestServer {
 
     /// Returns the address on which the service listens.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.running().address
+        self.running().address()
     }
 
     /// Returns the log so far.
@@ -436,22 +94,13 @@ impl TestServer {
     /// Stops the service as an operator does, and asserts that it succeeds. Returns the log.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
-        let mut process = self.process.take().expect("the service runs");
-        process.signal(Signal::TERM);
-        let status = process.wait();
-        let log = process.log();
-        assert_eq!(status.code(), Some(0), "after SIGTERM; the log:\n{log}");
-        log
+        self.process.take().expect("the service runs").stop()
     }
 
     /// Waits for the service to end by itself with this exit code; returns its log.
     #[track_caller]
     pub(crate) fn wait_for_exit(&mut self, code: i32) -> String {
-        let mut process = self.process.take().expect("the service runs");
-        let status = process.wait();
-        let log = process.log();
-        assert_eq!(status.code(), Some(code), "the log:\n{log}");
-        log
+        self.process.take().expect("the service runs").wait_for_exit(code)
     }
 
     /// Kills the process, as a power cut would.
@@ -502,8 +151,8 @@ impl TestServer {
     /// Like [`start_again`](Self::start_again), for a repository that can't be read yet.
     pub(crate) fn start_again_unready(&mut self) {
         assert!(self.process.is_none(), "the service runs already");
-        let process = Process::spawn(self.setup.command(self.folder.path(), &self.repo));
-        self.client = Client::new(process.address, &self.setup.base);
+        let process = Process::spawn(&mut self.setup.command(self.folder.path(), &self.repo));
+        self.client = Client::new(process.address(), &self.setup.base);
         self.process = Some(process);
     }
 
