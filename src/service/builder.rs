@@ -4,7 +4,7 @@ use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::config::{Limits, ListenConfig, Origin, ServeConfig, WebPages};
 use crate::engine::history::{self, History};
@@ -178,7 +178,8 @@ impl ServiceBuilder<Guarded> {
         let receivers = webhooks::receivers(&config.webhooks)?;
         let is_inherited = socket.is_some();
         let (server, admin) = listen(&config.listen, socket, tls.clone()).await?;
-        let journal = open(&config, options, url.as_ref())?;
+        let until = remote::start_deadline(&config.remote);
+        let journal = open(&config, options, url.as_ref().map(|url| (url, until)))?;
         let bound = server.bound().clone();
         warn_if_exposed(&guard, &bound);
         let settings = answer_options(&config, journal.branch());
@@ -192,7 +193,8 @@ impl ServiceBuilder<Guarded> {
             ..engine_options(&config, journal.branch(), &reached)
         };
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
-        let link = url.map(|url| remote::link(&config, &journal, url, notice_secret.clone())).transpose()?;
+        let link =
+            url.map(|url| remote::link(&config, &journal, url, notice_secret.clone(), until)).transpose()?;
         let remote = link.clone().map(|link| remote::shared(&config.remote, link, notice_secret));
         let running = start_threads(&config, journal, link.clone(), Arc::clone(&archive), options, &reached)
             .map_err(StartError::Thread)?;
@@ -354,11 +356,11 @@ fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
 fn open(
     config: &ServeConfig,
     options: JournalOptions,
-    remote: Option<&RemoteUrl>,
+    remote: Option<(&RemoteUrl, Instant)>,
 ) -> Result<GitJournal, StartError> {
     let signing_key = options.signing_key.clone();
     let is_new = match remote {
-        Some(url) => remote::init(config, url)?,
+        Some((url, until)) => remote::init(config, url, until)?,
         None => GitJournal::init(&config.repository.dir)?,
     };
     if is_new {

@@ -20,8 +20,14 @@ use crate::store::remote::{
 /// The branch of a remote that names none.
 const BRANCH_DEFAULT: &str = "main";
 
-/// How long to wait for the remote to name its branch before anything listens; it is asked again later.
-const BRANCH_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a start waits for the remote in all: for the name of its branch, and for its head where nothing can be
+/// served without it. It is asked again later.
+const START_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Returns until when a start that begins now waits for the remote.
+pub(crate) fn start_deadline(config: &RemoteConfig) -> Instant {
+    Instant::now() + config.times.timeout().min(START_WAIT_MAX)
+}
 
 /// Returns the URL of the remote, if there is one.
 ///
@@ -87,7 +93,7 @@ fn check_flags(config: &RemoteConfig, url: &RemoteUrl) -> Result<(), String> {
 }
 
 /// Creates the repository if there is none, with the remote's branch; returns whether it did.
-pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreError> {
+pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl, until: Instant) -> Result<bool, StoreError> {
     let remote = &config.remote;
     let is_there = GitJournal::is_occupied(&config.repository.dir);
     match check_version() {
@@ -104,7 +110,6 @@ pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreE
     if is_there || named.is_some() {
         return new(named.unwrap_or(BRANCH_DEFAULT));
     }
-    let until = Instant::now() + remote.times.timeout().min(BRANCH_WAIT_MAX);
     match default_branch(url, &access(remote), until) {
         Ok(branch) => new(branch.as_deref().unwrap_or(BRANCH_DEFAULT)),
         Err(_) => {
@@ -122,6 +127,7 @@ pub(crate) fn link(
     journal: &GitJournal,
     url: RemoteUrl,
     secret: Option<NoticeSecret>,
+    first_poll_until: Instant,
 ) -> Result<Arc<Link>, StartError> {
     let remote = &config.remote;
     let branch = match remote.branch.as_ref().or(config.repository.branch.as_ref()) {
@@ -147,7 +153,8 @@ pub(crate) fn link(
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch = git.branch(), "sharing the branch with a remote");
-    Ok(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now()))))
+    let clock: Box<_> = Box::new(move || clock.now());
+    Ok(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, first_poll_until, clock)))
 }
 
 /// Reads the secret that notices are signed with.
@@ -186,7 +193,7 @@ pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revisio
     let journal = GitJournal::open(crate::service::options::journal_options(config)?)?;
     let none = || StoreError::Misnamed("name the remote with --remote".to_owned());
     let url = url(&config.remote)?.ok_or_else(none)?;
-    let link = link(config, &journal, url, notice_secret(&config.remote)?)?;
+    let link = link(config, &journal, url, notice_secret(&config.remote)?, start_deadline(&config.remote))?;
     Ok(RemoteJournal::new(journal, link, config.limits.writes.races_max).decide(decision)?)
 }
 

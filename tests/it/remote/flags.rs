@@ -115,7 +115,7 @@ async fn a_remote_that_was_away_at_the_first_start_tells_its_branch_when_it_is_t
 }
 
 #[tokio::test]
-async fn a_remote_that_says_nothing_holds_up_no_listening() {
+async fn a_remote_that_says_nothing_holds_up_listening_for_seconds_only() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("git://{}/hub.git", silent.local_addr().unwrap());
     let setup = TestServer::setup("").without_repository().flag(&["--remote", &url, "--remote-insecure"]);

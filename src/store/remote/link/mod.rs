@@ -29,9 +29,6 @@ pub use crate::store::remote::link::settings::{Ack, RemoteSettings};
 use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::pushed::PushOutcome;
 
-/// How long a service with nothing to serve waits for the remote before it reports that it is not ready.
-const FIRST_POLL_WAIT_MAX: Duration = Duration::from_secs(5);
-
 /// Commits whose push has an unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
@@ -92,6 +89,8 @@ pub struct Link {
     changed: Condvar,
     /// Held during a push.
     pushing: Mutex<()>,
+    /// Until when a service with nothing to serve waits for the first poll before it reports that it is not ready.
+    first_poll_until: Instant,
     clock: Clock,
 }
 
@@ -107,10 +106,16 @@ impl std::fmt::Debug for Link {
 impl Link {
     /// Creates a link to a remote that has not been contacted yet.
     #[must_use]
-    pub fn new(git: Git, archive: Arc<dyn Archive>, settings: RemoteSettings, clock: Clock) -> Self {
+    pub fn new(
+        git: Git,
+        archive: Arc<dyn Archive>,
+        settings: RemoteSettings,
+        first_poll_until: Instant,
+        clock: Clock,
+    ) -> Self {
         let (counters, known) = (Counters::default(), Mutex::default());
         let (changed, pushing) = (Condvar::new(), Mutex::default());
-        Self { git, archive, settings, counters, known, changed, pushing, clock }
+        Self { git, archive, settings, counters, known, changed, pushing, first_poll_until, clock }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -198,7 +203,7 @@ impl Link {
         let is_early = |known: &mut KnownRemote| {
             known.seen_heads.newest().is_none() && known.health.failures == 0 && !known.requests.is_over
         };
-        let wait_max = self.settings.timeout.min(FIRST_POLL_WAIT_MAX);
+        let wait_max = self.first_poll_until.saturating_duration_since(Instant::now());
         drop(self.changed.wait_timeout_while(known, wait_max, is_early));
     }
 
