@@ -177,9 +177,9 @@ async fn ordinary_commits_beside_api_writes_lose_nothing() {
     let subjects = server.repo().subjects();
     assert_eq!(subjects.iter().filter(|subject| subject.starts_with("Note ")).count(), notes);
     assert_eq!(subjects.iter().filter(|subject| subject.starts_with("Update posts")).count(), written);
-    for line in server.repo().git(&["log", "--format=%H"]).lines().take(notes + written) {
-        let files = server.repo().git(&["diff-tree", "-r", "--no-commit-id", "--name-only", line]);
-        let subject = server.repo().field(line, "%s");
+    let log = server.repo().git(&["log", "--format=%x00%s", "--name-only"]);
+    for commit in log.split('\0').skip(1).take(notes + written) {
+        let (subject, files) = commit.trim_end().split_once("\n\n").unwrap();
         let expected = if subject.starts_with("Note ") { "notes.txt" } else { "collections/posts.yaml" };
         assert_eq!(files, expected, "{subject} changed something else");
     }

@@ -2,12 +2,12 @@
 //! The tests use an `LD_PRELOAD` library in front of the C library; the program under test is unchanged.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{TestServer, add_operation, document, eventually, restore_document};
+use crate::support::{Setup, TestServer, add_operation, document, eventually, restore_document};
 
 /// The call that fails, and its errno(3).
 const FAULTS: [(&str, &str, i32); 11] = [
@@ -83,10 +83,12 @@ async fn writes(server: &TestServer, what: &str, number: usize) -> bool {
     is_refused
 }
 
-async fn survives(setup: impl Fn(&Path) -> crate::support::Setup) {
+async fn survives(setup: Setup) {
     let folder = tempfile::tempdir().unwrap();
     let control = Fault(folder.path().join("fault"));
-    let server = setup(folder.path()).start().await;
+    // A lock of the service's own that could not be removed is in the way until the next attempt.
+    let setup = setup.with_injected_faults(folder.path()).flag(&["--lock-wait-ms-max", "50"]);
+    let server = setup.start().await;
     for (number, (call, name, errno)) in FAULTS.into_iter().enumerate() {
         let what = format!("{call} {name}");
         control.begin(call, errno);
@@ -118,20 +120,20 @@ async fn survives(setup: impl Fn(&Path) -> crate::support::Setup) {
 
 #[tokio::test]
 async fn calls_that_fail_for_a_while_leave_a_work_tree_and_its_service_well() {
-    survives(|folder| TestServer::setup("small").with_injected_faults(folder)).await;
+    survives(TestServer::setup("small")).await;
 }
 
 #[tokio::test]
 async fn calls_that_fail_for_a_while_leave_a_bare_repository_and_its_service_well() {
-    survives(|folder| TestServer::setup("small").bare().with_injected_faults(folder)).await;
+    survives(TestServer::setup("small").bare()).await;
 }
 
 /// Kills a write before its first system call, then before its second, and so on, until it completes. Alternates
 /// between the process alone and its whole process group. Returns the number of kills.
-async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup, is_by_hand: bool) -> i32 {
+async fn killed_before_each_call(setup: Setup, is_by_hand: bool) -> i32 {
     let folder = tempfile::tempdir().unwrap();
     let control = Fault(folder.path().join("fault"));
-    let mut server = setup(folder.path()).start().await;
+    let mut server = setup.with_injected_faults(folder.path()).start().await;
     for number in 1.. {
         let by_hand = format!("By hand {number}");
         if is_by_hand {
@@ -176,25 +178,17 @@ async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup,
 
 #[tokio::test]
 async fn a_kill_before_any_call_leaves_a_work_tree_as_it_was_or_as_it_was_to_be() {
-    assert!(
-        killed_before_each_call(|folder| TestServer::setup("small").with_injected_faults(folder), false)
-            .await
-            > 10
-    );
+    assert!(killed_before_each_call(TestServer::setup("small"), false).await > 10);
 }
 
 #[tokio::test]
 async fn a_kill_before_any_call_leaves_a_bare_repository_as_it_was_or_as_it_was_to_be() {
-    let setup = |folder: &Path| TestServer::setup("small").bare().with_injected_faults(folder);
-    assert!(killed_before_each_call(setup, false).await > 10);
+    assert!(killed_before_each_call(TestServer::setup("small").bare(), false).await > 10);
 }
 
 #[tokio::test]
 async fn a_kill_before_any_call_loses_nothing_that_a_person_has_saved() {
-    assert!(
-        killed_before_each_call(|folder| TestServer::setup("small").with_injected_faults(folder), true).await
-            > 10
-    );
+    assert!(killed_before_each_call(TestServer::setup("small"), true).await > 10);
 }
 
 #[tokio::test]

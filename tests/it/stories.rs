@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::{DEADLINE, Repo, TestServer, document, eventually, story_seeds};
 
-const STORIES_DEFAULT: u64 = 6;
+const STORIES_DEFAULT: u64 = 4;
 const STEPS: usize = 24;
 const KEYS: [&str; 5] = ["alpha", "bravo", "charlie", "delta", "echo"];
 

@@ -17,6 +17,12 @@ async fn deaf(more: &[&str]) -> TestServer {
 async fn every_way_of_saving_is_found_by_the_tick() {
     let mut server = deaf(LONG_PATIENCE).await;
     saved_in_every_way(&server).await;
+    server.expect_git_status(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn what_is_broken_or_removed_is_found_by_the_tick() {
+    let mut server = deaf(&[]).await;
     server.repo().write(POSTS, "name: [\n");
     server.wait_for_problem(POSTS).await;
     server.repo().remove(POSTS);

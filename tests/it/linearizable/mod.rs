@@ -98,7 +98,7 @@ impl Follower {
 async fn run(setup: Setup, has_person: bool) {
     let seed = env_or("COLLECTORY_HISTORY_SEED", 1);
     println!("COLLECTORY_HISTORY_SEED={seed}");
-    let until = Instant::now() + Duration::from_secs(env_or("COLLECTORY_HISTORY_SECONDS", 7));
+    let until = Instant::now() + Duration::from_secs(env_or("COLLECTORY_HISTORY_SECONDS", 4));
     let mut server = setup.start().await;
     let follower = Follower::begin();
     follower.follow(server.address());
@@ -139,11 +139,12 @@ async fn run(setup: Setup, has_person: bool) {
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
     let saved = person.map(|person| person.join().expect("files can be saved")).unwrap_or_default();
     let line = BranchHistory::of(server.repo());
+    let kills = restarts.len();
     let saves = Saves::of(&saved, &line, server.repo(), restarts);
     judge(&calls, &line, &saves);
     let lost = calls.iter().filter(|call| matches!(call.answered, Outcome::Lost)).count();
     println!(
-        "{} calls, {} commits, {lost} without an answer; {} saved by hand, {} of them committed",
+        "{} calls, {} commits, {kills} ends, {lost} without an answer; {} saved by hand, {} of them committed",
         calls.len(),
         line.by_id.len(),
         saved.len(),

@@ -217,7 +217,7 @@ fn known_ids(repos: &[&Repo]) -> HashSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote_has_had() {
-    let (seed, seconds) = (env_or("COLLECTORY_REMOTE_SEED", 1), env_or("COLLECTORY_REMOTE_SECONDS", 20));
+    let (seed, seconds) = (env_or("COLLECTORY_REMOTE_SEED", 1), env_or("COLLECTORY_REMOTE_SECONDS", 10));
     println!("COLLECTORY_REMOTE_SEED={seed}");
     let hub = Hub::noting_moves("empty");
     let start = hub.repo.head();

@@ -36,7 +36,7 @@ fn events(answer: &Value) -> Value {
 #[tokio::test]
 async fn whoever_asks_again_for_what_nobody_knows_is_told_so_until_it_is_known() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, server) = behind(&hub, 0, 1_500).await;
+    let (_daemon, proxy, server) = behind(&hub, 0, 3_000).await;
     proxy.set(ProxyMode::LoseEverything);
     let first = ask(&server).await.is(503);
     assert_eq!(first.error().0, "outcome_unknown");

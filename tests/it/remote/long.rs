@@ -14,7 +14,7 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
 #[tokio::test]
 async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree() {
-    let (seed, steps) = (env_or("COLLECTORY_REMOTE_SEED", 1), env_or("COLLECTORY_REMOTE_STEPS", 60));
+    let (seed, steps) = (env_or("COLLECTORY_REMOTE_SEED", 1), env_or("COLLECTORY_REMOTE_STEPS", 30));
     let mut dice = fastrand::Rng::with_seed(seed);
     let hub = Hub::with("small");
     let daemon = git_daemon(hub.folder.path());

@@ -23,7 +23,7 @@ async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
 }
 
 const FLAGS: [&str; 6] =
-    ["--shutdown-grace-ms", "4000", "--remote-timeout-ms", "600000", "--writer-busy-ms-max", "500"];
+    ["--shutdown-grace-ms", "4000", "--remote-timeout-ms", "600000", "--writer-busy-ms-max", "100"];
 
 /// Log texts of a service that did not stop in order, or whose remote is unreachable.
 const NOT_IN_ORDER: [&str; 3] = ["not everything was answered", "did not end", "cannot be reached"];

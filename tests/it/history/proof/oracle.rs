@@ -107,6 +107,9 @@ impl Oracle {
 
     /// Returns the expected state at a commit.
     pub(super) fn past(&mut self, repo: &Repo, revision: &str) -> Rc<ExpectedState> {
+        if let Some(past) = self.pasts.get(revision) {
+            return Rc::clone(past);
+        }
         let mut open = vec![revision.to_owned()];
         while let Some(revision) = open.last().cloned() {
             let parent = self.parent(repo, &revision);

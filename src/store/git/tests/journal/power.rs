@@ -315,7 +315,7 @@ fn a_power_cut_while_packs_are_merged_loses_nothing() {
 #[test]
 fn after_a_power_cut_nothing_is_edited_or_staged_that_nobody_has() {
     let mut powered = Powered::with_work_tree(11);
-    for round in 0..4 {
+    for round in 0..2 {
         powered.write(&[set("a.yaml", &format!("{round}\n")), set(&format!("b{round}.yaml"), "b\n")]);
         powered.write(&[remove(&format!("b{round}.yaml")), set("c.yaml", &format!("{round}\n"))]);
     }
@@ -324,7 +324,7 @@ fn after_a_power_cut_nothing_is_edited_or_staged_that_nobody_has() {
 #[test]
 fn a_power_cut_takes_back_nothing_that_was_deleted_or_undone_after_a_rest() {
     let mut powered = Powered::with_work_tree(12);
-    for _ in 0..3 {
+    for _ in 0..2 {
         powered.write(&[set("b.yaml", "created\n"), set("a.yaml", "changed\n")]);
         // Everything is flushed, except the record that it was.
         run_maintenance(&mut powered.journal);
