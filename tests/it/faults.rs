@@ -431,20 +431,6 @@ async fn connections_leave_writes_the_files_that_they_need_where_few_may_be_open
 }
 
 #[tokio::test]
-async fn too_many_connections_are_refused_and_the_others_served() {
-    let server = TestServer::setup("small").flag(&["--connections-max", "8"]).start().await;
-    let held: Vec<_> = (0..7).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-    let more: Vec<_> = (0..8).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-    drop(more);
-    drop(held);
-    eventually("connections are taken again", async || {
-        let answer = server.request("GET", "/collections").attempt().await?;
-        (answer.status() == 200).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
     let server = TestServer::setup("small").flag(&["--body-bytes-max", "100000"]).start().await;
     let large = document("large", json!({"name": "x".repeat(200_000)}));

@@ -77,16 +77,6 @@ async fn a_nested_path_is_served_and_the_rest_left_alone() {
 }
 
 #[tokio::test]
-async fn paths_out_of_the_repository_are_refused() {
-    for path in ["..", "../x", "/etc", "a/../../b", ".git", ".git/collections", "a//b"] {
-        let refused = TestServer::setup("small").flag(&["--path", path]).expect_start_failure();
-        let code = refused.status.code();
-        assert!(matches!(code, Some(1 | 2)), "{path}: {refused:#?}");
-        assert!(!refused.stderr.is_empty(), "{path}");
-    }
-}
-
-#[tokio::test]
 async fn a_linked_work_tree_is_served_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
     let main = Repo::seeded(folder.path().join("main"), "small");
@@ -259,9 +249,7 @@ async fn links_folders_and_other_specials_are_problems() {
     let expected = ["collections/alias.yaml", "collections/evil.yaml", "collections/folder.yaml"];
     assert_eq!(server.get("/problems").await.is(200).ids(), expected);
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
-    let created = server.create(&document("evil", json!({}))).await;
-    assert_ne!(created.status(), 201, "a link is nothing to write through");
-    created.checked();
+    server.create(&document("evil", json!({}))).await.is(409);
     assert!(folder.join("evil.yaml").is_symlink());
 }
 

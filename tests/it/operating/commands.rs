@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{TestServer, collectory_command, run_to_end};
+use crate::support::{Process, TestServer, collectory_command, run_to_end};
 
 #[test]
 fn every_shell_gets_its_completions() {
@@ -67,15 +67,8 @@ async fn a_service_at_a_socket_has_a_health_check_too() {
         || run_to_end(collectory_command(folder.path()).arg("healthcheck").env("COLLECTORY_LISTEN", &socket));
     assert!(check().assert_exit_code(1).stderr.contains("cannot ask at unix:"));
     let mut service = collectory_command(folder.path());
-    service.args(["serve", "--auth", "none", "--listen", &socket]).stdout(std::process::Stdio::piped());
-    let mut child = service.spawn().unwrap();
-    let mut ready = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut ready)
-        .unwrap();
-    let checked = check();
+    let _service = Process::spawn(service.args(["serve", "--auth", "none", "--listen", &socket]));
+    check().assert_exit_code(0);
     let doctor = run_to_end(collectory_command(folder.path()).args(["doctor", "--address", &socket]));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    checked.assert_exit_code(0);
     assert!(!doctor.stdout.contains("service:"), "{}", doctor.stdout);
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{DEADLINE, Signal, TestServer, collectory_command, raw_exchange};
+use crate::support::{DEADLINE, Process, Signal, TestServer, collectory_command, raw_exchange};
 
 /// Waits for a notification that has a line with this beginning, and returns it.
 #[track_caller]
@@ -54,7 +54,7 @@ async fn a_supervisor_may_listen_at_a_name_that_is_no_path() {
 }
 
 /// Starts a service with socket activation, as systemd does: `listener` is file descriptor 3.
-fn activated(folder: &Path, listener: impl Into<OwnedFd>) -> (std::process::Child, String) {
+fn activated(folder: &Path, listener: impl Into<OwnedFd>) -> Process {
     let program = collectory_command(folder);
     let mut shell = Command::new("sh");
     let script = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
@@ -63,12 +63,7 @@ fn activated(folder: &Path, listener: impl Into<OwnedFd>) -> (std::process::Chil
     for (name, value) in program.get_envs() {
         value.map(|value| shell.env(name, value));
     }
-    shell.stdin(Stdio::from(listener.into())).stdout(Stdio::piped());
-    let mut child = shell.spawn().unwrap();
-    let mut ready = String::new();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut stdout, &mut ready).unwrap();
-    (child, ready)
+    Process::spawn(shell.stdin(Stdio::from(listener.into())))
 }
 
 #[test]
@@ -84,12 +79,10 @@ fn a_restart_on_a_socket_that_is_passed_on_refuses_no_connection() {
                 b"GET /collections HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
             )
         });
-        let (mut child, ready) = activated(folder.path(), listener.try_clone().unwrap());
-        assert_eq!(ready, format!("listening on http://{address}/\n"));
+        let service = activated(folder.path(), listener.try_clone().unwrap());
+        assert_eq!(service.ready, format!("listening on http://{address}/\n"));
         let answer = asking.join().unwrap();
         assert!(answer.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer));
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 }
 
@@ -98,10 +91,9 @@ fn a_socket_at_a_path_can_be_passed_on_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("passed.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let (mut child, ready) = activated(folder.path(), listener);
-    assert_eq!(ready, format!("listening on unix:{}\n", path.display()));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let service = activated(folder.path(), listener);
+    assert_eq!(service.ready, format!("listening on unix:{}\n", path.display()));
+    drop(service);
     assert!(path.exists(), "the file is the supervisor's");
 }
 
