@@ -26,9 +26,16 @@ async fn the_open_hook_variant_serves_the_same_and_the_openapi_documents() {
 }
 
 #[tokio::test]
-async fn a_token_means_nothing_to_an_open_service() {
+async fn in_an_open_service_everybody_may_do_everything_and_a_token_means_nothing() {
     for auth in [Auth::None, Auth::AllowAll] {
         let server = TestServer::setup("small").auth(auth).start().await;
+        let capabilities = server.get("/capabilities").await.is(200).attributes();
+        assert_eq!(capabilities["actor"]["name"], "anonymous");
+        assert_eq!(
+            capabilities["grants"],
+            json!([{"may": ["read", "write", "audit", "operate"], "keys": ["*"]}])
+        );
+        assert!(server.get("/readyz").await.is(200).json()["meta"]["revision"].is_string());
         server.with_token("whatever").list().await.is(200);
         server.with_token("whatever").delete("posts").await.is(204);
         assert_eq!(server.repo().field("HEAD", "%an"), "anonymous");
@@ -87,20 +94,6 @@ async fn pages_of_other_sites_write_nothing_to_an_open_service() {
         }
     }
     server.request("GET", "/collections").header("Origin", "https://evil.example").send().await.is(200);
-}
-
-#[tokio::test]
-async fn an_open_service_says_that_everybody_may_do_everything() {
-    for auth in [Auth::None, Auth::AllowAll] {
-        let server = TestServer::setup("small").auth(auth).start().await;
-        let capabilities = server.get("/capabilities").await.is(200).attributes();
-        assert_eq!(capabilities["actor"]["name"], "anonymous");
-        assert_eq!(
-            capabilities["grants"],
-            json!([{"may": ["read", "write", "audit", "operate"], "keys": ["*"]}])
-        );
-        assert!(server.get("/readyz").await.is(200).json()["meta"]["revision"].is_string());
-    }
 }
 
 #[tokio::test]

@@ -2,18 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    Auth, Process, ProgramOutput, Repo, Signal, TestServer, collectory_command, document, eventually,
-    run_to_end,
+    Auth, Process, Repo, Signal, TestServer, collectory_command, document, eventually, run, run_to_end,
 };
-
-fn run(folder: &Path, arguments: &[&str]) -> ProgramOutput {
-    run_to_end(collectory_command(folder).args(arguments))
-}
 
 #[test]
 fn help_and_version_go_to_standard_output() {
@@ -95,11 +89,13 @@ fn a_variable_that_is_none_of_ours_is_told() {
 }
 
 #[test]
-fn an_address_that_is_taken_makes_no_repository() {
+fn an_address_that_is_taken_is_said_and_makes_no_repository() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).assert_exit_code(1);
+    let finished = run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).assert_exit_code(1);
+    assert!(finished.stderr.contains(&address), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
     assert!(!folder.path().join("settings").exists());
 }
 
@@ -111,16 +107,6 @@ fn a_start_without_auth_names_the_three_choices() {
         assert!(finished.stderr.contains(choice), "{choice} in: {}", finished.stderr);
     }
     assert!(!folder.path().join("settings").exists());
-}
-
-#[test]
-fn a_port_that_is_taken_is_said() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let folder = tempfile::tempdir().unwrap();
-    let finished = run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).assert_exit_code(1);
-    assert!(finished.stderr.contains(&address), "{}", finished.stderr);
-    assert_eq!(finished.stdout, "");
 }
 
 #[tokio::test]
@@ -368,13 +354,11 @@ fn check_tells_programs_each_problem_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
     repo.write("collections/posts.yaml", "type: document\nname: @x\n");
-    let problems = run(folder.path(), &["check", "--json", "r"]).assert_exit_code(1).stdout;
+    let problems = run(folder.path(), &["check", "--json", "r"]).assert_exit_code(1).json_lines();
     let expected = json!({
         "path": "collections/posts.yaml", "line": 2, "column": 7, "collection": "posts", "kind": "file",
         "message": "a text that begins with `@` needs quotes: \"@x\"", "serving": "last-good",
     });
-    let problems: Vec<serde_json::Value> =
-        problems.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(problems, [expected]);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, CheckedAnswer, TestServer, document, remove_operation, restore_document};
+use crate::support::{CheckedAnswer, TestServer, document, remove_operation, restore_document};
 
 async fn rehearse(
     server: &TestServer,
@@ -11,12 +11,7 @@ async fn rehearse(
     body: Option<&Value>,
     status: u16,
 ) -> CheckedAnswer {
-    let request = server.request(method, path).header("Prefer", "dry-run");
-    let request = match body {
-        Some(body) if path == "/operations" => request.body(ATOMIC, body),
-        Some(body) => request.document(body),
-        None => request,
-    };
+    let request = server.request_with(method, path, body).header("Prefer", "dry-run");
     let answer = request.send().await.is(status);
     if status == 200 {
         assert_eq!(answer.header("preference-applied"), "dry-run");

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::policy::hash;
-use crate::support::{Auth, EventStream, StreamMessage, TestServer, add_operation, document};
+use crate::support::{Auth, EventStream, StreamMessage, TestServer, add_operation, document, policy_of};
 
 fn follow(server: &TestServer, path: &str, headers: &str) -> EventStream {
     let stream = EventStream::open_path(server.address(), path, headers);
@@ -38,11 +37,6 @@ fn read_batch(stream: &mut EventStream) -> (Vec<String>, String) {
     }
 }
 
-async fn token(server: &TestServer) -> String {
-    let token = server.get("/sync-token").await.is(200).json();
-    token["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
-}
-
 /// Returns the changes since a token, as `KEY` or `-KEY`, and the next token.
 async fn changes(server: &TestServer, since: &str) -> (Vec<String>, String) {
     let answer = server.get(&format!("/changes?filter[since]={since}")).await.is(200).json();
@@ -69,14 +63,14 @@ async fn everything_is_listed_and_then_whatever_changes() {
         assert_eq!(stream.next_message().unwrap(), expected);
     }
     let ready = stream.next_message().unwrap();
-    let sync = token(&server).await;
+    let sync = server.sync_token().await;
     assert_eq!((ready.event.as_str(), &ready.data), ("ready", &json!({"syncToken": sync})));
     assert_eq!(ready.id, Some(sync));
 
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     let heard = stream.next_message().unwrap();
     assert_eq!(heard.data, server.read("posts").await.is(200).data(), "committed");
-    assert_eq!(heard.id, Some(token(&server).await));
+    assert_eq!(heard.id, Some(server.sync_token().await));
 
     server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
     let heard = stream.next_message().unwrap();
@@ -148,9 +142,9 @@ async fn who_comes_back_hears_what_differs_over_restarts_and_hand_edits() {
 #[tokio::test]
 async fn an_id_that_nobody_knows_begins_anew() {
     let server = TestServer::start("small").await;
-    let known = token(&server).await;
+    let known = server.sync_token().await;
     server.patch("posts", json!({"name": "Gone soon"})).await.is(200);
-    let gone = token(&server).await;
+    let gone = server.sync_token().await;
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
     server.wait_for_revision(&server.repo().head()).await;
     let forged = format!("{}~{}", &known[..40], "0".repeat(32));
@@ -221,10 +215,7 @@ async fn a_stream_that_has_nothing_to_tell_sends_comments() {
 }
 
 fn policy(keys: &str) -> String {
-    format!(
-        "tokens:\n  - name: R\n    hash: sha256:{}\n    may: [read]\n    keys: [{keys}]\n",
-        hash("reader")
-    )
+    policy_of(&[("Reader", "read", keys)])
 }
 
 fn set_policy(server: &TestServer, policy: &str) {
@@ -244,10 +235,7 @@ async fn a_reader_hears_of_the_keys_that_it_may_read_as_long_as_it_may() {
     let refused = EventStream::open_path(server.address(), "/collections/images", reader);
     assert!(refused.head.starts_with("http/1.1 403"), "{}", refused.head);
     let polled = server.with_token("reader");
-    assert_eq!(
-        polled.get("/sync-token").await.is(200).json()["data"]["attributes"]["syncToken"],
-        id.as_str()
-    );
+    assert_eq!(polled.sync_token().await, id);
     server.repo().write_by_rename("collections/images.yaml", "type: media\nname: Not told\n");
     server.repo().write_by_rename("collections/pages.yaml", "type: document\nname: Told\n");
     assert_eq!(read_batch(&mut stream).0, ["collection pages"]);
@@ -271,13 +259,13 @@ async fn a_reader_hears_of_the_keys_that_it_may_read_as_long_as_it_may() {
 #[tokio::test]
 async fn a_poll_tells_of_hand_edits_and_problems_over_a_restart() {
     let mut server = TestServer::start("small").await;
-    let clean = token(&server).await;
+    let clean = server.sync_token().await;
     server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: By hand\n");
     server.wait_for_attribute("posts", "name", "By hand").await;
     let (keys, edited) = changes(&server, &clean).await;
     assert_eq!(keys, ["posts"]);
     assert_ne!(edited, clean);
-    assert_eq!(edited, token(&server).await);
+    assert_eq!(edited, server.sync_token().await);
     let shown = server.get(&format!("/changes?filter[since]={clean}")).await.is(200);
     let tag = server.read("posts").await.is(200).header("etag");
     assert_eq!(shown.data()[0]["attributes"]["version"], tag.trim_matches('"'));
@@ -303,7 +291,7 @@ async fn a_poll_tells_of_hand_edits_and_problems_over_a_restart() {
 #[tokio::test]
 async fn there_is_a_token_before_the_first_commit() {
     let mut server = TestServer::setup("small").unborn().start().await;
-    let nothing = token(&server).await;
+    let nothing = server.sync_token().await;
     assert_eq!(changes(&server, &nothing).await.0, [""; 0]);
     let mut stream = follow(&server, "/collections", "");
     assert_eq!(read_batch(&mut stream), (vec!["ready".to_owned()], nothing.clone()));

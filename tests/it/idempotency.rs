@@ -2,16 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, Answer, CheckedAnswer, TestServer, document, restore_document};
+use crate::support::{Answer, CheckedAnswer, TestServer, document, restore_document};
 
 async fn ask(server: &TestServer, key: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
-    let request = server.request(method, path).header("Idempotency-Key", key);
-    let request = match body {
-        Some(body) if path == "/operations" => request.body(ATOMIC, body),
-        Some(body) => request.document(body),
-        None => request,
-    };
-    request.send().await
+    server.request_with(method, path, body).header("Idempotency-Key", key).send().await
 }
 
 /// Returns everything that must be the same in the repeated answer.

@@ -1,48 +1,21 @@
 //! The built-in authorizer: bearer tokens from a policy file.
 
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use crate::support::{
     Auth, Client, EventStream, Signal, TestServer, add_operation, collectory_command, document, eventually,
-    eventually_status, remove_operation, restore_document, run_to_end, update_operation,
+    eventually_status, policy_of, remove_operation, restore_document, run_to_end, token_hash,
+    update_operation,
 };
-
-/// Returns the hash of a secret as a policy file has it.
-pub(crate) fn hash(secret: &str) -> String {
-    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Mara may read and write everything, a reader only read, a blogger write keys that begin with `blog-`.
 fn policy() -> String {
-    format!(
-        "tokens:
-  - name: Mara
-    email: mara@example.org
-    hash: sha256:{}
-    may: [read, write]
-    keys: [\"*\"]
-  - name: Reader
-    email: reader@example.org
-    hash: sha256:{}
-    may: [read]
-    keys: [\"*\"]
-  - name: Blogger
-    email: blogger@example.org
-    hash: sha256:{}
-    may: [read, write]
-    keys: [\"blog-*\"]
-  - name: Writer
-    email: writer@example.org
-    hash: sha256:{}
-    may: [write]
-    keys: [\"*\"]
-",
-        hash("mara"),
-        hash("reader"),
-        hash("blogger"),
-        hash("writer")
-    )
+    policy_of(&[
+        ("Mara", "read, write", "*"),
+        ("Reader", "read", "*"),
+        ("Blogger", "read, write", "blog-*"),
+        ("Writer", "write", "*"),
+    ])
 }
 
 async fn guarded() -> TestServer {
@@ -171,26 +144,14 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     let mara = server.with_token("mara");
     mara.list().await.is(200);
     std::fs::write(&file, "tokens: [broken").unwrap();
-    let extra = format!(
-        "{}  - name: New\n    email: n@example.org\n    hash: sha256:{}\n    may: [read]\n    keys: [\"*\"]\n",
-        policy(),
-        hash("new")
-    );
     mara.list().await.is(200);
-    std::fs::write(&file, &extra).unwrap();
+    std::fs::write(&file, policy_of(&[("Mara", "read", "*"), ("New", "read", "*")])).unwrap();
     let new = server.with_token("new");
     eventually_status("the new token is known", 200, async || new.list().await).await;
     std::fs::write(&file, "tokens: []\n").unwrap();
     eventually_status("the old tokens are gone", 401, async || mara.list().await).await;
     std::fs::remove_file(&file).unwrap();
     mara.list().await.is(401);
-}
-
-/// Renames a complete file into the place of the policy, as `collectory token` does.
-fn rename_into_place(server: &TestServer, text: &str) {
-    let new = server.folder().join("policy.new");
-    std::fs::write(&new, text).unwrap();
-    std::fs::rename(&new, server.folder().join("policy.yaml")).unwrap();
 }
 
 async fn policy_told(server: &TestServer) -> String {
@@ -207,7 +168,7 @@ async fn a_file_that_is_being_written_in_place_is_not_taken_over_and_a_renamed_o
     for _ in 0..5 {
         blogger.read("posts").await.is(403);
     }
-    rename_into_place(&server, &without_limit);
+    server.replace_policy(&without_limit);
     eventually_status("the renamed file holds", 200, async || blogger.read("posts").await).await;
 }
 
@@ -217,13 +178,13 @@ async fn what_is_wrong_with_the_policy_shows_in_readyz_and_nothing_else_does() {
     let ready = server.get("/readyz").await.is(200);
     assert_eq!(ready.json()["meta"], json!({"status": "ready"}));
     assert_eq!(ready.header_if_any("collectory-revision"), None);
-    rename_into_place(&server, "tokens: [");
+    server.replace_policy("tokens: [");
     eventually("a file that can't be used is told", async || {
         policy_told(&server).await.contains("can't be used").then_some(())
     })
     .await;
     server.with_token("mara").list().await.is(200);
-    rename_into_place(&server, &policy().replace("    keys: [\"*\"]\n", ""));
+    server.replace_policy(&policy().replace("    keys: [\"*\"]\n", ""));
     eventually("rights without keys are told", async || {
         policy_told(&server).await.contains("without `keys`").then_some(())
     })
@@ -348,9 +309,12 @@ async fn a_token_is_replaced_without_a_gap() {
     let list = token(&["list"]);
     let readers: Vec<_> = list.lines().filter(|line| line.starts_with("Reader ")).collect();
     assert_eq!(readers.len(), 2, "{list}");
-    assert!(readers[0].contains(&hash("reader")[..8]) && !list.contains(&hash("reader")[..9]), "{list}");
+    assert!(
+        readers[0].contains(&token_hash("reader")[..8]) && !list.contains(&token_hash("reader")[..9]),
+        "{list}"
+    );
     assert!(readers[1].contains("read:*; write:p*"), "{list}");
-    token(&["revoke", "Reader", "--hash", &hash("reader")[..8]]);
+    token(&["revoke", "Reader", "--hash", &token_hash("reader")[..8]]);
     let old = server.with_token("reader");
     eventually_status("the old token is gone", 401, async || old.list().await).await;
     new.list().await.is(200);
@@ -418,7 +382,7 @@ async fn a_token_made_on_the_command_line_works() {
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.starts_with("# Ask Mara before changing this.\n"), "{text}");
     assert!(!text.contains(secret), "the secret itself is nowhere");
-    assert!(text.contains(&hash(secret)), "{text}");
+    assert!(text.contains(&token_hash(secret)), "{text}");
     let ben = server.with_token(secret);
     eventually_status("the token is known", 200, async || {
         ben.patch("posts", json!({"name": "By Ben"})).await
@@ -446,7 +410,7 @@ async fn an_idempotency_key_is_its_caller_s_own() {
 /// Returns a policy in which Mara may write, and an auditor has the rights in `auditor`, if any.
 fn audited(auditor: &str) -> String {
     let entry =
-        format!("  - name: Auditor\n    email: a@example.org\n    hash: sha256:{}\n", hash("auditor"));
+        format!("  - name: Auditor\n    email: a@example.org\n    hash: sha256:{}\n", token_hash("auditor"));
     let auditor = if auditor.is_empty() { String::new() } else { format!("{entry}    {auditor}\n") };
     format!("{}{auditor}", policy())
 }

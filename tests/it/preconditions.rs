@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, Auth, TestServer, document};
+use crate::support::{Answer, Auth, TestServer, document, policy_of};
 
 async fn conditional(server: &TestServer, method: &str, path: &str, header: (&str, &str)) -> Answer {
     let request = server.request(method, path).header(header.0, header.1);
@@ -157,11 +157,8 @@ async fn a_tag_holds_as_long_as_the_content_is_the_same() {
 
 #[tokio::test]
 async fn a_refusal_names_the_revision_that_it_rests_on_to_whoever_was_let_in() {
-    let reader = Auth::Policy(format!(
-        "tokens:\n  - name: Mara\n    email: mara@example.org\n    hash: sha256:{}\n    may: [read, write]\n    keys: [\"*\"]\n",
-        crate::policy::hash("mara")
-    ));
-    let server = TestServer::setup("small").auth(reader).start().await;
+    let policy = policy_of(&[("Mara", "read, write", "*")]);
+    let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
     let (mara, head) = (server.with_token("mara"), server.repo().head());
     let unmatched = mara.request("DELETE", "/collections/posts").header("If-Match", "\"other\"");
     for (answer, status) in [

@@ -209,14 +209,6 @@ async fn a_second_service_on_the_same_repository_is_refused() {
 }
 
 #[tokio::test]
-async fn a_service_that_was_killed_leaves_no_lock_that_matters() {
-    let mut server = TestServer::start("small").await;
-    server.kill();
-    server.start_again().await;
-    server.patch("posts", json!({"name": "x"})).await.is(200);
-}
-
-#[tokio::test]
 async fn broken_files_of_the_past_are_served_in_their_last_good_version() {
     let mut server = TestServer::start("small").await;
     server.repo().write("collections/posts.yaml", "type: document\nname: [broken\n");

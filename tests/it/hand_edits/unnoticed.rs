@@ -9,20 +9,20 @@ use crate::support::{Repo, TestServer, eventually};
 const POSTS: &str = "collections/posts.yaml";
 
 /// Starts a service without a watcher; it finds changes on its own tick.
-async fn deaf(more: &[&str]) -> TestServer {
+async fn unwatched(more: &[&str]) -> TestServer {
     TestServer::setup("small").flag(&["--watch", "none", "--tick-ms", "20"]).flag(more).start().await
 }
 
 #[tokio::test]
 async fn every_way_of_saving_is_found_by_the_tick() {
-    let mut server = deaf(LONG_PATIENCE).await;
+    let mut server = unwatched(LONG_PATIENCE).await;
     saved_in_every_way(&server).await;
     server.expect_git_status(" M collections/posts.yaml");
 }
 
 #[tokio::test]
 async fn what_is_broken_or_removed_is_found_by_the_tick() {
-    let mut server = deaf(&[]).await;
+    let mut server = unwatched(&[]).await;
     server.repo().write(POSTS, "name: [\n");
     server.wait_for_problem(POSTS).await;
     server.repo().remove(POSTS);
@@ -32,7 +32,7 @@ async fn what_is_broken_or_removed_is_found_by_the_tick() {
 
 #[tokio::test]
 async fn every_move_of_the_branch_is_found_by_the_tick() {
-    let mut server = deaf(&[]).await;
+    let mut server = unwatched(&[]).await;
     let repo = server.repo().clone();
     repo.write_by_rename(POSTS, &named("Second"));
     server.wait_for_revision(&repo.commit("Second")).await;
@@ -57,8 +57,7 @@ async fn every_move_of_the_branch_is_found_by_the_tick() {
 
 #[tokio::test]
 async fn a_write_needs_no_notice_to_see_the_edit_of_its_key() {
-    let flags = ["--watch", "none", "--tick-ms", "3600000"];
-    let server = TestServer::setup("small").flag(&flags).start().await;
+    let server = TestServer::setup("small").deaf().start().await;
     server.repo().write_by_rename(POSTS, "# Mine\ntype: document\nname: By hand\n");
     server.patch("posts", json!({"name": "By API"})).await.is(200);
     assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);

@@ -14,16 +14,12 @@ fn run(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
     run_to_end(collectory_command(folder).args(arguments).args(["--repo", path]))
 }
 
-fn lines(finished: &ProgramOutput) -> Vec<Value> {
-    finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[tokio::test]
 async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
     let mut server = with_history().await;
     let events = server.get("/events").await.is(200).data();
     let beside = run(server.repo(), &["log", "--json"]).assert_exit_code(0);
-    assert_eq!(json!(lines(&beside)), events);
+    assert_eq!(json!(beside.json_lines()), events);
     server.stop();
     let alone = run(server.repo(), &["log", "--json"]).assert_exit_code(0);
     assert_eq!(alone.stdout, beside.stdout);
@@ -32,7 +28,7 @@ async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
     assert!(text.contains("updated posts") && text.contains("Because I can."), "{text}");
     assert!(!text.contains('\u{1b}'), "colour is for terminals: {text}");
     assert_eq!(
-        lines(&run(server.repo(), &["log", "--origin", "api", "--json"]).assert_exit_code(0)).len(),
+        run(server.repo(), &["log", "--origin", "api", "--json"]).assert_exit_code(0).json_lines().len(),
         2
     );
     run(server.repo(), &["log", "never"]).assert_exit_code(1);
@@ -54,7 +50,7 @@ async fn one_commit_a_difference_and_blame_are_shown() {
     assert_eq!(run(server.repo(), &["diff", &revisions[3], "main", "pages"]).assert_exit_code(0).stdout, "");
     let patch = run(server.repo(), &["diff", &revisions[3], "main", "--text"]).assert_exit_code(0).stdout;
     assert!(patch.contains("+++ b/collections/posts.yaml"), "{patch}");
-    let blame = lines(&run(server.repo(), &["blame", "posts", "--json"]).assert_exit_code(0));
+    let blame = run(server.repo(), &["blame", "posts", "--json"]).assert_exit_code(0).json_lines();
     assert_eq!(json!(blame), server.get("/collections/posts/blame").await.is(200).data());
 }
 
@@ -107,7 +103,7 @@ async fn verification_finds_trailers_that_lie() {
     server.repo().write("collections/pages.yaml", "type: document\nname: Forged\n");
     let head = server.commit_by_hand("Update posts: name\n\nCollectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e").await;
     let forged = run(server.repo(), &["verify", "--json"]).assert_exit_code(1);
-    let last = lines(&forged).pop().unwrap();
+    let last = forged.json_lines().pop().unwrap();
     assert_eq!((last["revision"].as_str(), last["maker"].as_str()), (Some(head.as_str()), Some("person")));
     assert!(last["disagreements"].as_array().unwrap().len() >= 2, "{last}");
     run(server.repo(), &["verify", &format!("{head}..")]).assert_exit_code(0);
@@ -155,7 +151,7 @@ async fn beside_a_service_the_branch_that_it_serves_is_read_whatever_is_checked_
     let server = with_history().await;
     server.repo().git(&["switch", "--quiet", "--create", "side", "HEAD~3"]);
     let events = server.get("/events").await.is(200).data();
-    let log = lines(&run(server.repo(), &["log", "--json"]).assert_exit_code(0));
+    let log = run(server.repo(), &["log", "--json"]).assert_exit_code(0).json_lines();
     assert_eq!(json!(log), events);
     for arguments in [&["list"][..], &["get", "posts"], &["blame", "posts"], &["export"]] {
         let shown = run(server.repo(), arguments).assert_exit_code(0).stdout;
@@ -185,13 +181,14 @@ async fn an_edit_beside_what_is_blamed_is_told() {
     let blame = |arguments: &[&str]| run(server.repo(), &[&["blame"], arguments].concat());
     let before = blame(&["posts"]).assert_exit_code(0);
     assert_eq!(before.stderr, "");
-    let of_json = lines(&blame(&["posts", "--json"]).assert_exit_code(0));
+    let of_json = blame(&["posts", "--json"]).assert_exit_code(0).json_lines();
     assert!(of_json.iter().all(|line| line.get("meta").is_none()));
     server.repo().write_by_rename("collections/posts.yaml", "type: document\nname: Not committed\n");
     let after = blame(&["posts"]).assert_exit_code(0);
     assert_eq!(after.stdout, before.stdout);
     assert!(after.stderr.contains("posts was edited and not committed since"), "{}", after.stderr);
-    for (mut line, before) in lines(&blame(&["posts", "--json"]).assert_exit_code(0)).into_iter().zip(of_json)
+    for (mut line, before) in
+        blame(&["posts", "--json"]).assert_exit_code(0).json_lines().into_iter().zip(of_json)
     {
         assert_eq!(line.as_object_mut().unwrap().remove("meta"), Some(json!({"uncommitted": true})));
         assert_eq!(line, before);

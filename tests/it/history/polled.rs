@@ -3,17 +3,12 @@
 use serde_json::json;
 
 use super::with_history;
-use crate::policy::hash;
-use crate::support::{Auth, TestServer, document, eventually};
-
-async fn token(server: &TestServer) -> String {
-    server.get("/sync-token").await.is(200).attributes()["syncToken"].as_str().unwrap().to_owned()
-}
+use crate::support::{Auth, TestServer, document, eventually, policy_of};
 
 #[tokio::test]
 async fn each_poll_tells_what_changed_since_the_last_one() {
     let server = with_history().await;
-    let mut since = token(&server).await;
+    let mut since = server.sync_token().await;
     server.patch("posts", json!({"name": "A"})).await.is(200);
     server.delete("pages").await.is(204);
     let changes = server.get(&format!("/changes?filter[since]={since}")).await.is(200);
@@ -22,7 +17,7 @@ async fn each_poll_tells_what_changed_since_the_last_one() {
     let tag = server.read("posts").await.is(200).header("etag");
     assert_eq!(changes.data()[1]["attributes"], json!({"version": tag.trim_matches('"'), "deleted": false}));
     since = changes.json()["meta"]["syncToken"].as_str().unwrap().to_owned();
-    assert_eq!(since, token(&server).await);
+    assert_eq!(since, server.sync_token().await);
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(200).ids().len(), 0);
     let first = format!("/changes?filter[since]={}", "0".repeat(40));
     assert_eq!(server.get(&first).await.is(200).ids(), ["images", "pages", "posts"]);
@@ -37,7 +32,7 @@ async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
     }
     eventually("all are served", async || (server.list().await.is(200).ids().len() == 153).then_some(()))
         .await;
-    let since = token(&server).await;
+    let since = server.sync_token().await;
     assert!(since.ends_with("~more"), "{since}");
     assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(200).ids(), [""; 0]);
     server.repo().write_by_rename("collections/k0.yaml", "type: media\n");
@@ -50,7 +45,7 @@ async fn a_poll_is_told_that_nothing_has_changed_however_much_is_uncommitted() {
 #[tokio::test]
 async fn a_token_that_is_none_or_of_another_history_is_refused() {
     let server = with_history().await;
-    let since = token(&server).await;
+    let since = server.sync_token().await;
     for query in ["", "?filter[since]=", "?filter[since]=nonsense", "?filter[since]=main"] {
         server.get(&format!("/changes{query}")).await.is(400);
     }
@@ -61,12 +56,11 @@ async fn a_token_that_is_none_or_of_another_history_is_refused() {
 
 #[tokio::test]
 async fn a_token_for_some_keys_reads_the_past_of_those_only() {
-    let policy = format!(
-        "tokens:\n  - name: Vera\n    hash: sha256:{}\n    may: [read, audit, write]\n    keys: [\"*\"]\n  - name: Blogger\n    hash: sha256:{}\n    may: [read, audit]\n    keys: [\"blog-*\"]\n  - name: Reader\n    hash: sha256:{}\n    may: [read]\n    keys: [\"*\"]\n",
-        hash("vera"),
-        hash("blogger"),
-        hash("reader")
-    );
+    let policy = policy_of(&[
+        ("Vera", "read, audit, write", "*"),
+        ("Blogger", "read, audit", "blog-*"),
+        ("Reader", "read", "*"),
+    ]);
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
     let [vera, blogger, reader] = ["vera", "blogger", "reader"].map(|token| server.with_token(token));
     vera.create(&document("blog-a", json!({"name": "A"}))).await.is(201);
@@ -108,11 +102,7 @@ async fn a_token_for_some_keys_reads_the_past_of_those_only() {
 /// A caller who could distinguish a made-up cursor from a real one could count the events of hidden keys.
 #[tokio::test]
 async fn a_cursor_tells_nothing_of_the_events_of_other_keys() {
-    let policy = format!(
-        "tokens:\n  - name: Vera\n    hash: sha256:{}\n    may: [read, audit, write]\n    keys: [\"*\"]\n  - name: Blogger\n    hash: sha256:{}\n    may: [audit]\n    keys: [\"blog-*\"]\n",
-        hash("vera"),
-        hash("blogger")
-    );
+    let policy = policy_of(&[("Vera", "read, audit, write", "*"), ("Blogger", "audit", "blog-*")]);
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
     for key in ["blog-a", "blog-b"] {
         server.with_token("vera").create(&document(key, json!({}))).await.is(201);

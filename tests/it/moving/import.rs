@@ -1,12 +1,11 @@
 //! `collectory import`, into a repository that no service is serving.
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::support::{ProgramOutput, Repo, TestServer, collectory_command, run_to_end};
+use crate::support::{Repo, TestServer, collectory_command, run, run_to_end};
 
 const DECAP: &str = "\
 backend: {name: github, token: hunter2}
@@ -23,10 +22,6 @@ fn with_file(name: &str, content: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(name), content).unwrap();
     folder
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> ProgramOutput {
-    run_to_end(collectory_command(folder).args(arguments))
 }
 
 #[test]

@@ -28,7 +28,7 @@ async fn lines(server: &TestServer, count: usize) -> Vec<String> {
 }
 
 fn policy() -> Auth {
-    Auth::Policy(POLICY.replace("HASH", &crate::policy::hash("mara-secret")))
+    Auth::Policy(POLICY.replace("HASH", &crate::support::token_hash("mara-secret")))
 }
 
 #[tokio::test]

@@ -145,8 +145,10 @@ async fn what_passes_between_a_service_and_its_remote_is_counted() {
         setup.flag(&["--remote-insecure"]).flag(flags)
     };
     // This instance learns nothing of the remote before it pushes.
-    let deaf = ["--remote-poll-ms", "0", "--watch", "none", "--tick-ms", "600000"];
-    let (one, other) = (with(&deaf).start().await, with(&["--remote-poll-ms", "50"]).start().await);
+    let (one, other) = (
+        with(&["--remote-poll-ms", "0"]).deaf().start().await,
+        with(&["--remote-poll-ms", "50"]).start().await,
+    );
     let written = other.patch("posts", json!({"name": "First"})).await.is(200);
     assert_eq!(Some(written.header("collectory-revision")), hub.tip("main"));
     let raced = one.patch("pages", json!({"name": "Second"})).await.is(200).header("collectory-revision");

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::operating::samples;
-use crate::policy::hash;
-use crate::support::{Auth, Setup, Signal, TestServer, collectory_command, document, eventually, run_to_end};
+use crate::support::{
+    Auth, Setup, Signal, TestServer, collectory_command, document, eventually, policy_of, run_to_end,
+};
 
 const SECRET: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -370,15 +371,11 @@ async fn a_pipe_in_the_place_of_the_list_holds_up_no_signal() {
 
 #[tokio::test]
 async fn whoever_operates_may_ask_for_the_receivers_and_nobody_else() {
-    let policy = format!(
-        "tokens:\n- {{name: Op, hash: 'sha256:{}', may: [operate], keys: ['*']}}\n- {{name: Re, hash: 'sha256:{}', may: [read, audit, write], keys: ['*']}}\n",
-        hash("operates"),
-        hash("reads")
-    );
+    let policy = policy_of(&[("Operator", "operate", "*"), ("Other", "read, audit, write", "*")]);
     let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
     server.get("/webhooks").await.is(401);
-    server.client().with_token("reads").get("/webhooks").await.is(403);
-    assert_eq!(server.client().with_token("operates").get("/webhooks").await.is(200).data(), json!([]));
+    server.client().with_token("other").get("/webhooks").await.is(403);
+    assert_eq!(server.client().with_token("operator").get("/webhooks").await.is(200).data(), json!([]));
 }
 
 #[tokio::test]

@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use super::{Hub, create, kept, link, rewound, stopped, wait_for_problem_about, wait_for_remote_state};
-use crate::policy::hash;
 use crate::support::{
-    Auth, Client, EventStream, Repo, TestServer, collectory_command, eventually, run_to_end,
+    Auth, Client, EventStream, Repo, TestServer, collectory_command, eventually, policy_of, run_to_end,
 };
 
 #[tokio::test]
@@ -84,7 +83,7 @@ async fn a_remote_that_is_a_folder_of_this_machine_is_watched() {
 #[tokio::test]
 async fn a_notice_has_the_remote_looked_at() {
     let hub = Hub::with("small");
-    let server = hub.setup().flag(&["--watch", "none", "--tick-ms", "600000"]).start().await;
+    let server = hub.deaf().start().await;
     let head = hub.push_collection("posts", "Foreign");
     server.request("POST", "/remote/notices").send().await.is(202);
     server.wait_for_revision(&head).await;
@@ -96,16 +95,9 @@ async fn behind_a_policy_a_notice_is_signed_or_from_an_operator() {
     let hub = Hub::with("small");
     let secret = hub.folder.path().join("secret");
     std::fs::write(&secret, "It's a Secret to Everybody\n").unwrap();
-    let token = |name: &str, may: &str| {
-        format!(
-            "- name: {name}\n  email: {name}@example.org\n  hash: sha256:{}\n  may: [{may}]\n  keys: [\"*\"]\n",
-            hash(name)
-        )
-    };
-    let policy = format!("tokens:\n{}{}", token("op", "read, operate"), token("reader", "read"));
-    let flags =
-        ["--watch", "none", "--tick-ms", "600000", "--remote-notice-secret", secret.to_str().unwrap()];
-    let server = hub.setup().auth(Auth::Policy(policy)).flag(&flags).start().await;
+    let policy = policy_of(&[("Op", "read, operate", "*"), ("Reader", "read", "*")]);
+    let setup = hub.deaf().auth(Auth::Policy(policy));
+    let server = setup.flag(&["--remote-notice-secret", secret.to_str().unwrap()]).start().await;
     let reader = server.client().with_token("reader");
     let notice = |client: &Client| client.request("POST", "/remote/notices");
     notice(server.client()).send().await.is(401);
@@ -127,10 +119,9 @@ async fn behind_a_policy_a_notice_is_signed_or_from_an_operator() {
 #[tokio::test]
 async fn siblings_are_told_of_a_push() {
     let hub = Hub::with("small");
-    let deaf = ["--watch", "none", "--tick-ms", "600000"];
-    let other = hub.setup().flag(&deaf).start().await;
+    let other = hub.deaf().start().await;
     let peer = format!("http://{}/", other.address());
-    let one = hub.setup().flag(&deaf).flag(&["--peer", &peer]).start().await;
+    let one = hub.deaf().flag(&["--peer", &peer]).start().await;
     let head = create(&one, "new").await;
     other.wait_for_revision(&head).await;
 }
@@ -150,13 +141,12 @@ async fn a_commit_in_a_remote_whose_git_folder_stands_elsewhere_is_seen() {
 #[tokio::test]
 async fn a_sibling_that_hangs_holds_up_no_other() {
     let hub = Hub::with("small");
-    let deaf = ["--watch", "none", "--tick-ms", "600000"];
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let other = hub.setup().flag(&deaf).start().await;
+    let other = hub.deaf().start().await;
     // Notified one after the other, they would take too long for this test.
     let mut peers = vec![format!("http://{}/", silent.local_addr().unwrap()); 50];
     peers.push(format!("http://{}/", other.address()));
-    let one = hub.setup().flag(&deaf).flag(&["--peer", &peers.join(",")]).start().await;
+    let one = hub.deaf().flag(&["--peer", &peers.join(",")]).start().await;
     let head = create(&one, "new").await;
     other.wait_for_revision(&head).await;
 }

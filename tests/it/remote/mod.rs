@@ -77,6 +77,11 @@ impl Hub {
         setup.flag(&["--remote", &self.url(), "--remote-poll-ms", &poll_ms.to_string()])
     }
 
+    /// An instance that learns nothing before it asks the remote.
+    fn deaf(&self) -> Setup {
+        self.setup().deaf()
+    }
+
     async fn instance(&self) -> TestServer {
         self.setup().start().await
     }

@@ -68,8 +68,7 @@ async fn without_a_remote_what_is_here_is_the_latest() {
 #[tokio::test]
 async fn a_place_in_the_stream_that_another_instance_gave_is_asked_for() {
     let hub = Hub::with("small");
-    let deaf = ["--watch", "none", "--tick-ms", "600000"];
-    let (one, other) = (hub.instance().await, hub.setup().flag(&deaf).start().await);
+    let (one, other) = (hub.instance().await, hub.deaf().start().await);
     let place = create(&one, "new").await;
     let mut stream = EventStream::open(other.address(), "", Some(&place));
     let next = create(&one, "newer").await;
@@ -93,8 +92,7 @@ async fn whoever_watches_over_the_process_waits_for_no_remote() {
 
 /// Starts an instance that learns nothing by itself, and one for writes.
 async fn lagging(hub: &Hub) -> (TestServer, TestServer) {
-    let deaf = ["--watch", "none", "--tick-ms", "600000"];
-    (hub.setup().flag(&deaf).start().await, hub.instance().await)
+    (hub.deaf().start().await, hub.instance().await)
 }
 
 /// Returns the id of an instance's newest event.
@@ -129,19 +127,15 @@ async fn an_instance_that_lags_behind_asks_before_it_refuses_to_take_back() {
 async fn whatever_place_another_instance_gave_is_asked_for_before_it_is_refused() {
     let hub = Hub::with("small");
     let (lagging, other) = lagging(&hub).await;
-    let token = async || {
-        let token = other.get("/sync-token").await.is(200).json();
-        token["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
-    };
     create(&other, "first").await;
-    let changes = lagging.get(&format!("/changes?filter[since]={}", token().await)).await.is(200);
+    let changes = lagging.get(&format!("/changes?filter[since]={}", other.sync_token().await)).await.is(200);
     assert!(changes.ids().is_empty());
 
     create(&other, "second").await;
     let mut stream = EventStream::open_path(
         lagging.address(),
         "/collections",
-        &format!("Last-Event-ID: {}\r\n", token().await),
+        &format!("Last-Event-ID: {}\r\n", other.sync_token().await),
     );
     create(&lagging, "third").await;
     let heard = stream

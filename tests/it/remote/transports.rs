@@ -67,7 +67,7 @@ impl Reached {
 
     /// An instance that learns nothing before it asks the remote.
     pub(super) fn deaf(&self) -> Setup {
-        self.polling("0").flag(&["--watch", "none", "--tick-ms", "600000"])
+        self.polling("0").deaf()
     }
 
     fn polling(&self, poll_ms: &str) -> Setup {

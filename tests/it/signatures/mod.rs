@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
 use ssh_key::private::Ed25519Keypair;
 use ssh_key::{LineEnding, PrivateKey};
 
@@ -40,11 +39,6 @@ fn signers(folder: &Path, text: &str) -> PathBuf {
 fn verify(repo: &Repo, arguments: &[&str]) -> ProgramOutput {
     let folder = repo.path().parent().unwrap();
     run_to_end(collectory_command(folder).arg("verify").args(arguments).arg("--repo").arg(repo.path()))
-}
-
-/// Returns the commits that `verify --json` lists, oldest first.
-fn verdicts(finished: &ProgramOutput) -> Vec<Value> {
-    finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Returns whether git accepts a commit's signature; `None` without `ssh-keygen`.

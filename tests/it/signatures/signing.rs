@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{git_verifies, key, key_file, public, signers, verdicts, verify};
+use super::{git_verifies, key, key_file, public, signers, verify};
 use crate::support::{
     Repo, Setup, TestServer, add_operation, collectory_command, document, fixture, run_to_end,
 };
@@ -34,7 +34,7 @@ impl Signing {
         let repo = self.server.repo();
         let signers = self.folder.path().join("allowed-signers");
         let flags = ["--json", "--require-signature", "--allowed-signers", signers.to_str().unwrap()];
-        let commits = verdicts(&verify(repo, &flags).assert_exit_code(0));
+        let commits = verify(repo, &flags).assert_exit_code(0).json_lines();
         let by_service: Vec<_> = commits.iter().filter(|commit| commit["maker"] == "service").collect();
         assert_eq!(by_service.len(), len, "{commits:#?}");
         for commit in by_service {

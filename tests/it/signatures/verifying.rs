@@ -4,7 +4,7 @@ use std::fs;
 
 use ssh_key::{HashAlg, LineEnding, PrivateKey};
 
-use super::{git_verifies, key, public, signers, verdicts, verify};
+use super::{git_verifies, key, public, signers, verify};
 use crate::support::{Repo, TestServer};
 
 const SERVICE: &str = "Collectory <collectory@localhost>";
@@ -133,7 +133,7 @@ fn each_commit_is_told_by_its_signature_and_git_agrees() {
         public(&old)
     ));
     let flags = ["--json", "--require-signature", "--allowed-signers", &signers];
-    let commits = verdicts(&verify(&forge.repo, &flags).assert_exit_code(1));
+    let commits = verify(&forge.repo, &flags).assert_exit_code(1).json_lines();
     assert_eq!(commits.len(), expected.len());
     for (commit, (revision, state, disagrees)) in commits.iter().zip(&expected) {
         assert_eq!(commit["revision"], *revision);
@@ -158,7 +158,7 @@ fn without_a_file_that_says_whom_to_believe_only_bad_signatures_disagree() {
     let mut forge = Forge::new();
     let text = forge.text(SERVICE, "Signed");
     let good = forge.push(&signed(&key(1), &text));
-    let commits = verdicts(&verify(&forge.repo, &["--json"]).assert_exit_code(0));
+    let commits = verify(&forge.repo, &["--json"]).assert_exit_code(0).json_lines();
     assert_eq!(commits[0]["signature"]["state"], "unattributed");
     assert!(commits[0]["signature"]["key"].as_str().unwrap().starts_with("SHA256:"));
     let said = verify(&forge.repo, &[]).assert_exit_code(0);
@@ -179,7 +179,7 @@ fn git_s_configuration_names_whom_to_believe() {
     let text = forge.text(SERVICE, "Signed");
     forge.push(&signed(&key(1), &text));
     let state = |code| {
-        let commits = verdicts(&verify(&forge.repo, &["--json"]).assert_exit_code(code));
+        let commits = verify(&forge.repo, &["--json"]).assert_exit_code(code).json_lines();
         commits[0]["signature"]["state"].as_str().unwrap().to_owned()
     };
     forge.repo.write("signers", &format!("collectory@localhost {}\n", public(&key(1))));
@@ -199,13 +199,13 @@ fn git_s_configuration_names_whom_to_believe() {
     assert_eq!(state(1), "not-allowed");
     let none = forge.allow("");
     assert_eq!(
-        verdicts(&verify(&forge.repo, &["--json", "--revoked-keys", &none]).assert_exit_code(0))[0]["signature"]
+        verify(&forge.repo, &["--json", "--revoked-keys", &none]).assert_exit_code(0).json_lines()[0]["signature"]
             ["state"],
         "valid"
     );
     let other = verify(&forge.repo, &["--json", "--revoked-keys", &none, "--allowed-signers", &none])
         .assert_exit_code(1);
-    assert_eq!(verdicts(&other)[0]["signature"]["detail"], "it is not among the allowed signers");
+    assert_eq!(other.json_lines()[0]["signature"]["detail"], "it is not among the allowed signers");
     forge.repo.git(&["config", "gpg.ssh.allowedSignersFile", "absent"]);
     let absent = verify(&forge.repo, &[]).assert_exit_code(1);
     assert!(absent.stderr.contains("cannot read the allowed signers"), "{absent:#?}");
@@ -267,7 +267,7 @@ fn git_agrees_about_every_list_of_allowed_signers() {
         (String::new(), false),
     ] {
         let signers = forge.allow(&format!("{line}\n"));
-        let commits = verdicts(&verify(&forge.repo, &["--json", "--allowed-signers", &signers]));
+        let commits = verify(&forge.repo, &["--json", "--allowed-signers", &signers]).json_lines();
         assert_eq!(commits[0]["signature"]["state"] == "valid", is_valid, "{line}: {}", commits[0]);
         if let Some(theirs) = git_verifies(&forge.repo, signers.as_ref(), &revision) {
             assert_eq!(theirs, is_valid, "{line}");
@@ -293,7 +293,7 @@ async fn forged_trailers_disagree_whoever_signed_them() {
     server.wait_for_revision(&forged).await;
     let signers = signers(server.folder(), &format!("mara@example.org {}\n", public(&key(2))));
     let flags = ["--json", "--allowed-signers", signers.to_str().unwrap()];
-    let last = verdicts(&verify(repo, &flags).assert_exit_code(1)).pop().unwrap();
+    let last = verify(repo, &flags).assert_exit_code(1).json_lines().pop().unwrap();
     assert_eq!(last["signature"]["state"], "valid");
     let faults = last["disagreements"].to_string();
     assert!(faults.contains("mara@example.org committed it") && faults.contains("did not touch"), "{last}");

@@ -68,6 +68,16 @@ impl Client {
         self.request("GET", target).send().await
     }
 
+    /// Begins a request with a body, if there is one, in the media type of its path.
+    pub(crate) fn request_with(&self, method: &str, target: &str, body: Option<&Value>) -> Request {
+        let request = self.request(method, target);
+        match body {
+            Some(body) if target == "/operations" => request.body(ATOMIC, body),
+            Some(body) => request.document(body),
+            None => request,
+        }
+    }
+
     /// Lists all collections.
     pub(crate) async fn list(&self) -> Answer {
         self.get("/collections").await
@@ -109,6 +119,12 @@ impl Client {
 
     pub(crate) async fn undo(&self, event: &str) -> Answer {
         self.request("POST", &format!("/events/{event}/undo")).send().await
+    }
+
+    /// Returns the token for what is served now.
+    pub(crate) async fn sync_token(&self) -> String {
+        let token = self.get("/sync-token").await.is(200).attributes()["syncToken"].clone();
+        token.as_str().expect("a token is a string").to_owned()
     }
 
     /// Sends atomic operations.

@@ -10,6 +10,7 @@ mod documents;
 mod fixtures;
 mod git_servers;
 mod patience;
+mod policy;
 mod process;
 mod proxy;
 mod raw;
@@ -30,7 +31,8 @@ pub(crate) use git_servers::{
     AUTHORIZATION, Daemon, ServedFolders, TOKEN, git_daemon, serve_fixed_response, serve_http, sshd,
 };
 pub(crate) use patience::{DEADLINE, eventually, eventually_status, eventually_sync};
-pub(crate) use process::{Process, ProgramOutput, collectory_command, run_to_end};
+pub(crate) use policy::{policy_of, token_hash};
+pub(crate) use process::{Process, ProgramOutput, collectory_command, run, run_to_end};
 pub(crate) use proxy::{Proxy, ProxyMode};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::{PERSON, Repo, copy_folder, git_command};

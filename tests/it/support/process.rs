@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
 
 use super::patience::eventually_sync;
 use super::repo::hermetic;
@@ -28,6 +29,12 @@ impl ProgramOutput {
         assert_eq!(self.status.code(), Some(code), "{self:#?}");
         self
     }
+
+    /// Returns what it has printed, a JSON value a line.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    }
 }
 
 /// The program under test, in an isolated environment.
@@ -37,6 +44,12 @@ pub(crate) fn collectory_command(folder: &Path) -> Command {
     command.env_remove("GIT_AUTHOR_DATE").env_remove("GIT_COMMITTER_DATE").env_remove("RUST_LOG");
     command.current_dir(folder).stdin(Stdio::null());
     command
+}
+
+/// Runs the program in a folder to its end.
+#[track_caller]
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    run_to_end(collectory_command(folder).args(arguments))
 }
 
 /// Runs a program to its end. A program that exceeds the deadline is killed, and the test fails.

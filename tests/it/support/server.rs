@@ -174,6 +174,13 @@ impl TestServer {
         value.clone_into(&mut self.setup.flags[at + 1]);
     }
 
+    /// Renames a complete file into the place of the policy, as `collectory token` does.
+    pub(crate) fn replace_policy(&self, policy: &str) {
+        let new = self.folder().join("policy.new");
+        fs::write(&new, policy).expect("a file can be written");
+        fs::rename(&new, self.folder().join("policy.yaml")).expect("a file can be replaced");
+    }
+
     /// Waits until there is a problem with this id, and returns its resource.
     pub(crate) async fn wait_for_problem(&self, path: &str) -> serde_json::Value {
         eventually(&format!("{path} is a problem"), async || {

@@ -70,6 +70,11 @@ impl Setup {
         self
     }
 
+    /// Lets the service learn of no change by itself: nothing is watched, and no tick comes during a test.
+    pub(crate) fn deaf(self) -> Self {
+        self.flag(&["--watch", "none", "--tick-ms", "3600000"])
+    }
+
     /// Adds an environment variable.
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));

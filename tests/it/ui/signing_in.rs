@@ -7,7 +7,7 @@ use crate::support::{Answer, Auth, EventStream, TestServer};
 /// A reader and an editor of everything, and an editor of some keys; each secret is `NAME-secret`.
 fn policy() -> String {
     let entry = |name: &str, rights: &str| {
-        let hash = crate::policy::hash(&format!("{}-secret", name.to_lowercase()));
+        let hash = crate::support::token_hash(&format!("{}-secret", name.to_lowercase()));
         format!(
             "  - name: {name}\n    email: {}@example.org\n    hash: sha256:{hash}\n{rights}",
             name.to_lowercase()
@@ -212,8 +212,8 @@ async fn a_session_ends_by_sign_out_and_with_its_token_and_brings_back_what_was_
     let cookie = again.cookie.clone();
     let without = policy()
         .replace("Editor", "Editor2")
-        .replace(&crate::policy::hash("editor-secret"), &crate::policy::hash("other"));
-    replace(&server, &without);
+        .replace(&crate::support::token_hash("editor-secret"), &crate::support::token_hash("other"));
+    server.replace_policy(&without);
     crate::support::eventually("the policy is taken over", || async {
         let again = Browser { server: &server, cookie: cookie.clone() };
         (again.get("/").await.status == 303).then_some(())
@@ -232,11 +232,12 @@ async fn a_session_ends_for_good_when_its_token_is_changed_or_away_and_not_with_
         Browser::signed_in(&server, "reader-secret").await,
     );
     let renamed = policy().replace("name: Editor", "name: Edith");
-    let without = policy().replace(&crate::policy::hash("editor-secret"), &crate::policy::hash("other"));
+    let without =
+        policy().replace(&crate::support::token_hash("editor-secret"), &crate::support::token_hash("other"));
     for (changed, secret) in [(renamed, "editor-secret"), (without, "other")] {
         let browser = Browser::signed_in(&server, "editor-secret").await;
         for policy in [changed, policy()] {
-            replace(&server, &policy);
+            server.replace_policy(&policy);
             let secret = if policy == self::policy() { "editor-secret" } else { secret };
             let client = server.client().with_token(secret);
             let name = if policy.contains("Edith") { "Edith" } else { "Editor" };
@@ -256,13 +257,6 @@ async fn a_session_ends_for_good_when_its_token_is_changed_or_away_and_not_with_
 fn filled_first(page: &Page) -> String {
     let token = &page.between("name=\"token\" value=\"", "\"")[0];
     format!("token={token}")
-}
-
-fn replace(server: &TestServer, policy: &str) {
-    let file = server.folder().join("policy.yaml");
-    let beside = file.with_extension("new");
-    std::fs::write(&beside, policy).expect("a file can be written");
-    std::fs::rename(&beside, &file).expect("a file can be replaced");
 }
 
 #[tokio::test]
