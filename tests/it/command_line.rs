@@ -36,7 +36,7 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
-fn wrong_usage_is_2() {
+fn wrong_usage_exits_with_2_and_makes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [
         &[][..],

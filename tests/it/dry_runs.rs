@@ -76,13 +76,13 @@ async fn a_rehearsal_and_its_write_agree() {
     let [commit] = &commits(&preview)[..] else { panic!("one commit") };
     let made = server.repo().field("HEAD", "%B");
     assert_eq!(without_ids(text(&commit["message"])), without_ids(&made));
-    let patch = server.folder().join("told.patch");
+    let patch = server.folder().join("preview.patch");
     std::fs::write(&patch, text(&commit["files"][0]["difference"])).unwrap();
     let clone = server.repo().bare_clone(server.folder().join("clone"));
     clone.git(&["read-tree", &before]);
     clone.git(&["apply", "--cached", &patch.display().to_string()]);
-    let told_tree = clone.git(&["write-tree"]);
-    assert_eq!(told_tree, server.repo().git(&["rev-parse", "HEAD^{tree}"]));
+    let previewed_tree = clone.git(&["write-tree"]);
+    assert_eq!(previewed_tree, server.repo().git(&["rev-parse", "HEAD^{tree}"]));
 }
 
 #[tokio::test]
@@ -93,8 +93,8 @@ async fn a_hand_edit_that_would_be_committed_first_stays_a_hand_edit() {
     server.wait_for_attribute("posts", "name", "By hand").await;
     let head = server.repo().head();
     let change = document("posts", json!({"directory": "content/articles"}));
-    let told = rehearse(&server, "PATCH", "/collections/posts", Some(&change), 200).await;
-    let commits = commits(&told);
+    let preview = rehearse(&server, "PATCH", "/collections/posts", Some(&change), 200).await;
+    let commits = commits(&preview);
     assert_eq!(commits.len(), 2);
     assert_eq!(text(&commits[0]["message"]).lines().next(), Some("Edit posts by hand"));
     assert!(text(&commits[0]["files"][0]["difference"]).contains("+name: By hand"));

@@ -154,7 +154,7 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     mara.list().await.is(401);
 }
 
-async fn policy_told(server: &TestServer) -> String {
+async fn policy_problem(server: &TestServer) -> String {
     server.get("/readyz").await.is(200).json()["meta"]["policy"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -180,13 +180,13 @@ async fn what_is_wrong_with_the_policy_shows_in_readyz_and_nothing_else_does() {
     assert_eq!(ready.header_if_any("collectory-revision"), None);
     server.replace_policy("tokens: [");
     eventually("a file that can't be used is told", async || {
-        policy_told(&server).await.contains("can't be used").then_some(())
+        policy_problem(&server).await.contains("can't be used").then_some(())
     })
     .await;
     server.with_token("mara").list().await.is(200);
     server.replace_policy(&policy().replace("    keys: [\"*\"]\n", ""));
     eventually("rights without keys are told", async || {
-        policy_told(&server).await.contains("without `keys`").then_some(())
+        policy_problem(&server).await.contains("without `keys`").then_some(())
     })
     .await;
     server.with_token("mara").list().await.is(403);

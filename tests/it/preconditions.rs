@@ -83,7 +83,7 @@ async fn a_condition_comes_before_the_values() {
 }
 
 #[tokio::test]
-async fn creating_only_when_there_is_none() {
+async fn if_none_match_creates_only_what_is_not_there() {
     let server = TestServer::start("small").await;
     conditional(&server, "POST", "/collections", ("If-None-Match", "*")).await.is(412);
     let request = server.request("POST", "/collections").document(&document("new", json!({})));

@@ -26,7 +26,7 @@ async fn matches_head(server: &TestServer, name: &str) {
 }
 
 #[tokio::test]
-async fn commits_are_live() {
+async fn what_is_committed_by_hand_is_served() {
     let server = edited().await;
     matches_head(&server, "Second").await;
     server.repo().remove("collections/pages.yaml");

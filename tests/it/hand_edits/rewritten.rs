@@ -33,7 +33,7 @@ async fn kept_again(server: &TestServer, old: &str) -> String {
 }
 
 /// Waits until the old head is kept and reported as a problem; returns the name of its ref.
-async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
+async fn kept_and_reported(server: &TestServer, old: &str, new: &str) -> String {
     let name = kept_again(server, old).await;
     let (time, id) = name.split_once('-').unwrap();
     assert_eq!((time.len(), id), ("20260301T093000Z".len(), &old[..8]), "{name}");
@@ -69,7 +69,7 @@ async fn acknowledged_writes_that_a_reset_takes_away_are_kept_until_they_are_let
     server.wait_for_revision(&before).await;
     let reset = stream.next_event();
     assert_eq!((reset.event.as_str(), reset.data), ("reset", json!({"revision": before})));
-    let name = kept_and_told(&server, &old, &before).await;
+    let name = kept_and_reported(&server, &old, &before).await;
     let ready = server.get("/readyz").await.is(200).json();
     assert_eq!(ready["meta"]["problems"], 1, "{ready}");
     server.repo().git(&["reflog", "expire", "--expire=now", "--all"]);
@@ -95,7 +95,7 @@ async fn a_reset_while_nothing_runs_is_noticed_by_the_next_start() {
     server.kill();
     server.repo().git(&["reset", "--quiet", "--hard", &before]);
     server.start_again().await;
-    kept_and_told(&server, &old, &before).await;
+    kept_and_reported(&server, &old, &before).await;
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_forced_push_into_a_bare_repository_is_a_rewrite_too() {
     let new = clone.commit("Pushed");
     clone.git(&["push", "--quiet", "--force", "origin", "main"]);
     server.wait_for_attribute("pages", "name", "Pushed").await;
-    kept_and_told(&server, &old, &new).await;
+    kept_and_reported(&server, &old, &new).await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::person::Saves;
 use crate::support::Repo;
 
 /// The service searches at least this many commits for the base version of a merge.
-const LOOKED_THROUGH: usize = 100;
+const COMMITS_SEARCHED: usize = 100;
 
 type State = BTreeMap<String, String>;
 
@@ -108,7 +108,7 @@ impl BranchHistory {
         let is_out_of_sight = |name: &str| {
             let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
             given.is_none_or(|given| {
-                given + LOOKED_THROUGH <= place
+                given + COMMITS_SEARCHED <= place
                     || self.taken_back.iter().any(|at| (given + 1..=place).contains(at))
             })
         };

@@ -16,10 +16,10 @@ use super::judge::BranchHistory;
 use crate::support::{Repo, eventually_sync};
 
 /// A failure lists this many places before and after the one in question.
-const PLACES_TOLD: usize = 8;
+const PLACES_SHOWN: usize = 8;
 
 /// A failure lists the saves and restarts within this time of the call.
-const TIME_TOLD: Duration = Duration::from_secs(3);
+const TIME_SHOWN: Duration = Duration::from_secs(3);
 
 /// How many answers there are between two saves.
 const ANSWERS_BETWEEN_SAVES: usize = 20;
@@ -176,8 +176,8 @@ impl Saves {
                 stood.collect::<Vec<_>>(),
                 self.around(
                     key,
-                    committed(place.saturating_sub(PLACES_TOLD)),
-                    place + PLACES_TOLD,
+                    committed(place.saturating_sub(PLACES_SHOWN)),
+                    place + PLACES_SHOWN,
                     line,
                     call.began
                 )
@@ -212,12 +212,12 @@ impl Saves {
         let stood = (rank.0..=to)
             .map(|place| format!("{place}: {:?} {}", line.states[place].get(key), commit(place)));
         let age = |began: Instant| at.max(began) - at.min(began);
-        let saved = self.by_name.iter().filter(|(_, (of, began, _))| *of == key && age(*began) < TIME_TOLD);
+        let saved = self.by_name.iter().filter(|(_, (of, began, _))| *of == key && age(*began) < TIME_SHOWN);
         let when =
             |began: Instant| format!("{:?} {}", age(began), if began < at { "before" } else { "after" });
         let saved =
             saved.map(|(name, (_, began, rank))| format!("{name} saved {} is {rank:?}", when(*began)));
-        let near = self.restarts.iter().filter(|(ended, _)| age(*ended) < TIME_TOLD);
+        let near = self.restarts.iter().filter(|(ended, _)| age(*ended) < TIME_SHOWN);
         let restarts =
             near.map(|(ended, there)| format!("service ended {}, there {}", when(*ended), when(*there)));
         stood.chain(saved).chain(restarts).collect::<Vec<_>>().join("\n")

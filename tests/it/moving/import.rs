@@ -143,7 +143,7 @@ fn what_is_no_file_of_settings_is_told_in_a_sentence() {
 }
 
 #[test]
-fn wrong_usage_is_2_and_makes_nothing() {
+fn wrong_usage_exits_with_2_and_makes_nothing() {
     let folder = with_file("config.yml", DECAP);
     for arguments in [
         &["import"][..],

@@ -33,11 +33,11 @@ fn line_to(service: SocketAddr, breaks: Breaks) -> SocketAddr {
 fn carry(mut client: TcpStream, service: SocketAddr, breaks: Breaks) {
     let mut server = TcpStream::connect(service).unwrap();
     let (mut answers, mut back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let (release, released) = std::sync::mpsc::channel::<()>();
     thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(len @ 1..) = answers.read(&mut bytes) {
-            let is_broken = told.try_recv().is_ok();
+            let is_broken = released.try_recv().is_ok();
             if is_broken || back.write_all(&bytes[..len]).is_err() {
                 break;
             }
@@ -50,7 +50,7 @@ fn carry(mut client: TcpStream, service: SocketAddr, breaks: Breaks) {
             if breaks == Breaks::OnTheWayThere {
                 break;
             }
-            tell.send(()).unwrap();
+            release.send(()).unwrap();
         }
         if server.write_all(&bytes[..len]).is_err() {
             break;

@@ -32,10 +32,10 @@ impl Merged {
     fn of(base: Option<&str>, theirs: &[Option<&str>], ours: &[Option<&str>], merged: Option<&str>) -> Self {
         let repo = Repo::bare();
         let put = |parents: &[Revision], text: Option<&str>, message: &str, at: i64| {
-            let stands = parents.first().is_some_and(|parent| repo.show(*parent, "posts.yaml").is_some());
+            let exists = parents.first().is_some_and(|parent| repo.show(*parent, "posts.yaml").is_some());
             let files = match text {
                 Some(text) => vec![("posts.yaml", NewEntry::File(text.to_owned()))],
-                None if stands => vec![("posts.yaml", NewEntry::Nothing)],
+                None if exists => vec![("posts.yaml", NewEntry::Nothing)],
                 None => Vec::new(),
             };
             let (author, committer, files) = (("Mara", "mara@example.org"), SERVICE, files.as_slice());

@@ -51,8 +51,8 @@ fn commit(repo: &Repo, parents: &[Revision], puts: &[(usize, usize)], n: usize) 
     let mut chosen: BTreeMap<&str, NewEntry> = BTreeMap::new();
     for (name, content) in puts {
         let (name, put) = (NAMES[*name], contents()[*content].clone());
-        let stands = parents.first().is_some_and(|parent| repo.show(*parent, name).is_some());
-        if put != NewEntry::Nothing || stands {
+        let exists = parents.first().is_some_and(|parent| repo.show(*parent, name).is_some());
+        if put != NewEntry::Nothing || exists {
             chosen.insert(name, put);
         }
     }

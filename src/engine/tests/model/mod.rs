@@ -11,7 +11,7 @@
 
 mod hands;
 mod plain;
-mod wishes;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -146,8 +146,8 @@ impl Story {
         self.journal.set_busy(true);
         self.by_hand(true);
         let predicted = self.journal.appends();
-        let (id, wishes) = self.wishes();
-        let answer = self.submit(&id, wishes);
+        let (id, requests) = self.requests();
+        let answer = self.submit(&id, requests);
         let has_tried = self.journal.appends() != predicted;
         assert!(answer.is_err() || !has_tried || !self.hands.is_here, "{answer:?}\n{}", self.story());
         let commits = if answer.is_ok() && has_tried { Commits::One } else { Commits::None };
@@ -162,8 +162,8 @@ impl Story {
         self.note("(nothing can be read)");
         self.journal.set_unreadable(true);
         self.by_hand(true);
-        let (id, wishes) = self.wishes();
-        let answer = self.submit(&id, wishes);
+        let (id, requests) = self.requests();
+        let answer = self.submit(&id, requests);
         assert!(answer.is_err(), "{answer:?}\n{}", self.story());
         self.asked.insert(id, Commits::None);
         assert_eq!(self.shown().served, self.quiet.before.served, "{}", self.story());

@@ -35,7 +35,7 @@ impl Follower {
     ) -> Result<(), String> {
         let head = repo.head();
         for _ in 0..events_max {
-            if oracle.told_after(repo, &head, self.place.as_deref()).is_some_and(|left| left.is_empty()) {
+            if oracle.events_after(repo, &head, self.place.as_deref()).is_some_and(|left| left.is_empty()) {
                 return self.compare(&oracle.line(repo, &head), &oracle.expected(repo, &head));
             }
             self.hear(address, repo, oracle)?;
@@ -56,7 +56,7 @@ impl Follower {
                 // Asking git about each heartbeat could take longer than the interval between them on a busy machine.
                 ("head", Some(id)) if self.place.as_ref() == Some(&id) => {}
                 ("head", Some(id)) => {
-                    let left = oracle.told_after(repo, &id, self.place.as_deref());
+                    let left = oracle.events_after(repo, &id, self.place.as_deref());
                     if left.map_or(!self.descends(repo, &id), |left| !left.is_empty()) {
                         return Err(format!("a heartbeat says {id}, but {:?} was last", self.place));
                     }

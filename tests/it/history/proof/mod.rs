@@ -160,7 +160,7 @@ impl Proof {
         let troubles = self.troubles().await;
         let (token, place) = self.token.clone();
         let Self { oracle, server, .. } = self;
-        let expected = oracle.told_after(server.repo(), &head, (token != NO_COMMIT).then_some(&place));
+        let expected = oracle.events_after(server.repo(), &head, (token != NO_COMMIT).then_some(&place));
         let asked = self.server.get(&format!("/changes?filter[since]={token}")).await;
         match expected {
             Some(expected) => {
@@ -170,9 +170,9 @@ impl Proof {
                 assert!(touched.is_subset(&ids), "{touched:?} {ids:?} {}", self.story());
                 let may_be = &(&touched | &troubles) | &self.troubled;
                 assert!(ids.is_subset(&may_be), "{ids:?} {may_be:?} {}", self.story());
-                let past = self.oracle.past(self.server.repo(), &head);
+                let state = self.oracle.state_at(self.server.repo(), &head);
                 for change in answer.data().as_array().unwrap() {
-                    let version = past.served.get(change["id"].as_str().unwrap()).map(|(blob, _)| blob);
+                    let version = state.served.get(change["id"].as_str().unwrap()).map(|(blob, _)| blob);
                     // The entity tag of a collection with a problem has a suffix after the blob id.
                     let tag = change["attributes"]["version"].as_str();
                     let blob = tag.map(|tag| tag.split_once('-').map_or(tag, |(blob, _)| blob));
@@ -208,8 +208,11 @@ impl Proof {
         let events = self.events().await;
         let head = self.repo().head();
         let expected = self.oracle.expected(self.server.repo(), &head);
-        let shown: Vec<ExpectedEvent> =
-            events.iter().zip(&expected).map(|(event, expected)| as_told(event, expected)).collect();
+        let shown: Vec<ExpectedEvent> = events
+            .iter()
+            .zip(&expected)
+            .map(|(event, expected)| as_expected_event(event, expected))
+            .collect();
         assert_eq!((shown, events.len()), (expected.clone(), expected.len()), "{}", self.story());
         let ids: BTreeSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), events.len(), "no two events share an id\n{}", self.story());
@@ -219,8 +222,8 @@ impl Proof {
             while let Some(event) = events.next_if(|it| it["attributes"]["revision"] == revision) {
                 fold(&mut folded, &event["attributes"]);
             }
-            let past = self.oracle.past(self.server.repo(), &revision);
-            let served = past.served.iter().map(|(key, (_, it))| (key.clone(), it.clone())).collect();
+            let state = self.oracle.state_at(self.server.repo(), &revision);
+            let served = state.served.iter().map(|(key, (_, it))| (key.clone(), it.clone())).collect();
             assert_eq!(folded, served, "folded up to {revision}\n{}", self.story());
         }
     }
@@ -269,21 +272,21 @@ impl Proof {
         let all = self.oracle.reached(self.server.repo(), &head);
         for turn in 0..PAIRS {
             let revision = all[self.rng.usize(..all.len())].clone();
-            let past = self.oracle.past(self.server.repo(), &revision);
+            let state = self.oracle.state_at(self.server.repo(), &revision);
             let key = self.key();
             let broken = self.oracle.is_broken(self.server.repo(), &revision, key);
-            let wanted = past.served.get(key);
+            let wanted = state.served.get(key);
             let asked = self.server.get(&format!("/collections/{key}?asOf={revision}")).await;
             let answer = asked.is(if wanted.is_some() { 200 } else { 404 });
             if let Some((_, attributes)) = wanted {
                 assert_eq!(answer.attributes(), json!(attributes), "{key} at {revision}\n{}", self.story());
                 assert_eq!(answer.header("collectory-revision"), revision);
                 let problem = !answer.data()["meta"]["problem"].is_null();
-                assert_eq!(problem, broken || past.twins.contains(key), "{key} at {revision}");
+                assert_eq!(problem, broken || state.twins.contains(key), "{key} at {revision}");
             }
             if turn % 8 == 0 {
                 let list = self.server.get(&format!("/collections?asOf={revision}")).await.is(200);
-                let keys: Vec<_> = past.served.keys().cloned().collect();
+                let keys: Vec<_> = state.served.keys().cloned().collect();
                 assert_eq!(list.ids(), keys, "{revision}\n{}", self.story());
             }
         }
@@ -295,7 +298,7 @@ impl Proof {
         let all = self.oracle.reached(self.server.repo(), &head);
         for _ in 0..PAIRS / 4 {
             let [from, to] = [(); 2].map(|()| all[self.rng.usize(..all.len())].clone());
-            let [old, new] = [&from, &to].map(|it| self.oracle.past(self.server.repo(), it));
+            let [old, new] = [&from, &to].map(|it| self.oracle.state_at(self.server.repo(), it));
             let keys: BTreeSet<&String> = old.served.keys().chain(new.served.keys()).collect();
             let touched = keys.into_iter().filter(|key| {
                 old.served.get(*key).map(|(blob, _)| blob) != new.served.get(*key).map(|(blob, _)| blob)
@@ -324,8 +327,8 @@ impl Proof {
     async fn check_blame(&mut self) {
         let head = self.repo().head();
         let expected = self.oracle.expected(self.server.repo(), &head);
-        let past = self.oracle.past(self.server.repo(), &head);
-        for (key, (_, attributes)) in &past.served {
+        let state = self.oracle.state_at(self.server.repo(), &head);
+        for (key, (_, attributes)) in &state.served {
             let answer = self.server.get(&format!("/collections/{key}/blame")).await.is(200).data();
             let mut found = BTreeMap::new();
             for blame in answer.as_array().unwrap() {
@@ -352,8 +355,8 @@ fn changes(list: &Value) -> BTreeMap<String, Value> {
     list.map(|it| (it["attribute"].as_str().unwrap().to_owned(), it.clone())).collect()
 }
 
-/// Converts an event to the oracle's form. The position, which an event lacks, is copied from `told`.
-fn as_told(event: &Value, expected: &ExpectedEvent) -> ExpectedEvent {
+/// Converts an event to the oracle's form. The position, which an event lacks, is copied from `expected`.
+fn as_expected_event(event: &Value, expected: &ExpectedEvent) -> ExpectedEvent {
     let it = &event["attributes"];
     let text = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
     let action = ["created", "updated", "deleted"].into_iter().find(|action| it["action"] == *action);

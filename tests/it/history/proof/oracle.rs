@@ -50,7 +50,7 @@ pub(super) struct Oracle {
     /// By blob; `None` for a broken file.
     meanings: HashMap<String, Option<Attributes>>,
     commits: HashMap<String, Commit>,
-    pasts: HashMap<String, Rc<ExpectedState>>,
+    states: HashMap<String, Rc<ExpectedState>>,
 }
 
 impl Oracle {
@@ -106,69 +106,69 @@ impl Oracle {
     }
 
     /// Returns the expected state at a commit.
-    pub(super) fn past(&mut self, repo: &Repo, revision: &str) -> Rc<ExpectedState> {
-        if let Some(past) = self.pasts.get(revision) {
-            return Rc::clone(past);
+    pub(super) fn state_at(&mut self, repo: &Repo, revision: &str) -> Rc<ExpectedState> {
+        if let Some(state) = self.states.get(revision) {
+            return Rc::clone(state);
         }
         let mut open = vec![revision.to_owned()];
         while let Some(revision) = open.last().cloned() {
             let parent = self.parent(repo, &revision);
-            match parent.filter(|parent| !self.pasts.contains_key(parent)) {
+            match parent.filter(|parent| !self.states.contains_key(parent)) {
                 Some(parent) => open.push(parent),
                 None => {
-                    let past = self.look(repo, &revision);
-                    self.pasts.insert(revision, Rc::new(past));
+                    let state = self.read_state(repo, &revision);
+                    self.states.insert(revision, Rc::new(state));
                     open.pop();
                 }
             }
         }
-        Rc::clone(&self.pasts[revision])
+        Rc::clone(&self.states[revision])
     }
 
-    fn look(&self, repo: &Repo, revision: &str) -> ExpectedState {
-        let before = self.commits[revision].parent.as_ref().map(|parent| Rc::clone(&self.pasts[parent]));
-        let mut past = ExpectedState::default();
+    fn read_state(&self, repo: &Repo, revision: &str) -> ExpectedState {
+        let before = self.commits[revision].parent.as_ref().map(|parent| Rc::clone(&self.states[parent]));
+        let mut state = ExpectedState::default();
         for line in repo.git(&["ls-tree", revision, "collections/"]).lines() {
             let (entry, path) = line.split_once('\t').expect("git writes a tab");
             let blob = entry.rsplit(' ').next().expect("git writes the id last").to_owned();
             let name = path.trim_start_matches("collections/");
             let (key, ending) = name.rsplit_once('.').expect("files have endings here");
-            if let Some((other, _)) = past.files.get(key) {
-                past.twins.insert(key.to_owned());
+            if let Some((other, _)) = state.files.get(key) {
+                state.twins.insert(key.to_owned());
                 if other.ends_with(".yaml") {
                     continue;
                 }
             }
             assert!(matches!(ending, "yaml" | "yml"), "{name}");
-            past.files.insert(key.to_owned(), (name.to_owned(), blob));
+            state.files.insert(key.to_owned(), (name.to_owned(), blob));
         }
-        for (key, (name, blob)) in &past.files {
+        for (key, (name, blob)) in &state.files {
             let meaning = self.meanings.get(blob);
             let meaning = meaning.unwrap_or_else(|| panic!("nobody made {name} of {revision}: {blob}"));
             let good = meaning.clone().map(|meaning| (blob.clone(), meaning));
             let last = || before.as_ref().and_then(|before| before.served.get(key).cloned());
             if let Some(served) = good.or_else(last) {
-                past.served.insert(key.clone(), served);
+                state.served.insert(key.clone(), served);
             }
         }
-        past
+        state
     }
 
     /// Reports whether the file of a key is broken at a commit.
     pub(super) fn is_broken(&mut self, repo: &Repo, revision: &str, key: &str) -> bool {
-        let past = self.past(repo, revision);
-        past.files.get(key).is_some_and(|(_, blob)| self.meanings[blob].is_none())
+        let state = self.state_at(repo, revision);
+        state.files.get(key).is_some_and(|(_, blob)| self.meanings[blob].is_none())
     }
 
     /// Returns every expected event, oldest first.
     pub(super) fn expected(&mut self, repo: &Repo, head: &str) -> Vec<ExpectedEvent> {
-        self.line(repo, head).iter().flat_map(|revision| self.told_by(repo, revision)).collect()
+        self.line(repo, head).iter().flat_map(|revision| self.events_of(repo, revision)).collect()
     }
 
-    fn told_by(&mut self, repo: &Repo, revision: &str) -> Vec<ExpectedEvent> {
-        let after = self.past(repo, revision);
+    fn events_of(&mut self, repo: &Repo, revision: &str) -> Vec<ExpectedEvent> {
+        let after = self.state_at(repo, revision);
         let parent = self.parent(repo, revision);
-        let before = parent.map_or_else(Rc::default, |parent| self.past(repo, &parent));
+        let before = parent.map_or_else(Rc::default, |parent| self.state_at(repo, &parent));
         let keys: BTreeSet<&String> = before.files.keys().chain(after.files.keys()).collect();
         let touched: Vec<&String> =
             keys.into_iter().filter(|key| before.files.get(*key) != after.files.get(*key)).collect();
@@ -177,7 +177,7 @@ impl Oracle {
             let (old, new) = (before.files.get(*key), after.files.get(*key));
             let broken = new.is_some_and(|(_, blob)| self.meanings[blob].is_none());
             let served =
-                |past: &ExpectedState| past.served.get(*key).map(|(_, it)| it.clone()).unwrap_or_default();
+                |state: &ExpectedState| state.served.get(*key).map(|(_, it)| it.clone()).unwrap_or_default();
             ExpectedEvent {
                 position: if touched.len() > 1 {
                     format!("{revision}/{}", index + 1)
@@ -200,7 +200,7 @@ impl Oracle {
     }
 
     /// Returns the events after a position in the stream; `None` if the position is not on the first-parent line.
-    pub(super) fn told_after(
+    pub(super) fn events_after(
         &mut self,
         repo: &Repo,
         head: &str,
@@ -210,9 +210,9 @@ impl Oracle {
         let Some(place) = place else { return Some(self.expected(repo, head)) };
         let (revision, seen) = place.split_once('/').unwrap_or((place, ""));
         let at = line.iter().position(|it| it == revision)?;
-        let mut expected: Vec<ExpectedEvent> = self.told_by(repo, revision);
+        let mut expected: Vec<ExpectedEvent> = self.events_of(repo, revision);
         expected.drain(..seen.parse().unwrap_or(expected.len()));
-        expected.extend(line[at + 1..].iter().flat_map(|revision| self.told_by(repo, revision)));
+        expected.extend(line[at + 1..].iter().flat_map(|revision| self.events_of(repo, revision)));
         Some(expected)
     }
 }

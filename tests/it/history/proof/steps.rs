@@ -77,8 +77,8 @@ impl Proof {
     /// Returns what is served for a key at the head.
     fn served(&mut self, key: &str) -> Option<Attributes> {
         let head = self.repo().head();
-        let past = self.oracle.past(self.server.repo(), &head);
-        past.served.get(key).map(|(_, attributes)| attributes.clone())
+        let state = self.oracle.state_at(self.server.repo(), &head);
+        state.served.get(key).map(|(_, attributes)| attributes.clone())
     }
 
     /// Records the meaning of the file that the service wrote for a key at the head.

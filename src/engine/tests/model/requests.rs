@@ -16,9 +16,9 @@ enum Fate {
 impl Story {
     /// Submits a request, and compares the answer with the expected outcome.
     pub(crate) fn ask(&mut self) {
-        let (id, wishes) = self.wishes();
-        let fate = self.fate(&wishes);
-        let answer = self.submit(&id, wishes.clone());
+        let (id, requests) = self.requests();
+        let fate = self.fate(&requests);
+        let answer = self.submit(&id, requests.clone());
         self.note(&format!("    {fate:?}"));
         let found = match &answer {
             Ok(written) if is_unchanged(written) => Fate::Unchanged,
@@ -31,7 +31,7 @@ impl Story {
             let log = self.journal.log();
             assert_eq!(written.revision, log.first().map(|commit| commit.revision), "{}", self.story());
             assert!(log[0].message.contains(&id), "the commit is not on the branch\n{}", self.story());
-            self.is_written(&wishes);
+            self.is_written(&requests);
         }
     }
 
@@ -46,9 +46,9 @@ impl Story {
         };
         self.note(&format!("(to come: {fault:?})"));
         self.journal.fail_next(fault.clone());
-        let (id, wishes) = self.wishes();
-        let fate = self.fate(&wishes);
-        let answer = self.submit(&id, wishes.clone());
+        let (id, requests) = self.requests();
+        let fate = self.fate(&requests);
+        let answer = self.submit(&id, requests.clone());
         let is_left = self.journal.forget_faults() > 0;
         assert_eq!(is_left, fate != Fate::Granted, "{answer:?}\n{}", self.story());
         if is_left {
@@ -72,7 +72,7 @@ impl Story {
         let is_race = matches!(fault, InjectedFault::Race(_));
         assert!(answer.is_err() || is_race, "{fault:?} is acknowledged: {answer:?}\n{}", self.story());
         if commits != Commits::None {
-            self.is_written(&wishes);
+            self.is_written(&requests);
         }
         self.asked.insert(id, commits);
     }
@@ -80,7 +80,7 @@ impl Story {
     /// Lets several programs and a person act at once, in undefined order.
     pub(crate) fn crowd(&mut self) {
         self.note("(all at once)");
-        let asked: Vec<_> = (0..self.rng.usize(2..6)).map(|_| self.wishes()).collect();
+        let asked: Vec<_> = (0..self.rng.usize(2..6)).map(|_| self.requests()).collect();
         let saves = if self.hands.is_here { self.rng.usize(..3) } else { 0 };
         // Whether the first of two saves of one file was seen is undefined, so each file is saved once.
         let saved: BTreeMap<_, _> = (0..saves).map(|_| (self.file(), self.text())).collect();
@@ -101,8 +101,8 @@ impl Story {
                     }
                 }
             });
-            let ask = |(id, wishes): &(String, Vec<ConditionalCommand>)| {
-                let submission = submission(id, wishes.clone());
+            let ask = |(id, requests): &(String, Vec<ConditionalCommand>)| {
+                let submission = submission(id, requests.clone());
                 scope.spawn(move || block_on(running.engine.handle.submit(submission)))
             };
             let asking: Vec<_> = asked.iter().map(ask).collect();
@@ -117,7 +117,7 @@ impl Story {
         self.running().settled();
         let keys: Vec<_> = asked
             .iter()
-            .flat_map(|(_, wishes)| wishes.iter().map(|wish| wish.command.key().to_string()))
+            .flat_map(|(_, requests)| requests.iter().map(|request| request.command.key().to_string()))
             .collect();
         let touched =
             |name: &String| keys.iter().any(|key| names(key).contains(name)) || saved.contains_key(name);
@@ -145,17 +145,17 @@ impl Story {
         InjectedFault::Race(vec![(name, Some(text))])
     }
 
-    /// Returns one to three wishes with a request id.
-    pub(crate) fn wishes(&mut self) -> (String, Vec<ConditionalCommand>) {
+    /// Returns one to three requests with a request id.
+    pub(crate) fn requests(&mut self) -> (String, Vec<ConditionalCommand>) {
         let len = if self.rng.u32(..6) == 0 { self.rng.usize(2..4) } else { 1 };
         let mut keys = KEYS;
         self.rng.shuffle(&mut keys);
-        let wishes = keys[..len].iter().map(|key| self.wish(key)).collect();
+        let requests = keys[..len].iter().map(|key| self.request(key)).collect();
         self.counter += 1;
-        (format!("story-{}-{}", self.seed, self.counter), wishes)
+        (format!("story-{}-{}", self.seed, self.counter), requests)
     }
 
-    fn wish(&mut self, key: &str) -> ConditionalCommand {
+    fn request(&mut self, key: &str) -> ConditionalCommand {
         let name = self.fresh();
         let id = Key::parse(key).expect("a key");
         let shown = self.quiet.before.served.get(key).map(|served| served.name.clone());
@@ -181,12 +181,12 @@ impl Story {
     pub(crate) fn submit(
         &mut self,
         id: &str,
-        wishes: Vec<ConditionalCommand>,
+        requests: Vec<ConditionalCommand>,
     ) -> Result<SubmitAnswer, SubmitError> {
-        let shown: Vec<_> = wishes.iter().map(|wish| shown(&wish.command)).collect();
-        let conditions: Vec<_> = wishes.iter().map(|wish| &wish.condition).collect();
+        let shown: Vec<_> = requests.iter().map(|request| shown(&request.command)).collect();
+        let conditions: Vec<_> = requests.iter().map(|request| &request.condition).collect();
         self.note(&format!("{id}: {shown:?} {conditions:?}"));
-        let answer = block_on(self.running().engine.handle.submit(submission(id, wishes)));
+        let answer = block_on(self.running().engine.handle.submit(submission(id, requests)));
         let short = match &answer {
             Ok(written) => format!("{:?}", written.revision),
             Err(error) => error.to_string(),
@@ -195,25 +195,25 @@ impl Story {
         answer
     }
 
-    fn fate(&self, wishes: &[ConditionalCommand]) -> Fate {
-        let fates: Vec<_> = wishes.iter().map(|wish| self.fate_of(wish)).collect();
+    fn fate(&self, requests: &[ConditionalCommand]) -> Fate {
+        let fates: Vec<_> = requests.iter().map(|request| self.fate_of(request)).collect();
         if fates.contains(&Fate::Refused) {
             return Fate::Refused;
         }
         if fates.contains(&Fate::Granted) { Fate::Granted } else { Fate::Unchanged }
     }
 
-    fn fate_of(&self, wish: &ConditionalCommand) -> Fate {
-        let key = wish.command.key().as_str();
+    fn fate_of(&self, request: &ConditionalCommand) -> Fate {
+        let key = request.command.key().as_str();
         let served = self.quiet.before.served.get(key);
         let is_wrong = names(key).iter().any(|name| self.quiet.before.problems.contains_key(name));
-        let is_met = match &wish.condition {
+        let is_met = match &request.condition {
             Condition { if_match: Some(Tags::OneOf(tags)), .. } => served.is_some() && tags[0] != "old",
             Condition { if_none_match: Some(_), .. } => served.is_none(),
             Condition { .. } => true,
         };
         let is_granted = is_met
-            && match &wish.command {
+            && match &request.command {
                 Command::Create(_) => served.is_none() && !is_wrong,
                 Command::Update { .. } => served.is_some_and(|served| !served.stale),
                 Command::Delete { .. } | Command::Restore(_) => served.is_some() || is_wrong,
@@ -221,19 +221,19 @@ impl Story {
         if !is_granted {
             return Fate::Refused;
         }
-        let is_so = matches!(&wish.command, Command::Update { patch, .. }
+        let is_so = matches!(&request.command, Command::Update { patch, .. }
             if served.is_some_and(|served| patch.attributes()[0].1.as_text() == Some(&served.name)));
         if is_so { Fate::Unchanged } else { Fate::Granted }
     }
 
     /// Records that the written files are what the head has: what a person had saved there is in the history.
-    fn is_written(&mut self, wishes: &[ConditionalCommand]) {
+    fn is_written(&mut self, requests: &[ConditionalCommand]) {
         if !self.hands.is_here {
             return;
         }
         let head = head(&self.journal);
-        let granted = wishes.iter().filter(|wish| self.fate_of(wish) == Fate::Granted);
-        let keys: Vec<_> = granted.map(|wish| wish.command.key().to_string()).collect();
+        let granted = requests.iter().filter(|request| self.fate_of(request) == Fate::Granted);
+        let keys: Vec<_> = granted.map(|request| request.command.key().to_string()).collect();
         for key in keys {
             for name in names(&key) {
                 match head.get(&name) {
