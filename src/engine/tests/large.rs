@@ -6,7 +6,7 @@ use crate::domain::{Kind, Value};
 use crate::engine::signal::Job;
 use crate::engine::tests::*;
 
-const FILES: usize = 12;
+const FILES: usize = 9;
 
 /// Returns a list that is nearly as large as a file may be.
 fn list(word: &str) -> Value {
