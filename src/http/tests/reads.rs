@@ -28,22 +28,6 @@ async fn whoever_asks_whether_the_process_lives_asks_for_no_revision() {
 }
 
 #[tokio::test]
-async fn head_is_get_without_the_body() {
-    let served = TestService::new();
-    for path in
-        ["/collections", "/collections/posts", "/collections/none", "/problems", "/livez", "/openapi.json"]
-    {
-        let get = served.get(path).await;
-        let head = served.ask("HEAD", path, &[], "").await;
-        assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
-        assert_eq!(head.header("content-length"), get.body.len().to_string(), "{path}");
-        for name in ["content-type", "etag", "collectory-revision"] {
-            assert_eq!(head.header(name), get.header(name), "{path} {name}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_list_can_be_filtered_sorted_cut_and_thinned() {
     let served = TestService::new();
     for (query, keys) in [
@@ -271,24 +255,6 @@ async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
         without.get(path).await.is(404);
     }
     without.get("/collections").await.is(200);
-}
-
-#[tokio::test]
-async fn pages_of_other_origins_are_let_in_by_name() {
-    let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
-    let served = TestService::with(|context| context.access.cors = cors);
-    let page = ("origin", "https://cms.example.org");
-    let answer = served.ask("GET", "/collections/none", &[page], "").await.is(404);
-    assert_eq!(answer.header("access-control-allow-origin"), page.1);
-    assert_eq!(answer.header("vary"), "Accept, Origin");
-    let preflight = [page, ("access-control-request-method", "PATCH")];
-    let answer = served.ask("OPTIONS", "/collections/posts", &preflight, "").await.is(204);
-    assert_eq!(answer.header("access-control-allow-methods"), "GET, HEAD, PATCH, DELETE, OPTIONS");
-    assert!(answer.header("access-control-allow-headers").contains("If-Match"));
-    let stranger = served.ask("GET", "/collections", &[("origin", "https://evil.example.org")], "").await;
-    assert_eq!(stranger.header("access-control-allow-origin"), "");
-    let off = TestService::new().ask("GET", "/collections", &[page], "").await;
-    assert_eq!((off.header("access-control-allow-origin"), off.header("vary")), ("", "Accept"));
 }
 
 #[tokio::test]

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
 use crate::domain::{Actor, Command, Kind};
 use crate::http::testing::{TestService, problem};
 use crate::http::{Action, Allowed, Denied, ErrorStatus};
@@ -13,23 +11,6 @@ const NEW: &str = r#"{"data":{"type":"document-collection","id":"new","attribute
 /// A change of `posts`.
 fn posts(attributes: &str) -> String {
     format!(r#"{{"data":{{"type":"document-collection","id":"posts","attributes":{attributes}}}}}"#)
-}
-
-#[tokio::test]
-async fn an_update_merges_and_null_removes() {
-    let served = TestService::new();
-    let answer = served.send("PATCH", "/collections/posts", &posts(r#"{"name":"All"}"#)).await.is(200);
-    let expected = json!({"type": "document", "name": "All", "directory": "content/posts"});
-    assert_eq!(answer.json()["data"]["attributes"], expected);
-    let answer = served.send("PATCH", "/collections/posts", &posts(r#"{"directory":null}"#)).await.is(200);
-    assert_eq!(answer.json()["data"]["attributes"], json!({"type": "document", "name": "All"}));
-    for nothing in [posts("{}"), r#"{"data":{"type":"document-collection","id":"posts"}}"#.to_owned()] {
-        let same = served.send("PATCH", "/collections/posts", &nothing).await.is(200);
-        assert_eq!(same.body, answer.body);
-    }
-    let thin = "/collections/posts?fields[document-collection]=name";
-    let answer = served.send("PATCH", thin, &posts(r#"{"format":"md"}"#)).await.is(200);
-    assert_eq!(answer.json()["data"]["attributes"], json!({"name": "All"}));
 }
 
 #[tokio::test]
