@@ -13,10 +13,8 @@ const LINES_MAX: usize = 20;
 pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
     let index = repo.git_dir.join("index");
     if let (Some(_), Err(error)) = (&repo.work_tree, staged_entries(&index, "")) {
-        let fix = format!(
-            "`rm '{}'` and `git reset` rebuild it, and nothing is staged any more",
-            index.display()
-        );
+        let fix =
+            format!("`rm '{}'` and `git reset` rebuild it, and nothing is staged any more", index.display());
         let why = "nothing is written beside an index that can't be kept up, since the next commit by hand would take it back";
         let what = format!("{:#}", anyhow::Error::new(error));
         findings.push(Finding::wrong("git-index", what, why, fix));

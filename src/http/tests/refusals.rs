@@ -160,7 +160,8 @@ async fn bad_bodies_and_parameters_change_nothing() {
             "PATCH",
             "/collections/posts?x=1",
             attributes(r#"{"unpublishedStatuses":{"draft":{"directory":"../x"}},"x-":1}"#),
-            "bad_request x, invalid_data /data/attributes/unpublishedStatuses/draft/directory, invalid_data /data/attributes/x-",
+            "bad_request x, invalid_data /data/attributes/unpublishedStatuses/draft, \
+             invalid_data /data/attributes/unpublishedStatuses/draft/directory, invalid_data /data/attributes/x-",
         ),
         ("PATCH", "/collections/notes", attributes("{}"), "conflict /data/id"),
         ("PATCH", "/collections/photos", attributes("{}").replace("posts", "photos"), "conflict /data/type"),

@@ -38,12 +38,18 @@ async fn what_makes_no_sense_is_wrong_usage() {
 }
 
 #[tokio::test]
-async fn what_is_switched_off_needs_no_remote() {
+async fn what_is_switched_off_needs_no_remote_and_what_is_switched_on_does() {
     let mut setup = TestServer::setup("small");
-    for name in ["COLLECTORY_FOLLOW", "COLLECTORY_WORK_TREE", "COLLECTORY_REMOTE_INSECURE"] {
-        setup = setup.environment(name, "false");
+    let variables = ["COLLECTORY_FOLLOW", "COLLECTORY_WORK_TREE", "COLLECTORY_REMOTE_INSECURE"];
+    for (name, off) in variables.into_iter().zip(["false", "0", ""]) {
+        setup = setup.environment(name, off);
     }
     setup.start().await.get("/collections").await.is(200);
+    for (name, on) in variables.into_iter().zip(["true", "1", "yes"]) {
+        let setup = TestServer::setup("").without_repository().environment(name, on);
+        let refused = setup.expect_start_failure().assert_exit_code(2);
+        assert!(refused.stderr.contains("--remote <URL>"), "{name}: {}", refused.stderr);
+    }
 }
 
 #[test]

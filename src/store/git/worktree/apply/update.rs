@@ -80,9 +80,7 @@ impl Checkout {
 
     /// Builds an index with everything that the head has, without stats, so that git looks into the files.
     fn index_of_head(&self, objects: &mut Objects) -> Result<GitIndex, StoreError> {
-        tracing::warn!(
-            "the index did not survive a power cut; it is rebuilt, so nothing is staged any more"
-        );
+        tracing::warn!("the index did not survive a power cut; it is rebuilt, so nothing is staged any more");
         let mut index = GitIndex::empty();
         if let Some(head) = self.branch.tip()? {
             let root = objects.commit(head, |commit| commit.tree)?;
