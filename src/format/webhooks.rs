@@ -105,7 +105,7 @@ fn receiver(entry: Entry) -> Result<Receiver, String> {
     if !["http://", "https://"].iter().any(|scheme| entry.url.starts_with(scheme)) {
         return Err("`url` begins with https:// (or http://)".to_owned());
     }
-    let authority = entry.url.split('/').nth(2).unwrap_or_default();
+    let authority = entry.url.split(['/', '?', '#']).nth(2).unwrap_or_default();
     if authority.is_empty() || authority.contains('@') {
         return Err("`url` has a host, and no user: deliveries are signed with the secret".to_owned());
     }
@@ -147,6 +147,8 @@ mod tests {
         assert_eq!((alone[0].name.as_str(), alone[0].secret.0.len()), ("https://a.example/x", 24));
         assert_eq!(read(format!("webhooks:\n{item}").as_bytes()).unwrap(), alone);
         assert_eq!(read(b"[]\n").unwrap(), []);
+        let queried = format!("- {{url: 'https://a.example?to=me@b.example', secret: {SECRET}}}\n");
+        assert_eq!(read(queried.as_bytes()).unwrap()[0].name, "https://a.example", "its host has no user");
         assert!(!format!("{alone:?}").contains("49"), "no byte of a secret is shown");
     }
 
@@ -160,6 +162,7 @@ mod tests {
             ("- {url: 'ftp://a.example', secret: whsec_AAAA}", "`url` begins with https://"),
             ("- {url: 'https://me:pw@a.example', secret: whsec_AAAA}", "no user"),
             ("- {url: 'https://', secret: whsec_AAAA}", "has a host"),
+            ("- {url: 'https://?a=b', secret: whsec_AAAA}", "has a host"),
             ("- {url: 'https://a.example', secret: AAAA}", "`secret` is whsec_"),
             ("- {url: 'https://a.example', secret: whsec_}", "`secret` is whsec_"),
             ("- {url: 'https://a.example', secret: whsec_AAAA}", "24 to 64 bytes"),
