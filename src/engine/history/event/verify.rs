@@ -6,7 +6,7 @@
 //! disagreement only if the [`Rules`] require one.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
@@ -109,8 +109,8 @@ pub struct Verdict {
 }
 
 impl View {
-    /// Verifies the indexed commits, oldest first: those after `after` (all without it), up to and including `until`
-    /// (the head without it). Ends early when `each` breaks.
+    /// Verifies the indexed commits that `until` (the head without it) reaches and `after` (none without it) does not,
+    /// oldest first. Ends early when `each` breaks.
     ///
     /// # Errors
     ///
@@ -149,12 +149,18 @@ impl View {
         Ok(self.between(after, until)?.map(|number| self.index.commit(number).revision).collect())
     }
 
-    fn between(&self, after: Option<Revision>, until: Option<Revision>) -> Result<Range<u32>, HistoryError> {
-        let behind = |revision: Option<Revision>| -> Result<Option<u32>, HistoryError> {
-            let Some(revision) = revision else { return Ok(None) };
-            Ok(Some(self.newest_reached(revision)?.map_or(0, |commit| commit + 1)))
-        };
-        Ok(behind(after)?.unwrap_or(0)..behind(until)?.unwrap_or_else(|| self.index.len()))
+    /// Returns the indexed commits that `until` reaches and `after` does not, by number.
+    fn between(
+        &self,
+        after: Option<Revision>,
+        until: Option<Revision>,
+    ) -> Result<impl Iterator<Item = u32>, HistoryError> {
+        let newest = |revision| self.newest_reached(revision);
+        let until = until.map_or(Ok(Some(u32::MAX)), newest)?;
+        let after = after.map_or(Ok(None), newest)?;
+        let forks = self.index.forks();
+        let reaches = |from: Option<u32>, commit| from.is_some_and(|from| forks.reaches(from, commit));
+        Ok((0..self.index.len()).filter(move |commit| reaches(until, *commit) && !reaches(after, *commit)))
     }
 
     /// Checks the signature of a commit against the keys that this history trusts.

@@ -151,6 +151,19 @@ fn a_merge_that_decided_nothing_tells_nothing_and_its_file_counts_all_the_same()
 }
 
 #[test]
+fn a_range_that_begins_or_ends_on_one_side_of_a_merge_has_what_the_other_side_has_not() {
+    let [a, b, c] = ["A", "B", "C"].map(|name| document(&format!("name: {name}\n")));
+    let merged = Merged::of(Some(&a), &[Some(&b)], &[Some(&c)], Some(&b));
+    let view = read(&merged.repo);
+    let (theirs, ours, merge) = (merged.theirs[0], merged.ours[0], merged.merge);
+    let line = |after, until| view.line(after, until).unwrap();
+    assert_eq!(line(Some(ours), None), [theirs, merge]);
+    assert_eq!(line(Some(theirs), Some(merge)), [ours, merge]);
+    assert_eq!(line(None, Some(ours)), [merged.base, ours]);
+    assert_eq!(line(None, None), [merged.base, theirs, ours, merge]);
+}
+
+#[test]
 fn a_time_names_what_the_first_parents_of_a_merge_had_then() {
     let (a, b) = (document("name: A\n"), document("name: B\n"));
     let (x, both) = (document("name: A\nx-x: 1\n"), document("name: B\nx-x: 1\n"));
