@@ -101,7 +101,7 @@ pub fn compose_merge(joined: MergedSide, conflicts: &[Conflict]) -> String {
 /// Whether a message is that of a merge by the service.
 #[must_use]
 pub fn is_merge(message: &str) -> bool {
-    message.contains(ORIGIN) && parse::value_in(message, ORIGIN).is_some_and(|value| value == MERGE)
+    message.contains(ORIGIN) && parse::values_in(message, ORIGIN).first().is_some_and(|value| value == MERGE)
 }
 
 /// Returns the conflicts in the message of a merge.

@@ -110,11 +110,6 @@ pub fn idempotency(message: &str) -> Option<(String, String)> {
     Some((value(IDEMPOTENCY_KEY)?, value(FINGERPRINT)?))
 }
 
-/// Returns the value of the first trailer with this name.
-pub(super) fn value_in(message: &str, name: &str) -> Option<String> {
-    value_of(&trailers_of(message), name).map(str::to_owned)
-}
-
 /// Returns the values of all trailers with this name.
 pub(super) fn values_in(message: &str, name: &str) -> Vec<String> {
     let trailers = trailers_of(message).into_iter();
@@ -188,19 +183,8 @@ fn paragraphs(message: &str) -> Vec<Vec<&str>> {
 
 /// Whether git takes a last paragraph for trailers (`find_trailer_block_start` in `trailer.c`).
 fn are_trailers(lines: &[&str]) -> bool {
-    let (mut some, mut others, mut continues) = (0, 0, false);
-    for line in lines {
-        if line.starts_with([' ', '\t']) {
-            others += usize::from(!continues);
-            continue;
-        }
-        continues = is_trailer(line);
-        if continues {
-            some += 1;
-        } else {
-            others += 1;
-        }
-    }
+    let some = lines.iter().filter(|line| is_trailer(line)).count();
+    let others = plain(lines).len();
     some > 0 && (others == 0 || (lines.iter().any(|line| is_by_git(line)) && some * 3 >= others))
 }
 
