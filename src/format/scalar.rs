@@ -66,19 +66,24 @@ pub(crate) fn resolve(text: &str) -> Result<Value, Ambiguous> {
 /// Whether a text is a number in the form that JSON, YAML 1.1 and YAML 1.2 share: no sign but `-`,
 /// no leading zero, a fraction whenever there is an exponent, and a sign in the exponent.
 fn is_decimal(text: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let whole = |text: &str| digits(text) && (text == "0" || !text.starts_with('0'));
+    let whole = |text: &str| is_digits(text) && (text == "0" || !text.starts_with('0'));
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let Some((integer, rest)) = unsigned.split_once('.') else {
         return whole(unsigned) && text != "-0";
     };
-    let (fraction, exponent) = match rest.split_once(['e', 'E']) {
-        Some((fraction, exponent)) => (fraction, Some(exponent)),
-        None => (rest, None),
-    };
+    let (fraction, exponent) = split_exponent(rest);
     whole(integer)
-        && digits(fraction)
-        && exponent.is_none_or(|it| it.strip_prefix(['-', '+']).is_some_and(digits))
+        && is_digits(fraction)
+        && exponent.is_none_or(|it| it.strip_prefix(['-', '+']).is_some_and(is_digits))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Splits a number before its exponent, if it has one.
+fn split_exponent(text: &str) -> (&str, Option<&str>) {
+    text.split_once(['e', 'E']).map_or((text, None), |(mantissa, exponent)| (mantissa, Some(exponent)))
 }
 
 fn number(text: &str) -> Result<Value, Ambiguous> {
@@ -115,15 +120,9 @@ fn is_number_to_some(text: &str) -> bool {
             _ => {}
         }
     }
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (unsigned, None),
-    };
+    let (mantissa, exponent) = split_exponent(unsigned);
     let starts = mantissa.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
-    let exponent_fits = exponent.is_none_or(|it| {
-        let digits = it.strip_prefix(['-', '+']).unwrap_or(it);
-        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-    });
+    let exponent_fits = exponent.is_none_or(|it| is_digits(it.strip_prefix(['-', '+']).unwrap_or(it)));
     starts
         && exponent_fits
         && mantissa.matches('.').count() <= 1

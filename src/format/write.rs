@@ -45,7 +45,7 @@ pub(crate) fn behind_colon(out: &mut String, indent: usize, value: &Value, style
         nested(out, indent + STEP, value);
     } else {
         out.push(' ');
-        out.push_str(&leaf(value, style, false));
+        out.push_str(&leaf(value, style));
         out.push('\n');
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn value(out: &mut String, column: usize, value: &Value) {
     if is_nested(value) {
         nested(out, column, value);
     } else {
-        out.push_str(&leaf(value, Style::Plain, false));
+        out.push_str(&leaf(value, Style::Plain));
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn item(out: &mut String, indent: usize, value: &Value, style: Style)
     if is_nested(value) {
         nested(out, indent + STEP, value);
     } else {
-        out.push_str(&leaf(value, style, false));
+        out.push_str(&leaf(value, style));
         out.push('\n');
     }
 }
@@ -82,7 +82,9 @@ pub(crate) fn flow(value: &Value, style: Style) -> String {
                 members.iter().map(|(name, value)| flow_entry(name, value, style)).collect();
             format!("{{{}}}", members.join(", "))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => leaf(value, style, true),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {
+            scalar::emit_scalar(value, style, true)
+        }
     }
 }
 
@@ -90,8 +92,8 @@ pub(crate) fn flow(value: &Value, style: Style) -> String {
 /// JSON stays JSON.
 pub(crate) fn flow_entry(name: &str, value: &Value, style: Style) -> String {
     let name = scalar::emit_text(name, style, true);
-    let mark = if is_long(&name) { "? " } else { "" };
-    format!("{mark}{name}{}: {}", if is_long(&name) { " " } else { "" }, flow(value, style))
+    let (mark, gap) = if is_long(&name) { ("? ", " ") } else { ("", "") };
+    format!("{mark}{name}{gap}: {}", flow(value, style))
 }
 
 /// Whether a value takes lines of its own.
@@ -128,12 +130,12 @@ fn nested(out: &mut String, indent: usize, value: &Value) {
 }
 
 /// Writes a value that fits on one line: a scalar or an empty list or map.
-fn leaf(value: &Value, style: Style, in_flow: bool) -> String {
+fn leaf(value: &Value, style: Style) -> String {
     match value {
         Value::List(_) => "[]".to_owned(),
         Value::Map(_) => "{}".to_owned(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {
-            scalar::emit_scalar(value, style, in_flow)
+            scalar::emit_scalar(value, style, false)
         }
     }
 }
