@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, ScalarStyle, Tag};
 
-use super::{EXPANDED_NODES_MAX, ForeignContent, ForeignNode, Position, SOURCE_DEPTH_MAX};
 use crate::domain::excerpt;
 use crate::format::Fault;
+use crate::format::foreign::{EXPANDED_NODES_MAX, ForeignContent, ForeignNode, Position, SOURCE_DEPTH_MAX};
 
 /// A list or map that has not ended yet.
 struct Open {

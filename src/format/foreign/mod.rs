@@ -14,11 +14,11 @@ mod tests;
 
 use saphyr_parser::Parser;
 
-use self::build::ForeignBuilder;
-pub use self::node::{ForeignContent, ForeignNode, Position};
-use super::Fault;
-use super::lookalike::surrogate_pair;
-use super::read::utf8;
+use crate::format::Fault;
+use crate::format::foreign::build::ForeignBuilder;
+pub use crate::format::foreign::node::{ForeignContent, ForeignNode, Position};
+use crate::format::lookalike::surrogate_pair;
+use crate::format::read::utf8;
 
 /// Maximum size of a file, in bytes.
 pub const SOURCE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -41,11 +41,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<ForeignNode>, Fault> {
         )));
     }
     let text = utf8(bytes)?;
-    if text.starts_with(['{', '[']) || text.trim_start().starts_with('{') {
-        parse(&without_surrogates(text))
-    } else {
-        parse(text)
-    }
+    if text.trim_start().starts_with(['{', '[']) { parse(&without_surrogates(text)) } else { parse(text) }
 }
 
 fn parse(text: &str) -> Result<Option<ForeignNode>, Fault> {
@@ -72,8 +68,7 @@ fn without_surrogates(text: &str) -> String {
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let pair = surrogate_pair(rest);
-        let len = match pair {
+        let len = match surrogate_pair(rest) {
             Some(c) => {
                 out.push_str(&format!("\\U{:08X}", u32::from(c)));
                 12

@@ -7,7 +7,7 @@ use saphyr_parser::{Event, ScalarStyle, Span};
 use crate::domain::{VALUE_DEPTH_MAX, excerpt};
 use crate::format::lookalike::{MERGE_KEY, braces};
 use crate::format::scalar::Style;
-use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent};
+use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent, comments};
 
 /// YAML's white space, line ends included.
 const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -338,7 +338,7 @@ fn mark(text: &str, before: Range<usize>) -> Option<usize> {
     let marks = text.get(before.clone())?.match_indices('?').map(|(at, _)| before.start + at);
     let mut marks = marks.peekable();
     marks.peek()?;
-    let comments = crate::format::tree::comments(text, before.clone());
+    let comments = comments(text, before.clone());
     marks.find(|at| !comments.iter().any(|comment| comment.contains(at)))
 }
 
