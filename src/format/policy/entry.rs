@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Expiry, Grant, SecretHash, Token, to_the_second};
+use crate::format::scalar::{Style, emit_text};
 
 /// A token to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +38,9 @@ impl NewToken {
 
     /// The members and their values, each as one line of YAML. The expiry is before the grants.
     fn members(&self) -> Vec<(&'static str, String)> {
-        let mut members = vec![("name", scalar(&self.name))];
-        members.extend(self.email.as_deref().map(|email| ("email", scalar(email))));
+        let text = |text| emit_text(text, Style::Plain, true);
+        let mut members = vec![("name", text(&self.name))];
+        members.extend(self.email.as_deref().map(|email| ("email", text(email))));
         members.push(("hash", self.secret_hash.to_string()));
         members.extend(self.created.map(|time| ("created", to_the_second(time))));
         members.extend(self.expires.map(|expiry| ("expires", expiry.to_string())));
@@ -103,17 +105,4 @@ fn rights(grant: &Grant) -> String {
 fn keys(grant: &Grant) -> String {
     let keys: Vec<_> = grant.keys.iter().map(|pattern| format!("\"{pattern}\"")).collect();
     format!("[{}]", keys.join(", "))
-}
-
-/// A plain scalar if every YAML reader takes it for a text, else one in double quotes: a JSON string
-/// is a YAML string too.
-fn scalar(text: &str) -> String {
-    let is_word =
-        |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '@' | '.' | '_'));
-    let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
-    let reserved = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
-    let is_plain = begins_well
-        && !reserved.contains(&text.to_ascii_lowercase().as_str())
-        && text.split(' ').all(|word| !word.is_empty() && is_word(word));
-    if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
 }
