@@ -272,7 +272,7 @@ impl View {
     /// Returns the number of reported events.
     #[must_use]
     pub fn events_len(&self) -> usize {
-        self.index.events_len() as usize - self.index.quiet(0..u32::MAX).count()
+        self.index.reported_len(0..self.index.events_len())
     }
 
     /// Returns the number of events after a position that match a filter; without a position, of all that match.
@@ -283,8 +283,7 @@ impl View {
         let seen = position.and_then(|position| self.seen(position).ok().flatten());
         let (seen, end) = (seen.unwrap_or(ReceivedEvents::before(0)), self.index.events_len());
         if seen.beside.is_none() && *filter == Filter::default() {
-            let quiet = self.index.quiet(seen.until.min(end)..end).count();
-            return end.saturating_sub(seen.until) as usize - quiet;
+            return self.index.reported_len(seen.until..end);
         }
         let is_owed = |event: &u32| {
             seen.is_new(&self.index, *event) && filter.matches_in_memory(self, *event) != Some(false)

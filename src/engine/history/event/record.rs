@@ -1,5 +1,6 @@
 //! Builds an event as it is shown from a row of the index.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -9,7 +10,6 @@ use crate::domain::{Collection, Key, Revision, changes};
 use crate::engine::history::event::{
     Effect, EventCommit, EventMessage, EventRecord, Origin, PastFault, Position, TOGETHER_MAX,
 };
-use crate::engine::history::index::number;
 use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::{HistoryError, PastReading, View, collection_of};
 use crate::engine::memo::Memo;
@@ -125,8 +125,7 @@ impl View {
     /// Returns the collections of a commit, if there are several and not too many.
     fn commit_keys(&self, commit: u32) -> Option<Box<[Key]>> {
         // Called for each event of a commit, so the events are not counted one by one.
-        let events = self.index.events_of(commit);
-        match events.len() - self.index.quiet(events).count() {
+        match self.index.reported_len(self.index.events_of(commit)) {
             0 | 1 => Some(Box::default()),
             len if len > TOGETHER_MAX => None,
             _ => Some(self.reported_events(commit).map(|event| self.index.key_of(event).clone()).collect()),
@@ -181,16 +180,14 @@ impl View {
     /// Returns the number of events up to a position; `None` when the branch does not reach it.
     pub(crate) fn events_len_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
         if let Some(commit) = self.index.find(position.revision) {
-            let events = self.index.events_of(commit);
-            let end =
-                position.seen.map_or(events.end, |seen| events.start.saturating_add(seen).min(events.end));
-            return Ok(Some(end));
+            let Range { start, end } = self.index.events_of(commit);
+            return Ok(Some(position.seen.map_or(end, |seen| start.saturating_add(seen).min(end))));
         }
         if !self.reaches(position.revision)? {
             return Ok(None);
         }
         let newest = self.newest_reached(position.revision)?;
-        Ok(Some(newest.map_or(number(0), |commit| self.index.events_of(commit).end)))
+        Ok(Some(newest.map_or(0, |commit| self.index.events_of(commit).end)))
     }
 }
 

@@ -200,7 +200,7 @@ impl View {
         Verdict {
             commit,
             maker: CommitOrigin::Person,
-            events_len: self.index.events_of(number).len(),
+            events_len: self.index.reported_len(self.index.events_of(number)),
             disagreements: vec![Disagreement::Damaged(why)],
             signature: SignatureStatus::None,
         }
@@ -236,7 +236,7 @@ impl View {
         let signature = self.signature_by(&rules.checker, &commit)?;
         let maker = if by_service { CommitOrigin::Service } else { CommitOrigin::Person };
         disagreements.extend(signature_disagreement(&signature, maker, rules));
-        let events_len = events.filter(|event| !self.index.is_suppressed(*event)).count();
+        let events_len = self.index.reported_len(events);
         Ok(Verdict { commit, maker, events_len, disagreements, signature })
     }
 

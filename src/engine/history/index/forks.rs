@@ -25,7 +25,7 @@ pub(crate) struct Fork {
 pub(crate) struct Forks {
     by_commit: OrdMap<u32, Fork>,
     /// The suppressed events of merges: the events of the sides already report everything (`event::decided`).
-    quiet: OrdSet<u32>,
+    suppressed: OrdSet<u32>,
 }
 
 impl Forks {
@@ -45,23 +45,23 @@ impl Forks {
     /// Removes every commit but the first `len`, and every event but the first `events`.
     pub(crate) fn truncate(&mut self, len: u32, events: u32) {
         self.by_commit = self.by_commit.split(&len).0;
-        self.quiet = std::mem::take(&mut self.quiet).split(&events).0;
+        self.suppressed = std::mem::take(&mut self.suppressed).split(&events).0;
     }
 
     /// Suppresses an event.
     pub(crate) fn suppress(&mut self, event: u32) {
-        self.quiet.insert(event);
+        self.suppressed.insert(event);
     }
 
     /// Reports whether an event is suppressed: it is not reported, but its file still takes effect.
-    pub(crate) fn is_quiet(&self, event: u32) -> bool {
-        !self.quiet.is_empty() && self.quiet.contains(&event)
+    pub(crate) fn is_suppressed(&self, event: u32) -> bool {
+        !self.suppressed.is_empty() && self.suppressed.contains(&event)
     }
 
     /// Returns the suppressed ones of these events.
-    pub(crate) fn quiet(&self, events: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn suppressed(&self, events: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         let some = (!events.is_empty()).then_some(events);
-        some.into_iter().flat_map(|events| self.quiet.range(events)).copied()
+        some.into_iter().flat_map(|events| self.suppressed.range(events)).copied()
     }
 
     fn before(&self, commit: u32) -> Option<Fork> {

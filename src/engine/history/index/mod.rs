@@ -24,6 +24,7 @@ pub(crate) mod persist;
 pub(crate) mod row;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
@@ -125,12 +126,17 @@ impl Index {
 
     /// Reports whether an event is suppressed: it is not reported, but its file still takes effect.
     pub(crate) fn is_suppressed(&self, event: u32) -> bool {
-        self.forks.is_quiet(event)
+        self.forks.is_suppressed(event)
     }
 
     /// Returns the suppressed ones of these events.
-    pub(crate) fn quiet(&self, events: std::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
-        self.forks.quiet(events)
+    pub(crate) fn suppressed(&self, events: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        self.forks.suppressed(events)
+    }
+
+    /// Returns how many of these events are reported.
+    pub(crate) fn reported_len(&self, events: Range<u32>) -> usize {
+        events.len() - self.suppressed(events).count()
     }
 
     /// Suppresses an event of the newest commit.
@@ -139,7 +145,7 @@ impl Index {
     }
 
     /// Returns the numbers of a commit's events.
-    pub(crate) fn events_of(&self, commit: u32) -> std::ops::Range<u32> {
+    pub(crate) fn events_of(&self, commit: u32) -> Range<u32> {
         let end = self.commits.get(commit as usize + 1).map_or(self.events_len(), |next| next.events);
         self.commit(commit).events..end
     }

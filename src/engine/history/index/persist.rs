@@ -29,7 +29,7 @@ use crate::store::{BlobId, Special, TreeEntry};
 const MAGIC: &[u8] = b"collectory history 5\n";
 const SUM_BYTES: usize = 4;
 /// The bit set in the action byte of a suppressed event.
-const QUIET: u8 = 1 << 7;
+const SUPPRESSED: u8 = 1 << 7;
 
 /// Hashes what an index depends on besides the commits.
 pub(crate) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
@@ -73,7 +73,7 @@ pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
             let event = index.event(number);
             out.extend_from_slice(event.id.as_bytes());
             write_number(&mut out, event.key);
-            out.push(event.action as u8 | if index.is_suppressed(number) { QUIET } else { 0 });
+            out.push(event.action as u8 | if index.is_suppressed(number) { SUPPRESSED } else { 0 });
             write_version(&mut out, event.after);
         }
     }
@@ -124,9 +124,9 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
         let id = Uuid::from_bytes(from.array()?);
         let key = from.number().filter(|key| *key < index.keys_len())?;
         let tag = from.byte()?;
-        let change = VersionChange { action: action(tag & !QUIET)?, after: version(from)? };
+        let change = VersionChange { action: action(tag & !SUPPRESSED)?, after: version(from)? };
         let event = index.restore_event(id, key, change);
-        if tag & QUIET != 0 {
+        if tag & SUPPRESSED != 0 {
             index.suppress(event);
         }
     }

@@ -200,7 +200,7 @@ impl<'a> MatchingEvents<'a> {
     }
 
     /// Returns the places that the revisions allow.
-    fn places(&self) -> std::ops::Range<usize> {
+    fn places(&self) -> Range<usize> {
         let (low, high) = (self.start(self.range.start), self.start(self.range.end));
         low..high.max(low)
     }
@@ -277,8 +277,8 @@ impl<'a> MatchingEvents<'a> {
     /// Returns the number of matching events, without examining each where only the collection is filtered.
     pub(crate) fn count(&self) -> usize {
         if self.commits.is_none() && self.is_of_whole_commits() {
-            let quiet = self.view.index.quiet(self.range.clone()).filter(|event| self.is_among(*event));
-            return self.places().len() - quiet.count();
+            let suppressed = self.view.index.suppressed(self.range.clone());
+            return self.places().len() - suppressed.filter(|event| self.is_among(*event)).count();
         }
         let mut count = 0;
         self.count_by_commit(|_, more| count += more);
@@ -309,8 +309,7 @@ impl<'a> MatchingEvents<'a> {
                     let fits = self.commits.as_ref().is_none_or(|commits| commits[number]);
                     let (from, until) = (row.events.max(start), until.min(end));
                     if fits && from < until {
-                        let events = (until - from) as usize - index.quiet(from..until).count();
-                        each(row, events);
+                        each(row, index.reported_len(from..until));
                     }
                 }
             }

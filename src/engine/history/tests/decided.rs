@@ -284,8 +284,8 @@ fn a_merge_tells_the_same_when_its_index_was_kept() {
     let bytes = persist::write(&view.index, &[0; 32]);
     let index = persist::read(&bytes, &[0; 32], &|text| Key::parse(text).ok()).unwrap();
     let events = 0..index.events_len();
-    assert_eq!(index.quiet(events.clone()).collect::<Vec<_>>(), [3]);
-    assert_eq!(view.index.quiet(events).collect::<Vec<_>>(), [3]);
+    assert_eq!(index.suppressed(events.clone()).collect::<Vec<_>>(), [3]);
+    assert_eq!(view.index.suppressed(events).collect::<Vec<_>>(), [3]);
 }
 
 /// The file of a random commit: none, a good or a broken one.
