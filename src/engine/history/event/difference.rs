@@ -96,24 +96,25 @@ impl View {
         after: Option<TreeEntry>,
         until: Instant,
     ) -> Result<String, HistoryError> {
-        let content = |entry: Option<TreeEntry>| match entry {
-            None => Ok(Some(None)),
-            Some(TreeEntry::File(blob)) => match self.shared.archive.content(blob) {
-                Err(StoreError::Damaged { .. }) => Ok(Some(Some(UNREADABLE.to_vec()))),
-                content => content.map(|bytes| Some(Some(bytes))),
-            },
-            Some(TreeEntry::Special(_)) => Ok(None),
-        };
-        if let (Some(before), Some(after)) = (content(before)?, content(after)?) {
-            return Ok(header(path, before.is_none(), after.is_none())
-                + &unified(path, before.as_deref(), after.as_deref(), until));
+        let is_special = |entry| matches!(entry, Some(TreeEntry::Special(_)));
+        if is_special(before) || is_special(after) {
+            let what = |entry: Option<TreeEntry>| match entry {
+                None => "nothing".to_owned(),
+                Some(TreeEntry::File(_)) => "a file".to_owned(),
+                Some(TreeEntry::Special(what)) => what.to_string(),
+            };
+            let path = quoted(path);
+            return Ok(format!("Special file {path}: {} before, {} after\n", what(before), what(after)));
         }
-        let what = |entry: Option<TreeEntry>| match entry {
-            None => "nothing".to_owned(),
-            Some(TreeEntry::File(_)) => "a file".to_owned(),
-            Some(TreeEntry::Special(what)) => what.to_string(),
+        let content = |entry: Option<TreeEntry>| match entry.and_then(TreeEntry::blob) {
+            None => Ok(None),
+            Some(blob) => match self.shared.archive.content(blob) {
+                Err(StoreError::Damaged { .. }) => Ok(Some(UNREADABLE.to_vec())),
+                content => content.map(Some),
+            },
         };
-        let path = quoted(path);
-        Ok(format!("Special file {path}: {} before, {} after\n", what(before), what(after)))
+        let (before, after) = (content(before)?, content(after)?);
+        Ok(header(path, before.is_none(), after.is_none())
+            + &unified(path, before.as_deref(), after.as_deref(), until))
     }
 }
