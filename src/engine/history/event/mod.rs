@@ -35,6 +35,9 @@ pub enum Action {
 }
 
 impl Action {
+    /// All actions.
+    pub const ALL: [Self; 3] = [Self::Created, Self::Updated, Self::Deleted];
+
     /// Returns the word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -48,7 +51,7 @@ impl Action {
     /// Parses the word on the wire.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Created, Self::Updated, Self::Deleted].into_iter().find(|action| action.as_str() == text)
+        Self::ALL.into_iter().find(|action| action.as_str() == text)
     }
 }
 

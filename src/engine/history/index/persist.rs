@@ -135,7 +135,7 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
 }
 
 fn action(tag: u8) -> Option<Action> {
-    [Action::Created, Action::Updated, Action::Deleted].into_iter().find(|it| *it as u8 == tag)
+    Action::ALL.into_iter().find(|action| *action as u8 == tag)
 }
 
 fn origin(tag: u8) -> Option<Origin> {
