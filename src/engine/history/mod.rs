@@ -80,7 +80,6 @@ use crate::store::{Archive, BlobId, Damage, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
-use crate::engine::history::seen::ReceivedEvents;
 
 /// The state shared by all views.
 #[derive(Debug)]
@@ -281,7 +280,7 @@ impl View {
     pub fn events_after(&self, position: Option<Position>, filter: &Filter) -> usize {
         let position = position.filter(|position| self.index.find(position.revision).is_some());
         let seen = position.and_then(|position| self.seen(position).ok().flatten());
-        let (seen, end) = (seen.unwrap_or(ReceivedEvents::before(0)), self.index.events_len());
+        let (seen, end) = (seen.unwrap_or_default(), self.index.events_len());
         if seen.beside.is_none() && *filter == Filter::default() {
             return self.index.reported_len(seen.until..end);
         }

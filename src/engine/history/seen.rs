@@ -6,7 +6,7 @@ use crate::engine::history::{HistoryError, View};
 
 /// The events that a follower has received. At a commit that was brought in by a merge, it has not received those of
 /// the merge's other side, although they have lower numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceivedEvents {
     /// All events before this one.
     pub(crate) until: u32,

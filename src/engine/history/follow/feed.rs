@@ -4,6 +4,7 @@
 //! place and reads on from there in the newest index, whether the place is old or recent. It is woken only by a
 //! newer index.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -48,7 +49,7 @@ pub struct Subscription {
     is_patient: bool,
     paced: PacedFollower,
     /// The events that were read ahead, each with the place after it.
-    ready: std::collections::VecDeque<(Arc<EventRecord>, Place)>,
+    ready: VecDeque<(Arc<EventRecord>, Place)>,
 }
 
 /// The place of a subscriber in the history.
@@ -114,7 +115,7 @@ impl History {
             live,
             is_patient: false,
             paced: PacedFollower::register(&self.shared.pacing),
-            ready: std::collections::VecDeque::new(),
+            ready: VecDeque::new(),
         }
     }
 }
@@ -298,10 +299,10 @@ fn next_events(
     let head = Place::at_head(view);
     let seen = match at {
         Place::Now => return Ok(Found::Skip(head)),
-        Place::Start => Some(ReceivedEvents::before(0)),
+        Place::Start => Some(ReceivedEvents::default()),
         Place::After(position) => view.seen(position)?,
         Place::Beside { own, other } => {
-            let seen = own.map_or(Ok(Some(ReceivedEvents::before(0))), |own| view.seen(own))?;
+            let seen = own.map_or(Ok(Some(ReceivedEvents::default())), |own| view.seen(own))?;
             let until = view.events_len_until(other)?;
             seen.zip(until).map(|(seen, until)| ReceivedEvents { until: until.max(seen.until), ..seen })
         }

@@ -279,8 +279,8 @@ impl Follower {
             }
         }
         if let Some(builder) = builder.filter(|builder: &IndexBuilder| builder.index.len() != self.kept) {
-            self.kept = 0;
-            keep(&self.shared, &builder.index, &mut self.kept);
+            // As if none were saved: what is new need not be much.
+            keep(&self.shared, &builder.index, &mut 0);
         }
         tracing::debug!("the history is followed no more");
     }

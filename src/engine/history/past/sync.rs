@@ -9,7 +9,7 @@ use crate::engine::history::past::sync_token::{
     ServedChange, SyncToken, VersionDigest, VisibleKeys, VisibleState,
 };
 use crate::engine::history::seen::ReceivedEvents;
-use crate::engine::history::{HistoryError, View};
+use crate::engine::history::{GoodVersion, HistoryError, View};
 use crate::engine::projection::{Entry, Snapshot};
 
 impl View {
@@ -62,7 +62,7 @@ impl View {
     /// Finds the place of a revision in the history.
     fn then(&self, revision: Option<Revision>) -> Result<HistoryPoint, HistoryError> {
         let Some(revision) = revision else {
-            return Ok(HistoryPoint { seen: ReceivedEvents::before(0), at: At::Beginning });
+            return Ok(HistoryPoint { seen: ReceivedEvents::default(), at: At::Beginning });
         };
         let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
         let at = match self.index.find(revision) {
@@ -87,12 +87,8 @@ impl View {
             At::Line(commit) => {
                 let Some(number) = self.index.find_key(key.as_str()) else { return Ok(None) };
                 let version = self.good_version_at(number, *commit)?;
-                Ok(version.map(|it| {
-                    VersionDigest::of(&Entry::of_file(
-                        it.good.collection,
-                        &it.version.name(key),
-                        it.good.blob,
-                    ))
+                Ok(version.map(|GoodVersion { version, good }| {
+                    VersionDigest::of(&Entry::of_file(good.collection, &version.name(key), good.blob))
                 }))
             }
         }

@@ -32,9 +32,9 @@ use crate::domain::{Catalog, Key, Kind, Revision, unhex};
 use crate::engine::history::HistoryError;
 use crate::engine::projection::{Entry, Snapshot};
 
-/// The maximum number of bytes of a token, to fit into a request's path or header; a longer one names no
-/// collections.
-const TOKEN_BYTES_MAX: usize = 4096;
+/// The maximum number of bytes of the collections that a token names, to fit into a request's path or header. If they
+/// take more, it names none.
+const NAMED_BYTES_MAX: usize = 4096;
 
 /// Git's null object id, which it writes where there is no commit.
 const NOTHING: Revision = Revision::new([0; 20]);
@@ -106,7 +106,7 @@ impl VisibleState {
 /// Reports whether a token has room for the collections.
 fn has_room(apart: &BTreeMap<Key, Option<VersionDigest>>) -> bool {
     // Besides the key there are two separators, a letter and 32 digits.
-    apart.keys().map(|key| key.as_str().len() + 35).sum::<usize>() <= TOKEN_BYTES_MAX
+    apart.keys().map(|key| key.as_str().len() + 35).sum::<usize>() <= NAMED_BYTES_MAX
 }
 
 /// A summary of the served version of a collection.

@@ -131,7 +131,7 @@ impl<'a> MatchingEvents<'a> {
             Some(Bound::Revision { revision, .. }) => {
                 let commit = view.newest_reached(*revision)?.map(|commit| view.index.commit(commit).revision);
                 let seen = commit.map(|commit| view.seen(commit.into())).transpose()?.flatten();
-                Ok(Some(seen.unwrap_or(ReceivedEvents::before(0))))
+                Ok(Some(seen.unwrap_or_default()))
             }
             Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
         };
@@ -364,8 +364,8 @@ impl View {
         self.index.move_counterpart(event).filter(|_| is_created)
     }
 
-    /// Adds the events of a key, as [`reversed_number`](Self::reversed_number) numbers them, and with `follow` those of each file
-    /// under its former names.
+    /// Adds the events of a key, as [`reversed_number`](Self::reversed_number) numbers them, and with `follow` those
+    /// of each file under its former names.
     fn collect(&self, key: u32, follow: bool, events: &mut BTreeSet<u32>) {
         let mut open = vec![(key, self.index.events_len())];
         while let Some((key, end)) = open.pop() {

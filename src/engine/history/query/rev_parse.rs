@@ -21,8 +21,9 @@ impl View {
     /// # Errors
     ///
     /// [`HistoryError::BadRevision`] for a text that can't name one, [`HistoryError::UnknownRevision`] where nothing
-    /// has the name, [`HistoryError::BeforeFirst`] for a time before the first commit, [`HistoryError::CutOff`] where that may be because the clone is shallow, and
-    /// [`HistoryError::NotOnBranch`] for a commit that the served branch does not reach.
+    /// has the name, [`HistoryError::BeforeFirst`] for a time before the first commit, [`HistoryError::CutOff`] where
+    /// that may be because the clone is shallow, and [`HistoryError::NotOnBranch`] for a commit that the served
+    /// branch does not reach.
     pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
         let missing = |of_all: fn(String) -> HistoryError| match self.shared.archive.shallow_boundary() {
             Ok(cut) if cut.is_empty() => of_all(text.to_owned()),
