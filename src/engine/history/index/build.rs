@@ -154,13 +154,12 @@ impl IndexBuilder {
 
     /// Adds the commits that a merge brings in, oldest first. Returns the number of the first, if there are any.
     fn add_side(&mut self, joined: Revision, onto: Option<Revision>) -> Result<Option<u32>, StoreError> {
-        let side =
-            match self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())
-            {
-                // As in a clone that begins at the merge, which is then listed like any other commit.
-                Err(StoreError::Damaged { .. }) => return Ok(None),
-                side => side?,
-            };
+        let is_indexed = |revision: &Revision| self.index.find(*revision).is_some();
+        let side = match self.shared.archive.first_parents(joined, &is_indexed) {
+            // As in a clone that begins at the merge, which is then listed like any other commit.
+            Err(StoreError::Damaged { .. }) => return Ok(None),
+            side => side?,
+        };
         let start = self.index.len();
         self.twins = yml_twins(side.stopped_at, &self.shared)?;
         for batch in side.revisions.rchunks(BATCH_LEN) {

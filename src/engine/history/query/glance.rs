@@ -32,9 +32,8 @@ impl View {
     pub fn last_change(&self, key: &Key, until: Option<Revision>) -> Option<LastChange> {
         let number = self.index.find_key(key.as_str())?;
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision))?;
-        let row = self
-            .index
-            .event(self.index.of_key_until(number, commit).find(|event| !self.index.is_suppressed(*event))?);
+        let mut events = self.index.of_key_until(number, commit);
+        let row = self.index.event(events.find(|event| !self.index.is_suppressed(*event))?);
         let commit = self.index.commit(row.commit);
         let actor = Arc::clone(self.index.actor(commit.actor));
         Some(LastChange { id: row.id, at: commit.time(), actor })
@@ -43,14 +42,12 @@ impl View {
     /// Returns every key that has events, most recently changed first, up to an indexed revision if one is given.
     pub fn keys_by_change(&self, until: Option<Revision>) -> impl Iterator<Item = &Key> {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
-        let events = commit.map_or(0, |_| self.index.events_len());
         let mut is_known = vec![false; self.index.keys_len() as usize];
-        let is_reported = move |event: &u32| {
-            let is_reached = commit
-                .is_some_and(|commit| self.index.forks().reaches(commit, self.index.event(*event).commit));
-            is_reached && !self.index.is_suppressed(*event)
+        let is_reached = move |event: &u32| {
+            commit.is_some_and(|commit| self.index.forks().reaches(commit, self.index.event(*event).commit))
         };
-        let reported = (0..events).rev().filter(is_reported);
+        let newest_first = (0..self.index.events_len()).rev();
+        let reported = newest_first.filter(is_reached).filter(|event| !self.index.is_suppressed(*event));
         let keys = reported.map(|event| self.index.event(event).key);
         let fresh = keys.filter(move |key| !std::mem::replace(&mut is_known[*key as usize], true));
         fresh.map(|key| self.index.key(key))
