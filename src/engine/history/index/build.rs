@@ -143,11 +143,11 @@ impl IndexBuilder {
     fn add(&mut self, revisions: &[Revision], line: Line) -> Result<(), StoreError> {
         let slots: Vec<OnceLock<CommitSummary>> = revisions.iter().map(|_| OnceLock::new()).collect();
         self.shared.archive.commit_changes(revisions, &|index, step| {
-            slots[index].get_or_init(|| self.shared.scan(step));
+            slots[index].get_or_init(|| self.shared.summary(step));
         })?;
         for (revision, slot) in revisions.iter().zip(slots).rev() {
-            let scanned = slot.into_inner().expect("BUG: the archive left out a step");
-            self.push(*revision, scanned, line)?;
+            let summary = slot.into_inner().expect("BUG: the archive left out a step");
+            self.push(*revision, summary, line)?;
         }
         Ok(())
     }
@@ -169,14 +169,14 @@ impl IndexBuilder {
         Ok((self.index.len() > start).then_some(start))
     }
 
-    fn push(&mut self, revision: Revision, scanned: CommitSummary, line: Line) -> Result<(), StoreError> {
-        let parent = scanned.parents.first().copied();
-        let start = match scanned.joined().filter(|joined| self.index.find(*joined).is_none()) {
+    fn push(&mut self, revision: Revision, summary: CommitSummary, line: Line) -> Result<(), StoreError> {
+        let parent = summary.parents.first().copied();
+        let start = match summary.joined().filter(|joined| self.index.find(*joined).is_none()) {
             Some(joined) => self.add_side(joined, parent)?,
             None => None,
         };
         let onto = parent.and_then(|parent| self.index.find(parent));
-        let CommitSummary { at, author, origin, trailers, is_damaged, parents: _, changes } = scanned;
+        let CommitSummary { at, author, origin, trailers, is_damaged, parents: _, changes } = summary;
         let actor = self.index.actor_number(&author, &mut self.actors);
         self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git, is_damaged });
         let number = self.index.len() - 1;
@@ -184,15 +184,29 @@ impl IndexBuilder {
         if start.is_some() || line == Line::Side && !follows {
             self.index.fork(Fork { start: start.unwrap_or(number), onto, is_main: line == Line::Main });
         }
-        if start.is_some() {
+        let agrees = if start.is_some() {
             self.push_decided(number, changes);
             self.suppress_repeats(number)?;
-            self.index.pair_moves();
+            true
+        } else {
+            // On the main line, the parent is the commit before; there is none if the parent can't be read.
+            let onto = if line == Line::Main { number.checked_sub(1) } else { onto };
+            self.push_changes(onto, &trailers, changes)
+        };
+        self.index.pair_moves();
+        if agrees || origin == Origin::Merge {
             self.index.set_origin(origin);
-            return Ok(());
         }
-        // On the main line, the parent is the commit before; there is none if the parent can't be read.
-        let onto = if line == Line::Main { number.checked_sub(1) } else { onto };
+        Ok(())
+    }
+
+    /// Adds the events of a commit that follows `onto`. Reports whether its trailers name all of them.
+    fn push_changes(
+        &mut self,
+        onto: Option<u32>,
+        trailers: &[message::EventTrailers],
+        changes: Vec<(Key, Named)>,
+    ) -> bool {
         // If the trailers name a key twice, the first one counts.
         let ids: HashMap<&Key, Option<Uuid>> =
             trailers.iter().rev().map(|trailer| (&trailer.key, trailer.id)).collect();
@@ -208,11 +222,7 @@ impl IndexBuilder {
             agrees &= named_id.is_some();
             self.index.push_event(number, named_id.flatten(), VersionChange::of(before, after));
         }
-        self.index.pair_moves();
-        if agrees || origin == Origin::Merge {
-            self.index.set_origin(origin);
-        }
-        Ok(())
+        agrees
     }
 
     /// Adds the events of a merge for the collections whose file the events of the sides do not settle. Any other
@@ -313,7 +323,7 @@ fn yml_twins(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<
 }
 
 impl SharedHistory {
-    fn scan(&self, step: CommitChanges) -> CommitSummary {
+    fn summary(&self, step: CommitChanges) -> CommitSummary {
         let CommitChanges { commit, changes, problem } = step;
         let message = message::parse(&commit.message);
         let by_service = self.options.committers.iter().any(|email| email == commit.committer.email());
