@@ -223,7 +223,7 @@ impl SharedHistory {
 pub struct View {
     shared: Arc<SharedHistory>,
     index: Arc<Index>,
-    asker: Option<QueryClient>,
+    client: Option<QueryClient>,
 }
 
 /// A client that waits for the result of a query, until it leaves.
@@ -239,18 +239,18 @@ impl QueryClient {
 
 impl View {
     const fn new(shared: Arc<SharedHistory>, index: Arc<Index>) -> Self {
-        Self { shared, index, asker: None }
+        Self { shared, index, client: None }
     }
 
     /// Makes long queries end when this client leaves.
     #[must_use]
-    pub fn asked_by(self, asker: QueryClient) -> Self {
-        Self { asker: Some(asker), ..self }
+    pub fn asked_by(self, client: QueryClient) -> Self {
+        Self { client: Some(client), ..self }
     }
 
     /// Fails if the client no longer waits, to end a long query.
-    fn check_asker(&self) -> Result<(), HistoryError> {
-        match &self.asker {
+    fn check_client(&self) -> Result<(), HistoryError> {
+        match &self.client {
             Some(QueryClient(has_left)) if has_left.load(Ordering::Relaxed) => Err(HistoryError::Left),
             Some(_) | None => Ok(()),
         }

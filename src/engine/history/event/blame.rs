@@ -40,7 +40,7 @@ impl View {
         let mut found: Vec<(Change, u32)> = Vec::new();
         let mut newer: Option<(u32, Arc<Collection>)> = None;
         for event in self.lifetime(number, commit, sees) {
-            self.check_asker()?;
+            self.check_client()?;
             let row = self.index.event(event);
             let version = row.after.expect("nothing of a lifetime deletes");
             let good = match self.shared.read(self.index.key(row.key), version)? {

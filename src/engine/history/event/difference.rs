@@ -80,7 +80,7 @@ impl View {
         let mut text = String::new();
         for change in self.shared.archive.changes(from, to)? {
             if file_name::key_of(&change.name).is_some_and(|key| wanted(&key)) {
-                self.check_asker()?;
+                self.check_client()?;
                 let path = self.shared.path(&change.name);
                 text.push_str(&self.file_difference(&path, change.before, change.after, until)?);
             }

@@ -308,7 +308,7 @@ impl IndexBuilder {
 /// nothing is allocated for the others either.
 fn yml_twins(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
-    let yml = match shared.counting(head, &|name| FileExtension::of(name) == FileExtension::Yml) {
+    let yml = match shared.effective_files(head, &|name| FileExtension::of(name) == FileExtension::Yml) {
         // The events of the next commit then report a problem.
         Err(StoreError::Damaged { .. }) => return Ok(BTreeMap::new()),
         files => files?,
@@ -318,7 +318,7 @@ fn yml_twins(head: Option<Revision>, shared: &SharedHistory) -> Result<BTreeMap<
         return Ok(BTreeMap::new());
     }
     let is_wanted = |name: &str| file_name::split(name).is_some_and(|(stem, _)| yml.contains(stem));
-    let files = shared.counting(head, &is_wanted)?;
+    let files = shared.effective_files(head, &is_wanted)?;
     Ok(files.into_iter().filter_map(|file| Some((file.key, file.twin?))).collect())
 }
 

@@ -13,7 +13,7 @@ const READ_LEN: usize = 2_048;
 
 /// The effective file of a key.
 #[derive(Debug, Clone)]
-pub(crate) struct Counting {
+pub(crate) struct EffectiveFile {
     pub(crate) key: Key,
     pub(crate) version: Version,
     /// The `.yml` file beside it, which is not effective.
@@ -22,10 +22,10 @@ pub(crate) struct Counting {
 
 impl View {
     /// Reads many files, as long as the client waits for them.
-    pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<PastReading>, HistoryError> {
+    pub(crate) fn read_all(&self, files: &[EffectiveFile]) -> Result<Vec<PastReading>, HistoryError> {
         let mut readings = Vec::with_capacity(files.len());
         for some in files.chunks(READ_LEN) {
-            self.check_asker()?;
+            self.check_client()?;
             readings.extend(self.shared.read_batch(some)?);
         }
         Ok(readings)
@@ -34,17 +34,17 @@ impl View {
 
 impl SharedHistory {
     /// Returns the effective files among those with wanted names, in the order of their keys.
-    pub(crate) fn counting(
+    pub(crate) fn effective_files(
         &self,
         revision: Revision,
         is_wanted: &dyn Fn(&str) -> bool,
-    ) -> Result<Vec<Counting>, StoreError> {
+    ) -> Result<Vec<EffectiveFile>, StoreError> {
         let of_key = |(name, entry): (String, TreeEntry)| {
             let (stem, ending) = file_name::split(&name)?;
-            Some(Counting { key: self.key(stem)?, version: Version { ending, entry }, twin: None })
+            Some(EffectiveFile { key: self.key(stem)?, version: Version { ending, entry }, twin: None })
         };
         let files = self.archive.files(revision, is_wanted)?;
-        let mut found: Vec<Counting> = files.into_iter().filter_map(of_key).collect();
+        let mut found: Vec<EffectiveFile> = files.into_iter().filter_map(of_key).collect();
         // Sorted by name, they are nearly sorted by key; the stable sort keeps the `.yaml` file of a key first.
         found.sort_by(|one, two| one.key.cmp(&two.key));
         found.dedup_by(|second, first| {
@@ -57,11 +57,21 @@ impl SharedHistory {
         Ok(found)
     }
 
+    /// Returns the effective file of one key.
+    pub(crate) fn effective_file(
+        &self,
+        revision: Revision,
+        key: &Key,
+    ) -> Result<Option<EffectiveFile>, StoreError> {
+        let files = self.effective_files(revision, &|name| file_name::belongs_to_key(name, key))?;
+        Ok(files.into_iter().find(|file| file.key == *key))
+    }
+
     /// Reads some files on all cores.
-    fn read_batch(&self, files: &[Counting]) -> Result<Vec<PastReading>, StoreError> {
+    fn read_batch(&self, files: &[EffectiveFile]) -> Result<Vec<PastReading>, StoreError> {
         let mut readings: Vec<Option<PastReading>> = Vec::with_capacity(files.len());
         let mut missing = Vec::new();
-        for (index, Counting { key, version, .. }) in files.iter().enumerate() {
+        for (index, EffectiveFile { key, version, .. }) in files.iter().enumerate() {
             let known = self.versions.get(&(key.clone(), *version));
             if let (None, TreeEntry::File(blob)) = (&known, version.entry) {
                 missing.push((index, blob));
@@ -73,7 +83,7 @@ impl SharedHistory {
             blobs.iter().map(|_| OnceLock::new()).collect();
         self.archive.contents(&blobs, &|at, content| {
             let (index, blob) = missing[at];
-            let Counting { key, version, .. } = &files[index];
+            let EffectiveFile { key, version, .. } = &files[index];
             let reading = match content {
                 Ok(bytes) => Ok(self.parse(key, *version, blob, bytes)),
                 Err(error) => self.lost(key, *version, error),
@@ -81,12 +91,12 @@ impl SharedHistory {
             drop(slots[at].set(reading));
         })?;
         for ((index, _), slot) in missing.into_iter().zip(slots) {
-            let Counting { key, version, .. } = &files[index];
+            let EffectiveFile { key, version, .. } = &files[index];
             let reading = slot.into_inner().expect("BUG: the archive left out a content")?;
             self.keep(key, *version, &reading);
             readings[index] = Some(reading);
         }
-        let special = |file: &Counting| self.read(&file.key, file.version);
+        let special = |file: &EffectiveFile| self.read(&file.key, file.version);
         readings.into_iter().zip(files).map(|(known, file)| known.map_or_else(|| special(file), Ok)).collect()
     }
 

@@ -19,7 +19,7 @@ use crate::domain::{Key, Revision};
 use crate::engine::history::event::PastFault;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::past::as_of::AsOf;
-use crate::engine::history::past::files::Counting;
+use crate::engine::history::past::files::EffectiveFile;
 use crate::engine::history::{GoodVersion, HistoryError, MissingContent, PastReading, View};
 use crate::engine::layers::{Claim, KeyFile, LastGood, hidden_by_other_case, resolve};
 use crate::engine::projection::problem::Problem;
@@ -39,7 +39,7 @@ impl View {
         if let Some(known) = self.cached_as_of(revision) {
             return Ok(known);
         }
-        let files = self.shared.counting(revision, &|_| true)?;
+        let files = self.shared.effective_files(revision, &|_| true)?;
         let readings = self.read_all(&files)?;
         let moment = (revision, self.time_of(revision)?);
         let mut past = AsOf {
@@ -88,7 +88,7 @@ impl View {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| file_name::belongs_to_key(name, key);
-        let files = self.shared.counting(revision, &is_wanted)?;
+        let files = self.shared.effective_files(revision, &is_wanted)?;
         let moment = (revision, self.time_of(revision)?);
         let mut entries = BTreeMap::new();
         for file in files {
@@ -132,7 +132,7 @@ impl View {
     fn entry(
         &self,
         (revision, at): (Revision, DateTime<Utc>),
-        Counting { key, version, twin }: &Counting,
+        EffectiveFile { key, version, twin }: &EffectiveFile,
         reading: PastReading,
     ) -> Result<(Option<Arc<Entry>>, Vec<PastFault>), HistoryError> {
         let (content, last_good) = match reading {
@@ -222,9 +222,8 @@ impl View {
         // These commits are not indexed: examine each.
         for at in 0..line.revisions.len() {
             let older = line.revisions.get(at + 1).copied().or(line.stopped_at);
-            let had =
-                older.map(|older| self.shared.counting(older, &|name| file_name::belongs_to_key(name, key)));
-            if !had.transpose()?.unwrap_or_default().iter().any(|file| file.key == *key) {
+            let had = older.map(|older| self.shared.effective_file(older, key)).transpose()?.flatten();
+            if had.is_none() {
                 return Ok((true, -i64::try_from(at).unwrap_or(i64::MAX)));
             }
         }
@@ -253,9 +252,8 @@ impl View {
             })?;
             for (touched, parent) in slots.into_iter().filter_map(OnceLock::into_inner) {
                 let Some(parent) = parent.filter(|_| touched) else { continue };
-                let files = self.shared.counting(parent, &|name| file_name::belongs_to_key(name, key))?;
-                let file = files.into_iter().find(|file| file.key == *key);
-                let Some(Counting { version, .. }) = file else { return Ok(None) };
+                let file = self.shared.effective_file(parent, key)?;
+                let Some(EffectiveFile { version, .. }) = file else { return Ok(None) };
                 if let PastReading::Good(good) = self.shared.read(key, version)? {
                     return Ok(Some(GoodVersion { version, good }));
                 }

@@ -238,7 +238,7 @@ impl<'a> MatchingEvents<'a> {
         if self.filter.attributes.is_empty() {
             return true;
         }
-        let effect = self.view.check_asker().and_then(|()| Ok(self.view.effect(event)?.0));
+        let effect = self.view.check_client().and_then(|()| Ok(self.view.effect(event)?.0));
         match effect {
             Ok(effect) => self.filter.matches_effect(&effect),
             Err(error) => {

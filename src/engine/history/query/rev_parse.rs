@@ -75,7 +75,7 @@ impl View {
                 let back = self.index.forks().back(commit, left);
                 return Ok(back.map(|commit| self.index.commit(commit).revision));
             }
-            self.check_asker()?;
+            self.check_client()?;
             let Some(commit) = self.shared.archive.commit(at)? else { return Ok(None) };
             if left > 0 {
                 let Some(parent) = commit.parents.first() else { return Ok(None) };
