@@ -41,7 +41,7 @@ mod follow;
 mod index;
 mod past;
 mod query;
-mod seen;
+mod received;
 #[cfg(test)]
 mod tests;
 
@@ -279,15 +279,15 @@ impl View {
     #[must_use]
     pub fn events_after(&self, position: Option<Position>, filter: &Filter) -> usize {
         let position = position.filter(|position| self.index.find(position.revision).is_some());
-        let seen = position.and_then(|position| self.seen(position).ok().flatten());
-        let (seen, end) = (seen.unwrap_or_default(), self.index.events_len());
-        if seen.beside.is_none() && *filter == Filter::default() {
-            return self.index.reported_len(seen.until..end);
+        let received = position.and_then(|position| self.received(position).ok().flatten());
+        let (received, end) = (received.unwrap_or_default(), self.index.events_len());
+        if received.beside.is_none() && *filter == Filter::default() {
+            return self.index.reported_len(received.until..end);
         }
         let is_owed = |event: &u32| {
-            seen.is_new(&self.index, *event) && filter.matches_in_memory(self, *event) != Some(false)
+            received.is_new(&self.index, *event) && filter.matches_in_memory(self, *event) != Some(false)
         };
-        (seen.until..end).filter(is_owed).count()
+        (received.until..end).filter(is_owed).count()
     }
 
     /// Reports whether the served branch reaches a commit, through any parents.

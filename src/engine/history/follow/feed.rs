@@ -14,7 +14,7 @@ use crate::engine::history::event::{EventRecord, Position};
 use crate::engine::history::follow::{FollowState, History};
 use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::page::{Filter, KeyVisibility};
-use crate::engine::history::seen::ReceivedEvents;
+use crate::engine::history::received::ReceivedEvents;
 use crate::engine::history::{HistoryError, SharedHistory, View};
 use crate::engine::pacing::PacedFollower;
 use crate::telemetry::Limit;
@@ -278,14 +278,15 @@ fn is_too_far(view: &View, from: u32, had_its_chance: Option<u32>) -> bool {
 }
 
 /// Returns the place after an event, for a subscriber that was at place `at` before.
-fn behind(view: &View, at: Place, seen: ReceivedEvents, event: u32) -> Place {
+fn behind(view: &View, at: Place, received: ReceivedEvents, event: u32) -> Place {
     let (position, commit) = (view.position_of(event), view.index.event(event).commit);
     let own = match at {
         Place::Now | Place::Start => None,
         Place::After(own) => Some(own),
         Place::Beside { own, .. } => own,
     };
-    let is_behind_all = view.index.forks().is_main(commit) && seen.beside.is_none_or(|(own, _)| commit > own);
+    let is_behind_all =
+        view.index.forks().is_main(commit) && received.beside.is_none_or(|(own, _)| commit > own);
     if is_behind_all { Place::After(position) } else { Place::Beside { own, other: position } }
 }
 
@@ -297,18 +298,20 @@ fn next_events(
     filter: &Filter,
 ) -> Result<Found, HistoryError> {
     let head = Place::at_head(view);
-    let seen = match at {
+    let received = match at {
         Place::Now => return Ok(Found::Skip(head)),
         Place::Start => Some(ReceivedEvents::default()),
-        Place::After(position) => view.seen(position)?,
+        Place::After(position) => view.received(position)?,
         Place::Beside { own, other } => {
-            let seen = own.map_or(Ok(Some(ReceivedEvents::default())), |own| view.seen(own))?;
+            let received = own.map_or(Ok(Some(ReceivedEvents::default())), |own| view.received(own))?;
             let until = view.events_len_until(other)?;
-            seen.zip(until).map(|(seen, until)| ReceivedEvents { until: until.max(seen.until), ..seen })
+            received
+                .zip(until)
+                .map(|(received, until)| ReceivedEvents { until: until.max(received.until), ..received })
         }
     };
-    let Some(seen) = seen else { return Ok(Found::Reset(head, view.head())) };
-    let (from, end) = (seen.until, view.index.events_len());
+    let Some(received) = received else { return Ok(Found::Reset(head, view.head())) };
+    let (from, end) = (received.until, view.index.events_len());
     if is_too_far(view, from, had_its_chance) {
         view.shared.options.reached.count(Limit::LagEvents);
         return Ok(Found::Reset(head, view.head()));
@@ -320,9 +323,9 @@ fn next_events(
         Err(error) => return Err(error),
     };
     let mut events = Vec::new();
-    let is_wanted = |event: &u32| seen.is_new(&view.index, *event) && matching.fits(*event);
+    let is_wanted = |event: &u32| received.is_new(&view.index, *event) && matching.fits(*event);
     for event in (from..end).filter(is_wanted).take(BATCH_LEN) {
-        events.push((view.record(event)?, behind(view, at, seen, event)));
+        events.push((view.record(event)?, behind(view, at, received, event)));
     }
     matching.check()?;
     Ok(if events.is_empty() { Found::Skip(head) } else { Found::Events(events) })

@@ -8,7 +8,7 @@ use crate::engine::history::event::Position;
 use crate::engine::history::past::sync_token::{
     ServedChange, SyncToken, VersionDigest, VisibleKeys, VisibleState,
 };
-use crate::engine::history::seen::ReceivedEvents;
+use crate::engine::history::received::ReceivedEvents;
 use crate::engine::history::{GoodVersion, HistoryError, View};
 use crate::engine::projection::{Entry, Snapshot};
 
@@ -32,8 +32,8 @@ impl View {
         let [digest_then, digest_now] = [token, &shown.token].map(|it| it.state.as_ref().map(|it| it.digest));
         // If so, the collections that were too many to name are as they were.
         let is_as_it_was = digest_then.is_some() && digest_then == digest_now;
-        let news =
-            (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_new(&self.index, *event));
+        let news = (then.received.until..self.index.events_len())
+            .filter(|event| then.received.is_new(&self.index, *event));
         let touched: BTreeSet<&Key> = news.map(|event| self.index.key_of(event)).collect();
         let keys: BTreeSet<&Key> = touched
             .iter()
@@ -62,9 +62,9 @@ impl View {
     /// Finds the place of a revision in the history.
     fn then(&self, revision: Option<Revision>) -> Result<HistoryPoint, HistoryError> {
         let Some(revision) = revision else {
-            return Ok(HistoryPoint { seen: ReceivedEvents::default(), at: At::Beginning });
+            return Ok(HistoryPoint { received: ReceivedEvents::default(), at: At::Beginning });
         };
-        let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
+        let received = self.received(Position::from(revision))?.ok_or(HistoryError::Gone)?;
         let at = match self.index.find(revision) {
             Some(commit) => At::Line(commit),
             None => {
@@ -76,7 +76,7 @@ impl View {
                 At::Beside(past.snapshot())
             }
         };
-        Ok(HistoryPoint { seen, at })
+        Ok(HistoryPoint { received, at })
     }
 
     /// Returns the mark of a collection as it was committed.
@@ -98,7 +98,7 @@ impl View {
 /// A place in the history.
 struct HistoryPoint {
     /// The events up to there.
-    seen: ReceivedEvents,
+    received: ReceivedEvents,
     at: At,
 }
 

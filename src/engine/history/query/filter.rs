@@ -9,7 +9,7 @@ use crate::engine::history::event::{Action, Effect};
 use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::index::{number, partition};
 use crate::engine::history::query::page::{Bound, Filter, KeyVisibility};
-use crate::engine::history::seen::ReceivedEvents;
+use crate::engine::history::received::ReceivedEvents;
 use crate::engine::history::{HistoryError, View};
 
 impl Filter {
@@ -107,7 +107,8 @@ pub(crate) struct MatchingEvents<'a> {
     among: Candidates,
     /// Which commits match, by number; `None` where all do.
     commits: Option<Vec<bool>>,
-    seen: Option<Vec<bool>>,
+    /// Which keys the reader may see, by number; `None` for all.
+    visible_keys: Option<Vec<bool>>,
     /// The range of event numbers that the revisions allow.
     range: Range<u32>,
     /// The bounds since and until, where they are a commit that a merge brought in.
@@ -130,8 +131,8 @@ impl<'a> MatchingEvents<'a> {
         let after = |bound: &Option<Bound>| match bound {
             Some(Bound::Revision { revision, .. }) => {
                 let commit = view.newest_reached(*revision)?.map(|commit| view.index.commit(commit).revision);
-                let seen = commit.map(|commit| view.seen(commit.into())).transpose()?.flatten();
-                Ok(Some(seen.unwrap_or_default()))
+                let received = commit.map(|commit| view.received(commit.into())).transpose()?.flatten();
+                Ok(Some(received.unwrap_or_default()))
             }
             Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
         };
@@ -144,13 +145,14 @@ impl<'a> MatchingEvents<'a> {
         let commits = filter.fitting_commits(view);
         let range = narrow_to_matching(view, commits.as_deref(), from..end.max(from));
         let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
-        let seen = filter.seeing.as_ref().map(|KeyVisibility(sees)| keys().map(|key| sees(key)).collect());
+        let visible_keys =
+            filter.seeing.as_ref().map(|KeyVisibility(sees)| keys().map(|key| sees(key)).collect());
         Ok(Self {
             view,
             filter: filter.clone(),
             among,
             commits,
-            seen,
+            visible_keys,
             range,
             beside,
             failure: RefCell::default(),
@@ -219,7 +221,8 @@ impl<'a> MatchingEvents<'a> {
 
     /// Reports whether a candidate event matches.
     fn is_match(&self, event: u32) -> bool {
-        let [since, until] = self.beside.map(|seen| seen.map(|seen| seen.is_new(&self.view.index, event)));
+        let [since, until] =
+            self.beside.map(|it| it.map(|received| received.is_new(&self.view.index, event)));
         !self.view.index.is_suppressed(event)
             && since.unwrap_or(true)
             && !until.unwrap_or(false)
@@ -230,7 +233,7 @@ impl<'a> MatchingEvents<'a> {
     fn fits_row(&self, row: &EventRow) -> bool {
         is_among(&self.filter.actions, &row.action)
             && self.commits.as_ref().is_none_or(|commits| commits[row.commit as usize])
-            && self.seen.as_ref().is_none_or(|seen| seen[row.key as usize])
+            && self.visible_keys.as_ref().is_none_or(|visible| visible[row.key as usize])
     }
 
     /// Checks the only condition that needs file contents.
@@ -288,7 +291,7 @@ impl<'a> MatchingEvents<'a> {
     /// Reports whether no condition differs between the events of a commit, their collection aside.
     fn is_of_whole_commits(&self) -> bool {
         self.beside == [None; 2]
-            && self.seen.is_none()
+            && self.visible_keys.is_none()
             && self.filter.actions.is_empty()
             && self.filter.attributes.is_empty()
     }

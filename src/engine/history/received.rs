@@ -31,7 +31,7 @@ impl ReceivedEvents {
 
 impl View {
     /// Returns what a follower has received at a position; `None` when the branch does not reach it.
-    pub(crate) fn seen(&self, position: Position) -> Result<Option<ReceivedEvents>, HistoryError> {
+    pub(crate) fn received(&self, position: Position) -> Result<Option<ReceivedEvents>, HistoryError> {
         let Some(end) = self.events_len_until(position)? else { return Ok(None) };
         let commit = self.index.find(position.revision);
         Ok(Some(match commit.filter(|commit| !self.index.forks().is_main(*commit)) {
