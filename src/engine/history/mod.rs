@@ -34,7 +34,7 @@
 //! existed longest, then the first in byte order. [`View::as_of`] does the same. Events are about files, so both
 //! keys have their own.
 
-mod at_hand;
+mod cache_sizes;
 mod error;
 mod event;
 mod follow;
@@ -146,9 +146,9 @@ impl SharedHistory {
         Self {
             archive,
             options,
-            versions: SharedCache::new(at_hand::VERSIONS_BYTES_MIN),
-            records: SharedCache::new(at_hand::RECORDS_BYTES_MIN),
-            catalogs: SharedCache::new(at_hand::CATALOGS_LEN_MIN),
+            versions: SharedCache::new(cache_sizes::VERSIONS_BYTES_MIN),
+            records: SharedCache::new(cache_sizes::RECORDS_BYTES_MIN),
+            catalogs: SharedCache::new(cache_sizes::CATALOGS_LEN_MIN),
             pacing: Arc::default(),
             look_again: Notify::new(),
         }

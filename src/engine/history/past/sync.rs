@@ -46,7 +46,7 @@ impl View {
         for key in keys {
             let now = shown.catalog.get(key.as_str()).map(Arc::clone);
             let was = match named.and_then(|apart| apart.get(key)) {
-                Some(mark) => *mark,
+                Some(version) => *version,
                 None if is_as_it_was => now.as_deref().map(VersionDigest::of),
                 None => self.committed(key, &then)?,
             };
@@ -79,7 +79,7 @@ impl View {
         Ok(HistoryPoint { received, at })
     }
 
-    /// Returns the mark of a collection as it was committed.
+    /// Returns the digest of a collection as it was committed.
     fn committed(&self, key: &Key, then: &HistoryPoint) -> Result<Option<VersionDigest>, HistoryError> {
         match &then.at {
             At::Beginning => Ok(None),
@@ -117,7 +117,7 @@ fn matches_digest(token: &SyncToken, shown: &VisibleState, changes: &[ServedChan
     let Some(then) = &token.state else { return true };
     let now = shown.token.state.as_ref().map_or(0, |now| now.digest);
     let back = changes.iter().fold(now, |sum, change| {
-        let [was, now] = [change.was, change.mark()].map(|mark| mark.map_or(0, |mark| mark.weight));
+        let [was, now] = [change.was, change.now_digest()].map(|digest| digest.map_or(0, |it| it.weight));
         sum.wrapping_sub(now).wrapping_add(was)
     });
     back == then.digest

@@ -118,7 +118,7 @@ pub struct VersionDigest {
 }
 
 impl VersionDigest {
-    /// Returns the mark of a served collection.
+    /// Returns the digest of a served collection.
     #[must_use]
     pub fn of(entry: &Entry) -> Self {
         Self { kind: entry.collection.kind(), weight: entry.weight() }
@@ -167,11 +167,11 @@ impl ServedState {
         let digest = digits(parts.next()?)?;
         let mut apart = BTreeMap::new();
         while let Some(key) = parts.next() {
-            let Some(mark) = parts.next() else {
+            let Some(version) = parts.next() else {
                 return (key == TOO_MANY && apart.is_empty()).then_some(Self { digest, apart: None });
             };
-            let mark = if mark.is_empty() { None } else { Some(VersionDigest::parse(mark)?) };
-            apart.insert(Key::parse(key).ok()?, mark);
+            let version = if version.is_empty() { None } else { Some(VersionDigest::parse(version)?) };
+            apart.insert(Key::parse(key).ok()?, version);
         }
         Some(Self { digest, apart: Some(apart) })
     }
@@ -183,9 +183,9 @@ impl fmt::Display for SyncToken {
         let Some(ServedState { digest, apart }) = &self.state else { return Ok(()) };
         write!(f, "{SEPARATOR}{digest:032x}")?;
         let Some(apart) = apart else { return write!(f, "{SEPARATOR}{TOO_MANY}") };
-        for (key, mark) in apart {
+        for (key, version) in apart {
             write!(f, "{SEPARATOR}{key}{SEPARATOR}")?;
-            mark.map_or(Ok(()), |mark| write!(f, "{mark}"))?;
+            version.map_or(Ok(()), |version| write!(f, "{version}"))?;
         }
         Ok(())
     }
@@ -222,15 +222,14 @@ pub struct ServedChange {
 }
 
 impl ServedChange {
-    /// Returns the mark of what is served now.
-    #[must_use]
-    pub fn mark(&self) -> Option<VersionDigest> {
+    /// Returns the digest of what is served now.
+    pub(crate) fn now_digest(&self) -> Option<VersionDigest> {
         self.now.as_deref().map(VersionDigest::of)
     }
 
     /// Reports whether what is served now differs from what was served before.
     #[must_use]
     pub fn differs(&self) -> bool {
-        self.was != self.mark()
+        self.was != self.now_digest()
     }
 }

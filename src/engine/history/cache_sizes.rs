@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_versions_are_the_fewer_are_at_hand() {
+    fn the_larger_versions_are_the_fewer_are_cached() {
         assert!(keeps_first(ORDINARY, 4_096));
         for values in ["x".repeat(60_000), format!("[{}]", "1,".repeat(30_000))] {
             let large = format!("type: document\nx-large: {values}\n");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_ordinary_events_are_at_hand() {
+    fn thousands_of_ordinary_events_are_cached() {
         let repo = Repo::bare();
         repo.add_commit(&[("posts.yaml", ORDINARY)], "one");
         let view = History::read(repo.archive(), &Options::new("collections")).unwrap();
