@@ -15,7 +15,6 @@ use crate::store::git::testing::{CommitSpec, NewEntry};
 /// The collections as a follower of the events has them.
 type Held = BTreeMap<Key, BTreeMap<String, Value>>;
 
-const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
 const MERGED: &str = "Merge 1 commit made here with what the remote has\n\nCollectory-Origin: merge\n";
 
 /// Two sides of a branch and the merge of them.
@@ -38,7 +37,7 @@ impl Merged {
                 None if exists => vec![("posts.yaml", NewEntry::Nothing)],
                 None => Vec::new(),
             };
-            let (author, committer, files) = (("Mara", "mara@example.org"), SERVICE, files.as_slice());
+            let (author, committer, files) = (MARA, SERVICE, files.as_slice());
             repo.make(&CommitSpec { parents, files, message, author, committer, at })
         };
         let root = put(&[], base, "base", 1);

@@ -3,8 +3,6 @@
 use crate::engine::history::tests::*;
 use crate::store::git::testing::{CommitSpec, NewEntry};
 
-const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
-const MARA: (&str, &str) = ("Mara", "mara@example.org");
 const ID: &str = "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e";
 
 fn trailers(action: &str, key: &str) -> String {
@@ -145,29 +143,16 @@ fn a_merge_is_compared_with_its_first_parent_and_events_of_a_commit_come_by_key(
     let root = repo.add_commit(&[("posts.yaml", &named("A"))], "root");
     let side = |name: &str| {
         let (parents, files) = ([root], [(name, put(&named("S")))]);
-        let (message, at) = ("side", 1);
-        repo.make(&CommitSpec {
-            parents: &parents,
-            files: &files,
-            message,
-            author: MARA,
-            committer: MARA,
-            at,
-        })
+        let (parents, files) = (parents.as_slice(), files.as_slice());
+        repo.make(&CommitSpec { parents, files, message: "side", author: MARA, committer: MARA, at: 1 })
     };
     let sides = [side("b.yaml"), side("B.yaml"), side("a.yaml")];
     let main = repo.add_commit(&[("posts.yaml", &named("B"))], "main");
     let parents = [main, sides[0], sides[1], sides[2]];
     let files = [("b.yaml", put(&named("S"))), ("B.yaml", put(&named("S"))), ("a.yaml", put(&named("S")))];
-    let (message, at) = ("octopus", 5);
-    let octopus = repo.make(&CommitSpec {
-        parents: &parents,
-        files: &files,
-        message,
-        author: MARA,
-        committer: MARA,
-        at,
-    });
+    let (parents, files) = (parents.as_slice(), files.as_slice());
+    let octopus =
+        repo.make(&CommitSpec { parents, files, message: "octopus", author: MARA, committer: MARA, at: 5 });
     repo.point("refs/heads/main", octopus);
     let view = read(&repo);
     let keys: Vec<_> = view.events_of(octopus).unwrap().iter().map(|it| it.key.to_string()).collect();

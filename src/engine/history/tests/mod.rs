@@ -15,6 +15,9 @@ use crate::domain::Change;
 use crate::engine::history::*;
 use crate::store::git::testing::Repo;
 
+const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
+const MARA: (&str, &str) = ("Mara", "mara@example.org");
+
 fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
 }

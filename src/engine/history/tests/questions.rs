@@ -263,9 +263,9 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
     repo.point("refs/heads/main", root);
     let theirs = repo.add_commit(&[("pages.yaml", &named("P"))], "theirs");
     let (parents, files) = ([theirs, ours], [("posts.yaml", NewEntry::File(named("B")))]);
-    let mara = ("Mara", "mara@example.org");
-    let (message, author, committer, at) = ("theirs takes ours in", mara, mara, 1_800_000_000);
-    let merge = repo.make(&CommitSpec { parents: &parents, files: &files, message, author, committer, at });
+    let (message, at) = ("theirs takes ours in", 1_800_000_000);
+    let (parents, files) = (parents.as_slice(), files.as_slice());
+    let merge = repo.make(&CommitSpec { parents, files, message, author: MARA, committer: MARA, at });
     repo.point("refs/heads/main", merge);
     assert_eq!(
         since(&read(&repo), &token).unwrap(),
@@ -276,7 +276,6 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
 #[test]
 fn verification_finds_what_messages_say_wrongly() {
     let repo = Repo::bare();
-    let (service, mara) = (("Collectory", "collectory@localhost"), ("Mara", "mara@example.org"));
     let mut id = uuid::Uuid::nil().as_u128();
     let mut trailer = |action: &str, key: &str| {
         id += 1;
@@ -289,15 +288,15 @@ fn verification_finds_what_messages_say_wrongly() {
     let mut commit = |text: &str, message: &str, committer: (&str, &str)| {
         let parents: Vec<_> = head.into_iter().collect();
         let (parents, files) = (parents.as_slice(), &[("posts.yaml", NewEntry::File(text.to_owned()))]);
-        head = Some(repo.make(&CommitSpec { parents, files, message, author: mara, committer, at: 1 }));
+        head = Some(repo.make(&CommitSpec { parents, files, message, author: MARA, committer, at: 1 }));
         repo.point("refs/heads/main", head.unwrap());
     };
-    commit(&named("A"), &trailer("created", "posts"), service);
-    commit(&named("B"), "by hand", mara);
-    commit(&named("C"), &trailer("updated", "posts"), mara);
-    commit(&named("D"), &trailer("created", "posts"), service);
-    commit(&named("E"), &trailer("updated", "pages"), service);
-    commit(&named("F"), "nothing said", service);
+    commit(&named("A"), &trailer("created", "posts"), SERVICE);
+    commit(&named("B"), "by hand", MARA);
+    commit(&named("C"), &trailer("updated", "posts"), MARA);
+    commit(&named("D"), &trailer("created", "posts"), SERVICE);
+    commit(&named("E"), &trailer("updated", "pages"), SERVICE);
+    commit(&named("F"), "nothing said", SERVICE);
     let view = read(&repo);
     let mut found = Vec::new();
     view.verify(None, None, &Rules::default(), &mut |verdict| {

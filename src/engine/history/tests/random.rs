@@ -57,9 +57,9 @@ fn commit(repo: &Repo, parents: &[Revision], puts: &[(usize, usize)], n: usize) 
         }
     }
     let files: Vec<_> = chosen.into_iter().collect();
-    let (who, at) = (("Mara", "mara@example.org"), 1_000 + i64::try_from(n).unwrap());
+    let at = 1_000 + i64::try_from(n).unwrap();
     let (files, message) = (files.as_slice(), format!("commit {n}"));
-    repo.make(&CommitSpec { parents, files, message: &message, author: who, committer: who, at })
+    repo.make(&CommitSpec { parents, files, message: &message, author: MARA, committer: MARA, at })
 }
 
 /// Performs one step, and points the branch to the result.
