@@ -7,7 +7,7 @@ use crate::format::edit::below;
 use crate::format::edit::below::Ending;
 use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
-use crate::format::tree::{Layout, Node, NodeContent};
+use crate::format::tree::{Layout, MapEntry, Node, NodeContent};
 use crate::format::write;
 
 #[derive(Debug, Clone, Copy)]
@@ -47,22 +47,17 @@ impl<'t> Parts<'t> {
             Layout::Flow => false,
             Layout::Pair => return None,
         };
-        let endings = match &node.content {
-            NodeContent::Map(entries, _) => {
-                entries.iter().map(|entry| Ending::of(source.text, &entry.value)).collect()
-            }
-            NodeContent::List(items, _) => items.iter().map(|item| Ending::of(source.text, item)).collect(),
-            NodeContent::Scalar(..) => Vec::new(),
+        let member = |entry: &MapEntry| (entry.span(), Ending::of(source.text, &entry.value));
+        let item = |item: &Node| {
+            let start = if block { dash(source.text, item)? } else { item.span.start };
+            Some((start..item.span.end, Ending::of(source.text, item)))
         };
-        let spans = match &node.content {
-            NodeContent::Map(entries, _) => Some(entries.iter().map(|entry| entry.span()).collect()),
-            NodeContent::List(items, _) if block => {
-                items.iter().map(|item| Some(dash(source.text, item)?..item.span.end)).collect()
-            }
-            NodeContent::List(items, _) => Some(items.iter().map(|item| item.span.clone()).collect()),
-            NodeContent::Scalar(..) => None,
+        let (spans, endings) = match &node.content {
+            NodeContent::Map(entries, _) => entries.iter().map(member).collect(),
+            NodeContent::List(items, _) => items.iter().map(item).collect::<Option<_>>()?,
+            NodeContent::Scalar(..) => return None,
         };
-        Some(Self { source, spans: spans?, endings, whole: node.span.clone(), block })
+        Some(Self { source, spans, endings, whole: node.span.clone(), block })
     }
 
     /// Removes parts, but not all of them, and adds others.
