@@ -8,7 +8,7 @@ use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, excerpt};
 use crate::format::diagnose::Diagnosis;
 use crate::format::line_column::{to_fault, to_faults};
 use crate::format::read::locate::{commented, located, start_of, suspected};
-use crate::format::scalar::Style;
+use crate::format::scalar::{Ambiguous, Style};
 use crate::format::tree::{FaultAt, Layout, MapEntry, Node, NodeContent, Parsed};
 use crate::format::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX, diagnose, plain, scalar, tree};
 
@@ -257,37 +257,29 @@ impl Reader {
     fn member(&mut self, entry: &MapEntry, wanted: Wanted) -> (String, Value) {
         let name = entry.name().to_owned();
         self.path.push(Segment::Name(name.clone()));
-        if let Some((text, Style::Plain)) = entry.key.as_scalar() {
-            match scalar::resolve(text) {
-                Ok(Value::Text(_)) => {}
-                Ok(_) if text.is_empty() => {
-                    self.note(
-                        entry.key.span.start,
-                        "there is no name before this colon; write `name: value`",
-                    );
-                }
-                Ok(value) => {
-                    let message = format!(
-                        "a name is a string, found {}; write {} in quotes",
-                        value.describe_type(),
-                        Value::from(excerpt(text))
-                    );
-                    self.fault(entry.key.span.start, message);
-                }
-                Err(ambiguous) => {
-                    let message = format!(
-                        "`{}` {}; write {} in quotes",
-                        excerpt(text),
-                        ambiguous.what,
-                        Value::from(excerpt(text))
-                    );
-                    self.fault(entry.key.span.start, message);
-                }
-            }
-        }
+        self.check_name(&entry.key);
         let value = self.value(&entry.value, wanted);
         self.path.pop();
         (name, value)
+    }
+
+    /// Records a fault if a name is not a string to every reader.
+    fn check_name(&mut self, name: &Node) {
+        let Some((text, Style::Plain)) = name.as_scalar() else { return };
+        let (at, quoted) = (name.span.start, Value::from(excerpt(text)));
+        match scalar::resolve(text) {
+            Ok(Value::Text(_)) => {}
+            Ok(_) if text.is_empty() => {
+                self.note(at, "there is no name before this colon; write `name: value`");
+            }
+            Ok(value) => {
+                let found = value.describe_type();
+                self.fault(at, format!("a name is a string, found {found}; write {quoted} in quotes"));
+            }
+            Err(Ambiguous { what, .. }) => {
+                self.fault(at, format!("`{}` {what}; write {quoted} in quotes", excerpt(text)));
+            }
+        }
     }
 
     fn value(&mut self, node: &Node, wanted: Wanted) -> Value {

@@ -190,14 +190,7 @@ impl<'t> TreeBuilder<'t> {
             }
             NodeContent::Map(entries, _) => match open.key.take() {
                 Some(key) => {
-                    // A merge key is reported as such, in place of the faults of its aliases.
-                    let is_merge = matches!(key.as_scalar(), Some(("<<", Style::Plain)));
-                    let aliases = |fault: &FaultAt| fault.message == ALIAS && node.span.contains(&fault.at);
-                    if is_merge && self.faults.iter().any(aliases) {
-                        self.faults.retain(|fault| !aliases(fault));
-                        let (at, message) = (key.span.start, MERGE_KEY.to_owned());
-                        self.faults.push(FaultAt { at, message });
-                    }
+                    report_merge_key(&mut self.faults, &key, &node);
                     let from = entries.last().map_or(open.node.span.start, |last| last.span().end);
                     let start = mark(self.text, from..key.span.start).unwrap_or(key.span.start);
                     entries.push(MapEntry { start, key, value: node });
@@ -317,6 +310,16 @@ impl<'t> TreeBuilder<'t> {
             }
             at = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end);
         }
+    }
+}
+
+/// Reports a merge key as such, in place of the faults of its aliases.
+fn report_merge_key(faults: &mut Vec<FaultAt>, key: &Node, value: &Node) {
+    let is_merge = matches!(key.as_scalar(), Some(("<<", Style::Plain)));
+    let is_alias = |fault: &FaultAt| fault.message == ALIAS && value.span.contains(&fault.at);
+    if is_merge && faults.iter().any(is_alias) {
+        faults.retain(|fault| !is_alias(fault));
+        faults.push(FaultAt { at: key.span.start, message: MERGE_KEY.to_owned() });
     }
 }
 
