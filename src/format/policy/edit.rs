@@ -42,8 +42,7 @@ pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, EditError> {
         return Ok(format!("{HEADING}tokens:\n{}", token.item("  ")));
     };
     if old.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        let line_end = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
-        return Ok(format!("{old}{line_end}tokens:\n{}", token.item("  ")));
+        return Ok(format!("{old}{}tokens:\n{}", shape::missing_line_end(old), token.item("  ")));
     }
     let before = read(old.as_bytes()).map_err(EditError::Broken)?;
     let token = &one_of(&before, token);
@@ -51,7 +50,7 @@ pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, EditError> {
     let expected: Vec<Token> = before.into_iter().chain([token.granted()]).collect();
     let is_right = |text: &String| read(text.as_bytes()).as_ref() == Ok(&expected);
     // A running service accepts the file only if its last line has a line end.
-    let whole = |text: String| if text.ends_with('\n') { text } else { text + "\n" };
+    let whole = |text: String| format!("{text}{}", shape::missing_line_end(&text));
     shape::with(old, token).map(whole).find(is_right).ok_or(EditError::Shape)
 }
 

@@ -15,7 +15,7 @@ const BRACKETS_MAX: usize = 16;
 /// except the brackets of an empty list.
 pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item = String> + 'a {
     let block = move |above: &str, below: &str| {
-        let line_end = if above.is_empty() || above.ends_with('\n') { "" } else { "\n" };
+        let line_end = missing_line_end(above);
         format!("{}{line_end}{}{below}", opened(above), token.item(item_indent(above)))
     };
     let before_end = old.rfind("\n...").map(|at| old.split_at(at + 1));
@@ -31,6 +31,11 @@ pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item 
     std::iter::once(block(old, ""))
         .chain(before_end.map(move |(above, below)| block(above, below)))
         .chain(flow)
+}
+
+/// The line end that a text needs before a further line.
+pub(crate) fn missing_line_end(text: &str) -> &'static str {
+    if text.is_empty() || text.ends_with('\n') { "" } else { "\n" }
 }
 
 /// Candidates for `old` without the token that has this hash.
