@@ -24,7 +24,7 @@ use crate::engine::history::{GoodVersion, HistoryError, MissingContent, PastRead
 use crate::engine::layers::{Claim, KeyFile, LastGood, hidden_by_other_case, resolve};
 use crate::engine::projection::problem::Problem;
 use crate::engine::projection::{Entry, Snapshot};
-use crate::store::StoreError;
+use crate::store::{StoreError, TreeEntry};
 
 /// The number of unindexed commits that are read at a time in search of a good version.
 const SEARCH_LEN: usize = 64;
@@ -132,7 +132,7 @@ impl View {
     fn entry(
         &self,
         (revision, at): (Revision, DateTime<Utc>),
-        EffectiveFile { key, version, twin }: &EffectiveFile,
+        &EffectiveFile { ref key, version, twin }: &EffectiveFile,
         reading: PastReading,
     ) -> Result<(Option<Arc<Entry>>, Vec<PastFault>), HistoryError> {
         let (content, last_good) = match reading {
@@ -141,24 +141,14 @@ impl View {
                 (Err(vec![fault.fault]), self.last_good(revision, key)?)
             }
         };
-        let committed = |name, content| KeyFile { name, content, uncommitted: false };
-        let file = committed(version.name(key), content);
-        let second = twin.map(|entry| Version { ending: FileExtension::Yml, entry });
-        let beside = second.map(|second| {
-            // Only beside a broken file may its content matter.
-            let reading = file.content.is_err().then(|| self.shared.read(key, second)).transpose()?;
-            let content = match reading {
-                Some(PastReading::Good(good)) => Ok(good),
-                Some(PastReading::Broken(_) | PastReading::Lost(_)) | None => Err(Vec::new()),
-            };
-            Ok::<_, HistoryError>(committed(second.name(key), content))
-        });
+        let second = twin.map(|twin| self.second_file(key, twin, content.is_err())).transpose()?;
+        let file = KeyFile { name: version.name(key), content, uncommitted: false };
         let last_good = last_good.map(|GoodVersion { version, good }| LastGood {
             name: version.name(key),
             good,
             uncommitted: false,
         });
-        let resolved = resolve(key, Some(file), beside.transpose()?, last_good);
+        let resolved = resolve(key, Some(file), second, last_good);
         let serving = resolved.broken.first().map(|wrong| resolved.serving(wrong));
         let faults: Vec<PastFault> = resolved
             .broken
@@ -180,6 +170,17 @@ impl View {
             Arc::new(Entry { problem, stale: resolved.stale, ..entry })
         });
         Ok((entry, faults))
+    }
+
+    /// Returns the `.yml` file beside the `.yaml` file of a key; read only if asked for, as its content matters only
+    /// beside a broken file.
+    fn second_file(&self, key: &Key, entry: TreeEntry, is_read: bool) -> Result<KeyFile, StoreError> {
+        let version = Version { ending: FileExtension::Yml, entry };
+        let content = match is_read.then(|| self.shared.read(key, version)).transpose()? {
+            Some(PastReading::Good(good)) => Ok(good),
+            Some(PastReading::Broken(_) | PastReading::Lost(_)) | None => Err(Vec::new()),
+        };
+        Ok(KeyFile { name: version.name(key), content, uncommitted: false })
     }
 
     /// Removes the keys that differ from a served one only in letter case.
