@@ -118,7 +118,7 @@ impl View {
 
 impl MergeEffect {
     /// Returns the changes that an undo takes back: not those of values that a list has without the merge.
-    pub(crate) fn given(self) -> Vec<Change> {
+    pub(crate) fn changes_to_undo(self) -> Vec<Change> {
         let Effect::Changes(mut changes) = self.effect else { return Vec::new() };
         if !self.in_order.is_empty() {
             changes.retain(|change| self.in_order.contains(&change.attribute));

@@ -67,8 +67,8 @@ impl View {
         if let Some(record) = self.shared.records.get(&name) {
             return Ok(record);
         }
-        let (said, problem) = self.said(commit)?;
-        let message = message::parse(&said);
+        let (text, problem) = self.message_and_damage(commit)?;
+        let message = message::parse(&text);
         let (effect, is_final) = match problem {
             None => self.effect(event)?,
             Some(problem) => {
@@ -101,7 +101,7 @@ impl View {
     }
 
     /// Returns the message of a commit, and what is wrong with the commit or the commit it is compared with.
-    fn said(&self, row: &CommitRow) -> Result<(String, Option<String>), StoreError> {
+    fn message_and_damage(&self, row: &CommitRow) -> Result<(String, Option<String>), StoreError> {
         let commit = match self.shared.archive.commit(row.revision) {
             Ok(Some(commit)) => commit,
             Ok(None) => return Ok((String::new(), Some(format!("the commit {} is missing", row.revision)))),

@@ -81,7 +81,7 @@ impl View {
         };
         let after = self.good_version_after(event)?;
         let touched = match join.filter(|_| row.action == Action::Updated) {
-            Some(join) => self.decided(event, join)?.given(),
+            Some(join) => self.decided(event, join)?.changes_to_undo(),
             None => changes(collection_of(&before), collection_of(&after)),
         };
         // The file before a merge lacks the changes of the other side.
@@ -102,22 +102,19 @@ impl View {
             exact_file: exact,
             reverses: reverses.clone(),
         };
+        let is_whole_file = untouched && !is_one_of_two;
         let restore = match (before, served) {
             (None, _) => restore(None, None),
-            (Some(before), _) if untouched && !is_one_of_two => {
-                let exact = self.exact(before.version.name(key), before.good.blob, present)?;
-                restore(Some(before.good.collection), Some(exact))
+            (Some(_), Some(entry)) if !is_whole_file => {
+                self.refuse_broken(key, present, entry)?;
+                restore(Some(Arc::new(reverted(&entry.collection, &touched)?)), None)
             }
-            (Some(before), None) => {
-                if let Some(problem) = snapshot.problem_of(key.as_str()).cloned() {
-                    return Err(SubmitError::Broken { index: 0, problem }.into());
+            (Some(before), _) => {
+                if let Some(problem) = snapshot.problem_of(key.as_str()).filter(|_| !is_whole_file) {
+                    return Err(SubmitError::Broken { index: 0, problem: problem.clone() }.into());
                 }
                 let exact = self.exact(before.version.name(key), before.good.blob, present)?;
                 restore(Some(before.good.collection), Some(exact))
-            }
-            (Some(_), Some(entry)) => {
-                self.refuse_broken(key, present, entry)?;
-                restore(Some(Arc::new(reverted(&entry.collection, &touched)?)), None)
             }
         };
         Ok(Command::Restore(Box::new(restore)))
