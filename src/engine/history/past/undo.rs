@@ -80,15 +80,15 @@ impl View {
             _ => self.good_version_before(event)?,
         };
         let after = self.good_version_after(event)?;
-        let touched = match join.filter(|_| row.action == Action::Updated) {
+        let updating_join = join.filter(|_| row.action == Action::Updated);
+        let touched = match updating_join {
             Some(join) => self.decided(event, join)?.changes_to_undo(),
             None => changes(collection_of(&before), collection_of(&after)),
         };
         // The file before a merge lacks the changes of the other side.
-        let is_one_of_two = join.is_some() && row.action == Action::Updated && !touched.is_empty();
+        let is_one_of_two = updating_join.is_some() && !touched.is_empty();
         self.refuse_lost(event)?;
         self.refuse_touched(event, &touched, served.map(AsRef::as_ref))?;
-        let reverses = Reversal::Event(id.to_string());
         let present = self.index.present(key);
         // Any hand edit since counts, also an unreadable or deleted file.
         let untouched = present == row.after && !snapshot.hand_edits.keys.contains(key);
@@ -100,7 +100,7 @@ impl View {
             expected: served.map(|entry| Arc::clone(&entry.collection)),
             to,
             exact_file: exact,
-            reverses: reverses.clone(),
+            reverses: Reversal::Event(id.to_string()),
         };
         let is_whole_file = untouched && !is_one_of_two;
         let restore = match (before, served) {
