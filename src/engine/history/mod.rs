@@ -45,6 +45,7 @@ mod received;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -323,12 +324,12 @@ impl View {
             return Ok(Some(commit));
         }
         let mut open = vec![revision];
-        let mut seen = std::collections::HashSet::new();
+        let mut visited = HashSet::new();
         let mut newest = None;
         while let Some(revision) = open.pop() {
             match self.index.find(revision) {
                 Some(commit) => newest = newest.max(Some(commit)),
-                None if seen.insert(revision) => {
+                None if visited.insert(revision) => {
                     let commit = match self.shared.archive.commit(revision) {
                         Err(StoreError::Damaged { .. }) => None,
                         commit => commit?,

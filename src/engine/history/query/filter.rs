@@ -164,14 +164,6 @@ impl<'a> MatchingEvents<'a> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    fn len(&self) -> usize {
-        match &self.among {
-            Candidates::All => self.view.index.events_len() as usize,
-            Candidates::Of(key) => self.view.index.of_key(*key).len(),
-            Candidates::Some(events) => events.len(),
-        }
-    }
-
     fn at(&self, place: usize) -> u32 {
         match &self.among {
             Candidates::All => self.view.reversed_number(number(place)),
@@ -183,7 +175,7 @@ impl<'a> MatchingEvents<'a> {
     /// Returns the place of the first candidate in or after a commit, given the number of the commit's first event.
     fn start(&self, event: u32) -> usize {
         match &self.among {
-            Candidates::All => self.len().min(event as usize),
+            Candidates::All => event.min(self.view.index.events_len()) as usize,
             Candidates::Of(key) => {
                 let events = self.view.index.of_key(*key);
                 partition(events.len(), |place| events.at(place) < event)
