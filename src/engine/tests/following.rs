@@ -347,6 +347,19 @@ fn a_half_written_value_is_not_served_whatever_it_looks_like() {
 #[test]
 fn a_file_that_is_kept_open_is_served_when_it_was_left_alone() {
     let journal = MemoryJournal::new();
+#[test]
+fn a_write_to_a_file_that_stays_open_is_answered_soon_however_long_a_save_may_take() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::with(&journal, believing_after(2 * DEADLINE));
+    journal.begin_to_save(POSTS, named("Posts"));
+    let started = Instant::now();
+    let refused = running.submit(rename("posts", "By API")).unwrap_err();
+    assert!(matches!(refused, SubmitError::BeingWritten { .. }), "{refused}");
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
+    running.stop();
+}
+
     commit(&journal, POSTS, &named("First"));
     let running = Running::with(&journal, believing_after(Duration::from_millis(1)));
     journal.begin_to_save(POSTS, named("Second"));

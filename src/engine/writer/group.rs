@@ -21,16 +21,13 @@ use crate::engine::submission::Submission;
 use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::idempotency_key::Scope;
+use crate::engine::writer::waiting::deferred_until;
 use crate::engine::writer::inbox::Inbox;
 use crate::engine::writer::{make_durable, publish};
 use crate::format::message;
 use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 use crate::telemetry::{Limit, millis};
-
-/// Maximum time that a job waits for a file of its key to settle or be closed. Then it is decided on what is believed;
-/// a change of a file that is still open is refused.
-const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Wait before checking again whether the current head of the branch is served.
 const BRANCH_RETRY_WAIT: Duration = Duration::from_millis(5);
@@ -302,7 +299,7 @@ impl Group<'_> {
     fn defer(&mut self, jobs: &mut Vec<Job>) {
         let Some(deferred) = &mut self.deferred else { return };
         let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
-            job.asked_at.elapsed() < DEFERRED_WAIT_MAX
+            Instant::now() < deferred_until(job)
                 && keys_of(std::slice::from_ref(job)).any(|key| self.mirror.is_suspect(key))
         });
         deferred.extend(wait);

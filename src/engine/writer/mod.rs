@@ -156,7 +156,7 @@ impl Writer {
             // Commits that others made here may be waiting as well.
             received.hints.add(&Hint::Branch);
         }
-        received.idle = is_timeout && received.hints.is_empty();
+        received.idle = is_timeout && received.hints.is_empty() && self.waiting.deferred.is_empty();
         Some(received)
     }
 
@@ -173,7 +173,8 @@ impl Writer {
             State::Unread { again_at, .. } => Some(*again_at),
             State::Mirrored(mirror) => {
                 let idle_at = (self.moves_since_maintenance > 0).then(|| Instant::now() + IDLE_WAIT);
-                self.rescan_at(mirror).into_iter().chain(idle_at).chain(self.waiting.held_until).min()
+                let waiting = self.waiting.held_until.into_iter().chain(self.waiting.deferred_until());
+                self.rescan_at(mirror).into_iter().chain(idle_at).chain(waiting).min()
             }
         }
     }

@@ -1,12 +1,16 @@
 //! The jobs that wait, by what they wait for.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::domain::Actor;
 use crate::engine::plan::edits::EditProgress;
 use crate::engine::signal::Job;
 use crate::engine::submission::error::SubmitError;
+
+/// Maximum time that a job waits for a file of its key to settle or be closed. Then it is decided on what is believed;
+/// a change of a file that is still open is refused.
+const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Waiting {
@@ -30,6 +34,11 @@ impl Waiting {
         self.rest.is_empty() && self.large.is_empty() && (self.held.is_empty() || self.held_until.is_some())
     }
 
+    /// Returns when the first of the deferred jobs has waited for long enough.
+    pub(crate) fn deferred_until(&self) -> Option<Instant> {
+        self.deferred.iter().map(deferred_until).min()
+    }
+
     /// Returns the jobs to carry out now, including the received ones.
     pub(crate) fn take(&mut self, received: VecDeque<Job>) -> VecDeque<Job> {
         let mut jobs = std::mem::take(&mut self.deferred);
@@ -43,6 +52,11 @@ impl Waiting {
         }
         jobs
     }
+}
+
+/// Returns the time until which a job may wait for a file of its key.
+pub(crate) fn deferred_until(job: &Job) -> Instant {
+    job.asked_at + DEFERRED_WAIT_MAX
 }
 
 /// Orders jobs in rounds: the first job of each author, then the second of each, and so on. An author with many jobs
