@@ -372,17 +372,13 @@ fn answer_unknown(
 
 /// Answers jobs that repeat a request whose outcome is unknown; the other jobs must wait for that outcome too.
 fn answer_asked_again(idempotency: &IdempotencyStore, jobs: &mut Vec<Job>) {
-    let (again, others) =
-        std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| events_of(idempotency, job).is_some());
-    *jobs = others;
-    for job in again {
-        let events = events_of(idempotency, &job).unwrap_or_default();
-        job.answer(Err(SubmitError::OutcomeUnknown { events }));
+    for job in std::mem::take(jobs) {
+        let idempotency_key = job.submission.recorded_idempotency_key();
+        match idempotency_key.and_then(|it| idempotency.unknown(&job.submission.author, it)) {
+            Some(events) => job.answer(Err(SubmitError::OutcomeUnknown { events })),
+            None => jobs.push(job),
+        }
     }
-}
-
-fn events_of(idempotency: &IdempotencyStore, job: &Job) -> Option<Vec<Uuid>> {
-    idempotency.unknown(&job.submission.author, job.submission.recorded_idempotency_key()?)
 }
 
 /// Returns the final content of each file that a chain of commits changed.
