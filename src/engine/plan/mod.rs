@@ -20,14 +20,14 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::domain::file_name::path_in;
-use crate::domain::{Actor, Catalog, Event, Key};
+use crate::domain::{Actor, Catalog, Event, Key, Revision};
 use crate::engine::mirror::contents::Bases;
 use crate::engine::plan::edits::{EditCache, EditSources};
 pub(crate) use crate::engine::plan::hand_edits::{Rival, RivalFile};
 use crate::engine::plan::state::PlanState;
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::submission::Submission;
-use crate::engine::submission::answer::{Outcome, Preview};
+use crate::engine::submission::answer::{Outcome, Preview, SubmitAnswer};
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::idempotency_key::{Fingerprint, Scope};
 use crate::store::{BlobId, Draft};
@@ -129,6 +129,13 @@ pub(crate) struct PlannedAnswer {
     pub(crate) preview: Option<Vec<Preview>>,
     /// The index of the draft that is its commit, if it needs one.
     pub(crate) draft: Option<usize>,
+}
+
+impl PlannedAnswer {
+    /// Returns the answer to send, which comes from this revision.
+    pub(crate) fn at(self, revision: Option<Revision>) -> SubmitAnswer {
+        SubmitAnswer { revision, outcomes: self.outcomes, preview: self.preview }
+    }
 }
 
 /// Decides each submission against the state that its predecessors would leave.

@@ -18,7 +18,6 @@ use crate::engine::projection::Projection;
 use crate::engine::refuse::{reason, refuse, unavailable};
 use crate::engine::signal::{Hint, Job};
 use crate::engine::submission::Submission;
-use crate::engine::submission::answer::SubmitAnswer;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::idempotency_key::Scope;
 use crate::engine::writer::waiting::deferred_until;
@@ -178,11 +177,8 @@ impl Group<'_> {
             self.log_fallbacks(fallbacks);
             self.mirror.adopt(head, files_of(&drafts, &committed), &catalog)?;
             self.idempotency.note_fast_forward(expected, head);
-        } else if jobs.iter().any(|job| !job.submission.dry_run) {
-            // The answer promises durability.
-            make_durable(self.mirror)?;
         } else {
-            self.mirror.journal.confirm_head(expected)?;
+            self.confirm(jobs, expected)?;
         }
         self.idempotency.all_known();
         // Recorded before the change is visible, so that a reader who sees the change finds the record.
@@ -193,13 +189,17 @@ impl Group<'_> {
         publish(self.projection, self.idempotency, self.mirror);
         self.count(jobs, &answers, drafts.len());
         for ((job, answer), revision) in std::mem::take(jobs).into_iter().zip(answers).zip(revisions) {
-            job.answer(answer.map(|PlannedAnswer { outcomes, preview, draft: _ }| SubmitAnswer {
-                revision,
-                outcomes,
-                preview,
-            }));
+            job.answer(answer.map(|granted| granted.at(revision)));
         }
         Ok(if drafts.is_empty() { Attempt::Answered } else { Attempt::Appended })
+    }
+
+    /// Makes sure that answers without a commit hold: they promise durability, except those of dry runs.
+    fn confirm(&mut self, jobs: &[Job], head: Option<Revision>) -> Result<(), StoreError> {
+        match jobs.iter().all(|job| job.submission.dry_run) {
+            true => self.mirror.journal.confirm_head(head),
+            false => make_durable(self.mirror),
+        }
     }
 
     /// Holds the jobs that make commits while the branch may not move, and the jobs behind them that concern the same
