@@ -95,30 +95,34 @@ impl<'i> PlanState<'i> {
             // A hand edit is committed only because something is written over it.
             self.drafts.clear();
         } else {
-            let events: Vec<_> = commit.events.iter().map(|event| ((self.input.new_id)(), event)).collect();
-            let unread: Vec<_> = commit.unread.drain(..).map(|key| ((self.input.new_id)(), key)).collect();
-            let about = message::MessageDetails {
-                reason: submission.reason.as_deref(),
-                request_id: submission.request_id.as_deref(),
-                idempotency: submission
-                    .idempotency_key
-                    .as_ref()
-                    .map(|once| (&*once.key, once.fingerprint.to_string())),
-                by_command: submission.by_command,
-                unreadable_deletions: &unread,
-                reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
-                ..message::MessageDetails::default()
-            };
-            let message = message::compose(&events, &about);
-            let mut files = Vec::with_capacity(commit.files.len());
-            for (name, made) in commit.files {
-                let (blob, bytes) = made.unzip();
-                self.drafted.insert(name.clone(), blob);
-                files.push((name, bytes));
-            }
-            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: self.input.now });
+            self.draft(submission, commit);
         }
         Ok(outcomes)
+    }
+
+    /// Adds the commit of a submission to the drafts.
+    fn draft(&mut self, submission: &Submission, commit: PendingCommit) {
+        let PendingCommit { files: made, events, unread } = commit;
+        let events: Vec<_> = events.iter().map(|event| ((self.input.new_id)(), event)).collect();
+        let unread: Vec<_> = unread.into_iter().map(|key| ((self.input.new_id)(), key)).collect();
+        let idempotency_key = submission.idempotency_key.as_ref();
+        let about = message::MessageDetails {
+            reason: submission.reason.as_deref(),
+            request_id: submission.request_id.as_deref(),
+            idempotency: idempotency_key.map(|once| (&*once.key, once.fingerprint.to_string())),
+            by_command: submission.by_command,
+            unreadable_deletions: &unread,
+            reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
+            ..message::MessageDetails::default()
+        };
+        let message = message::compose(&events, &about);
+        let mut files = Vec::with_capacity(made.len());
+        for (name, made) in made {
+            let (blob, bytes) = made.unzip();
+            self.drafted.insert(name.clone(), blob);
+            files.push((name, bytes));
+        }
+        self.drafts.push(Draft { message, files, author: submission.author.clone(), at: self.input.now });
     }
 
     /// Carries out one change on the state. The condition is about the state before the submission: no client has a
