@@ -279,13 +279,14 @@ impl Snapshot {
 #[derive(Debug, Clone, Default)]
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
-    trouble: Arc<ArcSwapOption<String>>,
+    /// Why the repository can't be read, until it can be read again.
+    read_error: Arc<ArcSwapOption<String>>,
     /// Why the last write failed, until a write succeeds.
-    write_trouble: Arc<ArcSwapOption<String>>,
+    write_error: Arc<ArcSwapOption<String>>,
     /// What the writer thread is doing.
     turn: Arc<ArcSwapOption<Turn>>,
     heads: Arc<watch::Sender<PublishedHead>>,
-    /// Notifies of a new snapshot, or of trouble.
+    /// Notifies of a new snapshot, or that the repository can't be read.
     news: Arc<watch::Sender<()>>,
     pacing: Arc<Pacing>,
 }
@@ -326,7 +327,7 @@ impl Projection {
 
     /// Waits until the repository has been read, or could not be read.
     pub async fn wait_until_read(&self) {
-        let is_known = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
+        let is_known = |(): &()| self.current.load().is_some() || self.read_error.load().is_some();
         // The sender lives as long as this does.
         drop(self.news().wait_for(is_known).await);
     }
@@ -346,25 +347,25 @@ impl Projection {
     /// Returns why what is served may be out of date, if the repository can't be read at the moment.
     #[must_use]
     pub fn read_error(&self) -> Option<Arc<String>> {
-        self.trouble.load_full()
+        self.read_error.load_full()
     }
 
     /// Records why the repository can't be read, or that it can be read again.
     pub(crate) fn set_read_error(&self, why: Option<String>) {
-        self.trouble.store(why.map(Arc::new));
+        self.read_error.store(why.map(Arc::new));
         self.news.send_replace(());
     }
 
     /// Returns why the last requested write failed, until another one succeeds; contains no path of the machine.
     #[must_use]
     pub fn write_error(&self) -> Option<Arc<String>> {
-        self.write_trouble.load_full()
+        self.write_error.load_full()
     }
 
     /// Records why a write failed, or that one succeeded.
     pub(crate) fn set_write_error(&self, why: Option<String>) {
-        if why.is_some() || self.write_trouble.load().is_some() {
-            self.write_trouble.store(why.map(Arc::new));
+        if why.is_some() || self.write_error.load().is_some() {
+            self.write_error.store(why.map(Arc::new));
         }
     }
 

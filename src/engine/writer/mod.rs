@@ -37,7 +37,7 @@ pub(crate) struct Writer {
     state: State,
     waiting: Waiting,
     /// The error of the last failed reading, so that it is logged once.
-    trouble: Option<String>,
+    read_error: Option<String>,
     /// When to retry what could not be read.
     retry_at: Option<Instant>,
     /// Number of branch moves since the journal was tended, including appended groups; the start counts as one.
@@ -74,7 +74,7 @@ impl Writer {
             options,
             state,
             waiting: Waiting::default(),
-            trouble: None,
+            read_error: None,
             retry_at: None,
             moves_since_maintenance: 1,
             is_ending: false,
@@ -266,7 +266,7 @@ impl Writer {
     /// Reports to the operator once that the repository can't be read, and once that it can be read again.
     fn report_read_error(&mut self, error: Option<&StoreError>) {
         let now = error.map(|error| error_chain(error));
-        if self.trouble == now {
+        if self.read_error == now {
             return;
         }
         match &now {
@@ -280,7 +280,7 @@ impl Writer {
         }
         let why = error.map(|error| format!("the repository cannot be read: {}", reason(error)));
         self.projection.set_read_error(why);
-        self.trouble = now;
+        self.read_error = now;
     }
 
     /// Carries out and answers, in order, the jobs that can be carried out now; during shutdown, all waiting jobs.
