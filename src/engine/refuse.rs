@@ -22,13 +22,12 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
     match error {
         StoreError::Locked { path } => {
             tracing::warn!(path = %path.display(), "{error}");
-            let name =
-                path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
             unavailable(&format!("another git process holds the lock file `{name}`, try again"))
         }
         StoreError::CheckedOutElsewhere { branch, .. } => {
             tracing::warn!("{error}");
-            let branch = branch.trim_start_matches("refs/heads/");
+            let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
             unavailable(&format!(
                 "the branch `{branch}` is checked out in another work tree, whose next commit would revert this"
             ))
@@ -68,8 +67,8 @@ fn of_remote(error: &RemoteError) -> SubmitError {
 pub(crate) fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Path { action, path, source } => {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            format!("cannot {action} `{}`: {}", name.unwrap_or_default(), source.kind())
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("cannot {action} `{name}`: {}", source.kind())
         }
         StoreError::Unsuitable { why, .. } => why.clone(),
         StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
@@ -93,13 +92,8 @@ fn hint_for(error: &StoreError) -> &'static str {
     if matches!(error, StoreError::HeadMoved { found: None, .. }) {
         return "`git branch NAME REVISION`, with what the branch had, brings it back; writes go on by themselves then";
     }
-    let mut cause = error.source();
-    let mut kind = None;
-    while let Some(error) = cause {
-        kind = kind.or_else(|| error.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
-        cause = error.source();
-    }
-    match kind {
+    let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
+    match causes.find_map(|cause| cause.downcast_ref()).map(std::io::Error::kind) {
         Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             "make room on the disk; writes go on by themselves then"
         }
