@@ -61,8 +61,8 @@ impl ParsedVersion {
     }
 }
 
-/// What to serve for a key, before times and authors are known.
-#[derive(Debug, Clone, PartialEq)]
+/// What to serve for a key, before times and authors are known; nothing by default.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KeyResolution {
     /// The served version and the name of its file.
     pub(crate) served: Option<(String, ParsedVersion)>,
@@ -76,9 +76,9 @@ pub(crate) struct KeyResolution {
 
 impl KeyResolution {
     /// Returns what readers get in place of a broken file.
-    pub(crate) fn serving(&self, wrong: &BrokenFile) -> Serving {
+    pub(crate) fn serving(&self, broken: &BrokenFile) -> Serving {
         match &self.served {
-            Some((name, _)) if *name == wrong.name && !self.stale => Serving::AsWritten,
+            Some((name, _)) if *name == broken.name && !self.stale => Serving::AsWritten,
             Some(_) => Serving::LastGood,
             None => Serving::Nothing,
         }
@@ -105,48 +105,43 @@ pub(crate) struct LastGood {
     pub(crate) uncommitted: bool,
 }
 
-/// Decides what is served for `key` from its two files, or `last_good` if the file that counts is broken. A valid second
-/// file takes the place of a last good version where there never was one.
+/// Decides what is served for `key` from its two files, or `last_good` if the file that counts is broken. A valid
+/// second file takes the place of a last good version where there never was one.
 pub(crate) fn resolve(
     key: &Key,
     yaml: Option<KeyFile>,
     yml: Option<KeyFile>,
     last_good: Option<LastGood>,
 ) -> KeyResolution {
-    let mut wrong = Vec::new();
+    let mut broken = Vec::new();
     let (file, second) = if yaml.is_some() { (yaml, yml) } else { (yml, None) };
-    let Some(file) = file else {
-        return KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong };
-    };
+    let Some(KeyFile { name, content, uncommitted }) = file else { return KeyResolution::default() };
     if let Some(second) = &second {
-        wrong.push(BrokenFile {
+        broken.push(BrokenFile {
             name: second.name.clone(),
             faults: vec![Fault::at_start(format!(
-                "`{}` exists too and takes precedence; remove one of the two files of `{key}`",
-                file.name
+                "`{name}` exists too and takes precedence; remove one of the two files of `{key}`"
             ))],
             // The presence of two files is committed only if both files are.
-            uncommitted: file.uncommitted || second.uncommitted,
+            uncommitted: uncommitted || second.uncommitted,
         });
     }
-    let faults = match file.content {
+    let faults = match content {
         Ok(good) => {
             if !good.missing_status_names.is_empty() {
                 let faults = good.missing_status_names.clone();
-                wrong
-                    .insert(0, BrokenFile { name: file.name.clone(), faults, uncommitted: file.uncommitted });
+                broken.insert(0, BrokenFile { name: name.clone(), faults, uncommitted });
             }
-            let served = Some((file.name, good));
-            return KeyResolution { served, uncommitted: file.uncommitted, stale: false, broken: wrong };
+            return KeyResolution { served: Some((name, good)), uncommitted, stale: false, broken };
         }
         Err(faults) => faults,
     };
-    wrong.insert(0, BrokenFile { name: file.name, faults, uncommitted: file.uncommitted });
+    broken.insert(0, BrokenFile { name, faults, uncommitted });
     match last_good_of(last_good, second) {
         Some(LastGood { name, good, uncommitted }) => {
-            KeyResolution { served: Some((name, good)), uncommitted, stale: true, broken: wrong }
+            KeyResolution { served: Some((name, good)), uncommitted, stale: true, broken }
         }
-        None => KeyResolution { served: None, uncommitted: false, stale: false, broken: wrong },
+        None => KeyResolution { broken, ..KeyResolution::default() },
     }
 }
 
