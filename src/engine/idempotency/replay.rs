@@ -197,11 +197,7 @@ fn read(mirror: &mut Mirror, key: &Key, name: &str, blob: BlobId) -> Result<Opti
     }
     let bytes = mirror.content(blob)?;
     let collection = format::read(key, &bytes).ok();
-    Ok(collection.map(|collection| entry(Arc::new(collection), name, blob)))
-}
-
-fn entry(collection: Arc<Collection>, file: &str, blob: BlobId) -> Arc<Entry> {
-    Arc::new(Entry::of_file(collection, file, blob))
+    Ok(collection.map(|collection| Arc::new(Entry::of_file(Arc::new(collection), name, blob))))
 }
 
 /// Decides the submission again on the state before it. The commit contains a collection's last change only.
@@ -220,7 +216,7 @@ fn replayed(
             written => {
                 let file = written.map_or_else(|| file_name::default_name(key), |entry| entry.file());
                 let blob = BlobId::of(&format::write(&collection));
-                entry(collection, &file, blob)
+                Arc::new(Entry::of_file(collection, &file, blob))
             }
         };
         outcomes.push(match decide(&catalog, &change.command) {
