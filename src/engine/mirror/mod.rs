@@ -282,23 +282,18 @@ impl Mirror {
         files: Vec<(String, Option<BlobId>)>,
         catalog: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
-        let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-        let mut step = CommittedChanges::default();
-        for (name, blob) in &files {
-            if let (Some(blob), Some(key)) = (blob, key_of(name))
-                && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == *blob)
+        let (mut step, mut edited) = (CommittedChanges::default(), Vec::new());
+        for (name, blob) in files {
+            if let (Some(blob), Some(key)) = (blob, key_of(&name))
+                && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == blob)
                 && let Some(good) = ParsedVersion::of_entry(entry)
             {
-                step.readings.insert(name.clone(), (*blob, Ok(good)));
+                step.readings.insert(name.clone(), (blob, Ok(good)));
             }
+            edited.extend(self.work_tree.edits.remove(&name).map(|_| name.clone()));
+            self.work_tree.suspects.remove(&name);
+            step.moved.insert(name, blob.map(TreeEntry::File));
         }
-        let edited: Vec<String> =
-            names.iter().filter(|name| self.work_tree.edits.contains_key(*name)).cloned().collect();
-        for name in &names {
-            self.work_tree.edits.remove(name);
-            self.work_tree.suspects.remove(name);
-        }
-        step.moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
         let before = self.snapshot.revision;
         self.rebuild(self.next(Some(head)), step, BTreeSet::new(), catalog)?;
         self.note_fast_forward(before, head);
