@@ -35,11 +35,13 @@ impl CollectionMerger {
         let as_one_value = || vec![Conflict::File(self.path(&sides.name))];
         let (take, found) = match FileName::parse(&sides.name) {
             FileName::Collection(key) => {
-                let (take, attributes) = of_collection(&key, sides);
+                let versions =
+                    [&sides.base, &sides.ours, &sides.theirs].map(|side| Version::read(&key, side));
+                let (take, attributes) = of_collection(sides, &versions);
                 let of_key = |attribute| Conflict::Attribute { key: key.clone(), attribute };
                 let mut found =
                     attributes.map_or_else(as_one_value, |names| names.into_iter().map(of_key).collect());
-                if loses_comments(&key, sides) {
+                if loses_comments(&versions) {
                     found.extend(as_one_value());
                 }
                 (take, found)
@@ -113,7 +115,7 @@ impl Merger for CollectionMerger {
         let mut takes: BTreeMap<usize, Resolution> = BTreeMap::new();
         // What the other side has created or changed is in the merge.
         let changed = sides.files.iter().filter(|it| it.theirs.is_some() && it.theirs != it.base);
-        let theirs = in_any_case(sides.created.iter().chain(changed.map(|it| &it.name)));
+        let theirs = by_folded_key(sides.created.iter().chain(changed.map(|it| &it.name)));
         for [at, twin] in twins(&sides.files) {
             let both = [&sides.files[at], &sides.files[twin]];
             if both.iter().any(|file| is_rival(file, &theirs)) {
@@ -147,7 +149,7 @@ impl Merger for CollectionMerger {
 }
 
 /// Groups the keys of files by their case-folded keys.
-fn in_any_case<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<Key, Vec<Key>> {
+fn by_folded_key<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<Key, Vec<Key>> {
     let mut keys: BTreeMap<Key, Vec<Key>> = BTreeMap::new();
     for key in names.filter_map(|name| file_name::key_of(name)) {
         keys.entry(key.folded()).or_default().push(key);
@@ -155,8 +157,8 @@ fn in_any_case<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<Key, Vec
     keys
 }
 
-/// Returns whether a file that our side has created or changed is not on the other side, which has one of the same key in
-/// other letter case.
+/// Returns whether a file that our side has created or changed is not on the other side, which has one of the same key
+/// in other letter case.
 fn is_rival(file: &FileSides, theirs: &BTreeMap<Key, Vec<Key>>) -> bool {
     let Some(key) = file_name::key_of(&file.name) else { return false };
     let differs = |others: &Vec<Key>| others.iter().any(|other| *other != key);
@@ -165,40 +167,46 @@ fn is_rival(file: &FileSides, theirs: &BTreeMap<Key, Vec<Key>>) -> bool {
 }
 
 /// Decides what becomes of a collection, and which attributes conflict; `None` if the file counts as a single value.
-fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String>>) {
-    let FileSides { base, ours, theirs, .. } = sides;
-    let read = |side: &Option<SideFile>| version(key, side);
-    let old = read(base);
-    let was = old.as_ref().map(|(_, collection)| collection);
-    let what_changed = |stays: &Option<SideFile>| {
-        let now = read(stays);
-        let names = changes(was, now.as_ref().map(|(_, collection)| collection));
-        let names: Vec<String> = names.into_iter().map(|change| change.attribute).collect();
-        (was.is_some() && now.is_some() && !names.is_empty()).then_some(names)
+fn of_collection(
+    sides: &FileSides,
+    [base, ours, theirs]: &[Option<Version<'_>>; 3],
+) -> (Resolution, Option<Vec<String>>) {
+    let what_changed = |stays: &Option<Version<'_>>| {
+        let changes = changes(Some(&base.as_ref()?.collection), Some(&stays.as_ref()?.collection));
+        let names: Vec<String> = changes.into_iter().map(|change| change.attribute).collect();
+        (!names.is_empty()).then_some(names)
     };
-    match (ours, theirs) {
-        (None, None) => (Resolution::Theirs, Some(Vec::new())),
-        (ours, theirs) if ours == theirs => (Resolution::Theirs, Some(Vec::new())),
-        (None, Some(_)) => (Resolution::Theirs, what_changed(theirs)),
-        (Some(_), None) => (Resolution::Ours, what_changed(ours)),
-        (Some(_), Some(_)) => match (read(ours), read(theirs)) {
-            (Some(ours), Some(theirs)) => of_values(old.as_ref(), &ours, &theirs),
+    match (&sides.ours, &sides.theirs) {
+        (at_ours, at_theirs) if at_ours == at_theirs => (Resolution::Theirs, Some(Vec::new())),
+        (None, _) => (Resolution::Theirs, what_changed(theirs)),
+        (_, None) => (Resolution::Ours, what_changed(ours)),
+        (Some(_), Some(_)) => match (ours, theirs) {
+            (Some(ours), Some(theirs)) => of_values(base.as_ref(), ours, theirs),
             (_, _) => (Resolution::Theirs, None),
         },
     }
 }
 
-/// The bytes of a file and its collection.
-type Version = (Vec<u8>, Collection);
-
-fn version(key: &Key, side: &Option<SideFile>) -> Option<Version> {
-    let Some(SideFile::File(bytes)) = side else { return None };
-    Some((bytes.clone(), format::read(key, bytes).ok()?))
+/// A file that can be read as a collection.
+struct Version<'s> {
+    bytes: &'s [u8],
+    collection: Collection,
 }
 
-fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resolution, Option<Vec<String>>) {
-    let was = base.map(|(_, collection)| collection);
-    let ((_, mine), (_, other)) = (ours, theirs);
+impl<'s> Version<'s> {
+    fn read(key: &Key, side: &'s Option<SideFile>) -> Option<Self> {
+        let Some(SideFile::File(bytes)) = side else { return None };
+        Some(Self { bytes, collection: format::read(key, bytes).ok()? })
+    }
+}
+
+fn of_values(
+    base: Option<&Version<'_>>,
+    ours: &Version<'_>,
+    theirs: &Version<'_>,
+) -> (Resolution, Option<Vec<String>>) {
+    let was = base.map(|base| &base.collection);
+    let (mine, other) = (&ours.collection, &theirs.collection);
     if mine.kind() != other.kind() {
         return (Resolution::Theirs, Some(vec!["type".to_owned()]));
     }
@@ -218,35 +226,39 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
         return (Resolution::Theirs, Some([names, conflicts].concat()));
     };
     match written(base, ours, theirs, &merged) {
-        Some(bytes) if bytes == theirs.0 => (Resolution::Theirs, Some(conflicts)),
+        Some(bytes) if bytes == theirs.bytes => (Resolution::Theirs, Some(conflicts)),
         Some(bytes) => (Resolution::Bytes(bytes), Some(conflicts)),
         None => (Resolution::Theirs, Some([names, conflicts].concat())),
     }
 }
 
 /// Returns whether both sides have changed more of a file than its values, and differently: only one can stay.
-fn loses_comments(key: &Key, sides: &FileSides) -> bool {
-    let [base, ours, theirs] = [&sides.base, &sides.ours, &sides.theirs].map(|side| version(key, side));
-    let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return false };
-    let as_theirs = || format::edit(&ours.0, &ours.1, &theirs.1).bytes;
-    ours.1.kind() == theirs.1.kind()
-        && !has_only_new_values(&base, &ours)
-        && !has_only_new_values(&base, &theirs)
-        && as_theirs() != theirs.0
+fn loses_comments(versions: &[Option<Version<'_>>; 3]) -> bool {
+    let [Some(base), Some(ours), Some(theirs)] = versions else { return false };
+    ours.collection.kind() == theirs.collection.kind()
+        && !is_edit_of(ours, base)
+        && !is_edit_of(theirs, base)
+        && !is_edit_of(theirs, ours)
 }
 
-/// Returns whether a side has changed nothing but values, so that comments and order are unchanged.
-fn has_only_new_values((bytes, was): &Version, side: &Version) -> bool {
-    was.kind() == side.1.kind() && format::edit(bytes, was, &side.1).bytes == side.0
+/// Returns whether nothing but values has changed since `old`, so that comments and order are unchanged.
+fn is_edit_of(new: &Version<'_>, old: &Version<'_>) -> bool {
+    let (now, was) = (&new.collection, &old.collection);
+    was.kind() == now.kind() && format::edit(old.bytes, was, now).bytes == new.bytes
 }
 
 /// Writes the merged collection into the file of the only side that has changed more than values, so that comments
 /// stay; `None` if the result is too large.
-fn written(base: Option<&Version>, ours: &Version, theirs: &Version, merged: &Collection) -> Option<Vec<u8>> {
-    let only_values = |side: &Version| base.is_some_and(|base| has_only_new_values(base, side));
-    let (bytes, collection) = if only_values(theirs) && !only_values(ours) { ours } else { theirs };
+fn written(
+    base: Option<&Version<'_>>,
+    ours: &Version<'_>,
+    theirs: &Version<'_>,
+    merged: &Collection,
+) -> Option<Vec<u8>> {
+    let only_values = |side: &Version<'_>| base.is_some_and(|base| is_edit_of(side, base));
+    let Version { bytes, collection } = if only_values(theirs) && !only_values(ours) { ours } else { theirs };
     let bytes = match collection == merged {
-        true => bytes.clone(),
+        true => bytes.to_vec(),
         false => format::edit(bytes, collection, merged).bytes,
     };
     (bytes.len() <= FILE_BYTES_MAX).then_some(bytes)
